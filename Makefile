@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check test test-bubblewrap test-ray bench lock clean
+.PHONY: setup demo check test test-bubblewrap test-ray fuzz bench lock clean
 
 setup:
 	@./setup
@@ -31,6 +31,11 @@ test-bubblewrap: setup
 test-ray:
 	@./setup ray
 	.venv-ray/bin/python -m pytest -m ray tests/e2e
+
+# Ten minutes of hostile cells, kernels, brokers and model servers, with a new seed. `make test` does 20 seconds.
+fuzz: setup
+	RLM_FUZZ_SECONDS=$${RLM_FUZZ_SECONDS:-600} RLM_FUZZ_SEED=$${RLM_FUZZ_SEED:-$$(date +%s)} \
+		$(PY) -m pytest tests/fuzz -p no:xdist -s
 
 bench: setup
 	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name

@@ -39,7 +39,9 @@ class FakeSandbox:
         self.opened += 1
         self._alive = True
 
-    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+    async def execute(
+        self, code: str, *, round: int, timeout: float, deadline: float | None = None
+    ) -> CellResult:
         if not self._alive or not self._results:
             raise KernelDied("the fake kernel has no more results")
         self.codes.append(code)

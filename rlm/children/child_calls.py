@@ -18,6 +18,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
+from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
@@ -35,6 +36,7 @@ from rlm.prompts import (
     is_not_found,
 )
 from rlm.prompts.templates import table
+from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import AnswerSink
@@ -53,6 +55,10 @@ _FRAME_TOKENS = 80
 """Upper bound: tokens around one piece of a slice. Document names may take more, which is rare."""
 _PROMPT_CHARS = 1_500
 """Characters of a child's prompt besides its task and slice, at most a token each."""
+_MAX_FAILURES = 10_000
+"""Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
+_MAX_FAILED_SPANS = 100
+"""Spans of a failed child that the journal keeps."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -88,6 +94,7 @@ class ChildCalls:
         self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
         self._expected = 0
+        self._failures = 0
         self._done = 0
         self._tally = ChildTally()
         self.exhausted: BudgetExhausted | None = None
@@ -113,8 +120,8 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        schema = self._schema(batch)
-        specs = batch_specs(batch, schema)
+        self._refuse_more_than_can_be_sent(batch)
+        specs = batch_specs(batch, self._schema(batch))
         await self._refuse_impossible(specs)
         count = len(specs)
         self.add_expected(count)
@@ -178,6 +185,20 @@ class ChildCalls:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
 
+    def _refuse_more_than_can_be_sent(self, batch: ChildBatch) -> None:
+        """Raise BadCall for a batch that is longer than the calls left and the answers known together.
+
+        Looking for the answers that are known takes a millisecond a child, so such a batch is not looked
+        into.
+        """
+        if self._failures >= _MAX_FAILURES:
+            raise BadCall("value", table("feedback.toml")["forecast"]["failed"].format(count=self._failures))
+        count, left = len(batch.prompts), int(self._budget.remaining()["sub_calls"])
+        known = len(self._in_flight) + self._playback.unserved
+        if not self._playback.repeating and count > left + known:
+            sizes = [spec.size for spec in batch_specs(batch, None)]
+            raise BadCall("value", str(self._forecaster.refusal(sizes)))
+
     async def _refuse_impossible(self, specs: Sequence[ChildSpec]) -> None:
         """Raise BadCall if a child cannot be asked. Measures only slices that could be too large."""
         max_chars = self._settings.prompt_tokens * _MAX_CHARS_PER_TOKEN
@@ -203,6 +224,7 @@ class ChildCalls:
             refusal = self._forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
         if refusal is not None:
             raise BadCall("value", refusal)
+        others = CooperativeYield()
         for position, spec in enumerate(specs):
             most = (spec.size + _PROMPT_CHARS) * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR)
             if most + len(spec.pieces) * _FRAME_TOKENS > self._settings.prompt_tokens:
@@ -212,8 +234,7 @@ class ChildCalls:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
                     raise BadCall("value", f"child {position}: {_too_long(error)}") from error
-            if position % 50 == 49:
-                await asyncio.sleep(0)
+                await others.checkpoint()
 
     def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
         return tuple(self._text(piece) for piece in spec.pieces)
@@ -278,7 +299,8 @@ class ChildCalls:
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
         """Return the children whose answer is not known yet."""
         new = []
-        for position, spec in enumerate(specs):
+        others = CooperativeYield()
+        for spec in specs:
             try:
                 child = self._prepare(spec)
                 known = child.key in self._in_flight or self._playback.has_reply(child.key, child.question_id)
@@ -286,8 +308,7 @@ class ChildCalls:
                 known = False
             if not known:
                 new.append(spec)
-            if position % 50 == 49:
-                await asyncio.sleep(0)
+            await others.checkpoint()
         return new
 
     async def _answer(self, spec: ChildSpec) -> ChildAnswer:
@@ -327,6 +348,7 @@ class ChildCalls:
         else:
             self._coverage.note_failed(spans)
             if not self._playback.repeating:
+                self._failures += 1
                 await self._log.append("child", self._failure_event(child, answer))
         return answer
 
@@ -345,24 +367,25 @@ class ChildCalls:
             "round": self._playback.round,
             "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
             "asked": child.question_id.digest,
-            "spans": child.spec.spans,
+            "spans": child.spec.spans[:_MAX_FAILED_SPANS],
             "error": answer.error,
             "error_type": answer.error_type,
         }
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
         spec, report = child.spec, child.prompt.report
-        async with seconds_left(self._budget):
-            call = await self._metered.ask(
-                self._model,
-                child.request,
-                key=child.key,
-                question_id=child.question_id,
-                slot=self._slot,
-                on_sent=lambda: self._coverage.note_sent(spec.spans),
-                prompt_tokens=report.totals.prompt,
-                event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
-            )
+        with waiting():
+            async with seconds_left(self._budget):
+                call = await self._metered.ask(
+                    self._model,
+                    child.request,
+                    key=child.key,
+                    question_id=child.question_id,
+                    slot=self._slot,
+                    on_sent=lambda: self._coverage.note_sent(spec.spans),
+                    prompt_tokens=report.totals.prompt,
+                    event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                )
         reply = call.reply
         text = without_reasoning(reply.text).strip()
         answer = ChildAnswer(

@@ -28,8 +28,8 @@ class InFlightCache:
     def __contains__(self, key: str) -> bool:
         return key in self._known
 
-    def __bool__(self) -> bool:
-        return bool(self._known)
+    def __len__(self) -> int:
+        return len(self._known)
 
     def clear(self) -> None:
         """Forget all answers. A call in flight still answers its callers."""

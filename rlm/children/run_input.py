@@ -5,13 +5,21 @@ The spans of a sub-RLM are mapped back to the body of its parent.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+import shutil
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from rlm.accounting.concurrency import DiskRoom
 from rlm.accounting.coverage import CoverageLedger, Noted
+from rlm.accounting.intervals import IntervalSet
+from rlm.errors import UsageError
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
@@ -54,18 +62,55 @@ class RunInput:
     window: Span | None = None
     stretches: SpanMap = field(default_factory=lambda: SpanMap(()))
 
-    async def part(self, source: ChildSlice | None, folder: Path) -> RunInput:
-        """Return the input of a sub-RLM. A single span shares these files; any other source is written to
-        `folder`. The caller closes its `body`."""
-        pieces = () if source is None else source.pieces
+    @asynccontextmanager
+    async def part(self, source: ChildSlice | None, folder: Path, room: DiskRoom) -> AsyncIterator[RunInput]:
+        """Yield the input of a sub-RLM, and close it afterwards.
+
+        A source of a single span shares these files. Any other source is copied to `folder`, which is removed
+        afterwards. A text that the spans of a source hold more than once is copied once. Waits until `room`
+        has place for the copy. Raises UsageError if it could never have.
+        """
+        pieces = () if source is None else _without_repeats(source.pieces)
         if len(pieces) == 1 and isinstance(pieces[0], Span):
-            start, end = pieces[0]
-            first = 0 if self.window is None else self.window.start
-            stretches = SpanMap([_MappedSpan(0, start, end - start)])
-            window = Span(first + start, first + end)
-            return RunInput(self.context, self.body.window(start, end), window, stretches)
-        written, stretches = await asyncio.to_thread(_write_pieces, pieces, self.body, folder)
-        return RunInput(written, written.open(), None, stretches)
+            shared = self._window(pieces[0])
+            try:
+                yield shared
+            finally:
+                shared.body.close()
+            return
+        size = sum(self._bytes_of(piece) for piece in pieces)
+        if size > room.limit:
+            raise UsageError(
+                f"a source of several pieces is copied, and {size / 2**20:,.0f} MB are more than the "
+                f"{room.limit >> 20} MB that fit. Give one span, which is not copied, or fewer pieces"
+            )
+        async with room.hold(size):
+            stopped = threading.Event()
+            try:
+                writing = partial(_write_pieces, pieces, self.body, folder, stopped)
+                written, stretches = await run_in_daemon_thread(writing, name="rlm-source")
+                body = written.open()
+                try:
+                    yield RunInput(written, body, None, stretches)
+                finally:
+                    body.close()
+            finally:
+                stopped.set()
+                await run_in_daemon_thread(
+                    partial(shutil.rmtree, folder, ignore_errors=True), name="rlm-remove"
+                )
+
+    def _window(self, span: Span) -> RunInput:
+        start, end = span
+        first = 0 if self.window is None else self.window.start
+        stretches = SpanMap([_MappedSpan(0, start, end - start)])
+        window = Span(first + start, first + end)
+        return RunInput(self.context, self.body.window(start, end), window, stretches)
+
+    def _bytes_of(self, piece: Span | str) -> int:
+        if isinstance(piece, str):
+            return _MAX_BYTES_PER_CHAR * len(piece)
+        return self.body.byte_of(piece.end) - self.body.byte_of(piece.start)
 
 
 class ParentCoverage:
@@ -79,7 +124,27 @@ class ParentCoverage:
         self._ledger.note(what, self._stretches.above(spans))
 
 
-def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
+def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:
+    """Return the pieces without the characters that earlier spans hold, and without equal texts."""
+    seen = IntervalSet(limit=sys.maxsize)
+    new: dict[Span | str, None] = {}
+    for piece in pieces:
+        if isinstance(piece, str):
+            new[piece] = None
+            continue
+        for gap in list(seen.gaps(piece)):
+            new[gap] = None
+        seen.add(*piece)
+    return tuple(new)
+
+
+class _Stopped(Exception):
+    """Ends the writing of a source that is not needed any more."""
+
+
+def _write_pieces(
+    pieces: Sequence[Span | str], body: Body, folder: Path, stopped: threading.Event
+) -> tuple[ContextFile, SpanMap]:
     """Write each piece as a document. A piece of the parent's body keeps the name of its document."""
     stretches: list[_MappedSpan] = []
     with ContextFileWriter(folder) as writer:
@@ -91,12 +156,16 @@ def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tup
                 document = body.document_at(piece.start)
                 name, kind = (document.name, document.kind) if document else ("input", "text")
                 writer.begin_document(
-                    f"{name} [{piece.start}-{piece.end}]",
+                    f"{name[-_NAME_CHARS:]} [{piece.start}-{piece.end}]",
                     kind,
                     headings_indexed=document is not None and document.headings_indexed,
                 )
                 for start in range(piece.start, piece.end, _STEP):
+                    if stopped.is_set():
+                        raise _Stopped
                     writer.write(body.text(start, min(start + _STEP, piece.end)))
+            if stopped.is_set():
+                raise _Stopped
             writer.end_document()
         written = writer.finish()
     for piece, document in zip(pieces, written.documents, strict=True):
@@ -106,4 +175,7 @@ def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tup
 
 
 _STEP = 1_000_000
-"""Characters that are held in memory at a time."""
+"""Characters that are held in memory at a time, and written after the sub-RLM was cancelled."""
+_NAME_CHARS = 200
+"""Characters of a document's name, which each piece of the document repeats."""
+_MAX_BYTES_PER_CHAR = 4

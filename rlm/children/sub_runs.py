@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_calls import ChildCalls
 from rlm.children.in_flight_cache import InFlightCache
-from rlm.errors import BudgetExhausted, RLMError, cause_of
+from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult, Usage
 from rlm.sandbox.errors import SandboxError
+from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span, SubRLMBatch
@@ -131,19 +132,29 @@ class SubRuns:
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._max_depth:
             return await self._one_child(prompt, source)
+        # The run's limits bound a sub-RLM, and a clock of their own its cells.
+        with waiting():
+            async with self._concurrency.kernels(self._depth + 1):
+                return await self._run(prompt, source, name)
+
+    async def _run(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         # If the journal says that it failed, it is replayed only for its coverage.
         past = self._playback.end(name)
-        async with self._concurrency.kernels(self._depth + 1):
-            self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
+        self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
+        try:
             answer = _answer_of(await self._descend(prompt, source, name))
-            if past is not None:
-                answer = replace(
-                    answer, text="", error=past.message, error_type=past.type, found=False, evidence=()
-                )
-            self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
-            if not self._playback.repeating:
-                facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
-                await self._log.append("sub_rlm_ended", facts)
+        except JournalError:
+            raise
+        except (RLMError, SandboxError) as error:
+            answer = _answer_of(SubRunResult(None, error, ()))
+        if past is not None:
+            answer = replace(
+                answer, text="", error=past.message, error_type=past.type, found=False, evidence=()
+            )
+        self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
+        if not self._playback.repeating:
+            facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
+            await self._log.append("sub_rlm_ended", facts)
         return answer
 
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import contextvars
 import inspect
 import json
 import keyword
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from rlm.errors import ConfigurationError
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.helper_api.registry import NAMES, Helper
@@ -130,7 +129,7 @@ class Toolbox:
     def __init__(self, functions: Sequence[Callable[..., Any]] = (), *, seconds: float = 60.0) -> None:
         self._tools: dict[str, Tool] = {}
         self.seconds = seconds
-        self._threads = 0
+        self._threads = threading.BoundedSemaphore(_MAX_THREADS)
         if not seconds > 0:
             raise ConfigurationError(f"tool_seconds is {seconds!r}; give a number above 0")
         if len(functions) > _MAX_TOOLS:
@@ -182,7 +181,7 @@ class Toolbox:
                     if not inspect.isawaitable(value):
                         return value
                     value = await value
-            return await asyncio.to_thread(_to_json_value, call.name, value)
+            return await run_in_daemon_thread(partial(_to_json_value, call.name, value))
         except BadCall:
             raise
         except asyncio.CancelledError as error:
@@ -199,39 +198,24 @@ class Toolbox:
     async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
         """Run `work` in a daemon thread. With asyncio.to_thread a function that never returns would keep the
         process from ending."""
-        if self._threads >= _MAX_THREADS:
+        if not self._threads.acquire(blocking=False):
             raise BadCall(
                 "tool", f"{name}(): {_MAX_THREADS} calls of tools are still running; try again later"
             )
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
-        def done(value: Any, error: BaseException | None) -> None:
-            self._threads -= 1
-            if not outcome.done():
-                outcome.set_result((value, error))
-
-        def act() -> None:
-            value, error = None, None
+        def act() -> Any:
             try:
-                value = work()
-            except BaseException as raised:
-                # A thread's boundary: the caller gets every exception, SystemExit too.
-                error = raised
-            # If the loop is closed, no caller waits.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(done, value, error)
+                return work()
+            except Exception:
+                raise
+            except BaseException as error:
+                # It would end the event loop, and was raised in another thread.
+                raise BadCall("tool", f"{name}() failed: {_describe(error)}") from error
+            finally:
+                # Not by the caller: a call that timed out still has its thread.
+                self._threads.release()
 
-        self._threads += 1
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(act,), name=f"rlm-tool-{name}", daemon=True).start()
-        value, error = await outcome
-        if isinstance(error, Exception):
-            raise error
-        if error is not None:
-            # An exception that would end this loop was raised in another thread.
-            raise BadCall("tool", f"{name}() failed: {_describe(error)}") from error
-        return value
+        return await run_in_daemon_thread(act, name=f"rlm-tool-{name}")
 
 
 def _call(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:

@@ -40,6 +40,9 @@ MAX_JOURNALLED_CALLS = 1_000
 """Limit of journalled calls of one helper in one round, because a cell that calls in a loop must not fill the
 journal."""
 
+_MAX_REASON = 4_000
+"""Characters of the reason why an answer is refused."""
+
 
 class RunHandler:
     """Implements KernelHandler for one run. The first `finalize` is judged by `policy`."""
@@ -107,7 +110,8 @@ class RunHandler:
             self._policy = replace(self._policy, warned=refused["told_of_evidence"])
             return FinalizeVerdict(accepted=False, reason=refused["reason"])
         judgement = await self._finalizer.judge(final, self._policy)
-        verdict = judgement.verdict
+        # The journal keeps the reason, which may name parts of the answer.
+        verdict = replace(judgement.verdict, reason=judgement.verdict.reason[:_MAX_REASON])
         if not verdict.accepted:
             warned = self._policy.warned or judgement.warns
             self._policy = replace(self._policy, warned=warned)

@@ -422,8 +422,10 @@ class Driver:
         left = max(self._budget.seconds_left, MIN_CELL_SECONDS)
         left = self._last_round_seconds() if self._is_last_round else left
         seconds = min(self._budget.limits.cell_seconds, left)
+        # A repeated cell's calls are answered by the journal, and end with the run's time if they are not.
+        deadline = None if self._playback.repeating else left
         try:
-            return await self._sandbox.execute(code, round=round_, timeout=seconds)
+            return await self._sandbox.execute(code, round=round_, timeout=seconds, deadline=deadline)
         except KernelDied as error:
             return CellResult(status="died", ename=DIED, evalue=str(error))
 

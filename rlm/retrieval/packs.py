@@ -10,6 +10,7 @@ from functools import cache
 from typing import Literal
 
 from rlm import prompts
+from rlm.retrieval.index import QueryStopped, Stop
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox import Body, Span, section_of
@@ -68,6 +69,7 @@ class PackMaker:
         self._body = body
         self._passages = passages
         self._tokens = tokens
+        self._stems: dict[str, list[str]] = {}
 
     def packs(
         self,
@@ -77,13 +79,16 @@ class PackMaker:
         limit: int,
         expand: Expand | None,
         neighbors: int,
+        stop: Stop,
     ) -> list[Pack]:
         """Return up to `limit` packs in the order of `ranked`. Skips passages that an earlier pack
-        contains."""
+        contains. Raises QueryStopped."""
         made: dict[str, Pack] = {}
         for number, score in ranked:
             if len(made) == limit:
                 break
+            if stop():
+                raise QueryStopped
             own = self._trim(self._passages.span(number))
             if own.start == own.end or any(
                 pack.start <= own.start and own.end <= pack.end for pack in made.values()
@@ -150,7 +155,7 @@ class PackMaker:
     def _find_hits(self, text: str, offset: int, query: SearchTerms) -> list[Span]:
         flat = _flatten(text)
         places = [match.span() for match in _word_pattern().finditer(flat)]
-        stems = self._tokens.stems(flat[start:end] for start, end in places)
+        stems = self._stems_of([flat[start:end] for start, end in places])
         query_stems = set(query.stems)
         found = []
         for (start, end), own in zip(places, stems, strict=True):
@@ -172,6 +177,12 @@ class PackMaker:
             else:
                 joined.append(Span(offset + start, offset + end))
         return joined
+
+    def _stems_of(self, words: Sequence[str]) -> list[list[str]]:
+        """Return the stems of each word. Each word is looked up once: packs share most of their words."""
+        new = [word for word in dict.fromkeys(words) if word not in self._stems]
+        self._stems.update(zip(new, self._tokens.stems(new), strict=True))
+        return [self._stems[word] for word in words]
 
 
 @cache

@@ -13,6 +13,7 @@ from rlm.retrieval.cache import IndexCache
 from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
 from rlm.retrieval.retriever import Rank, Retriever
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["Ranking"]
@@ -91,7 +92,7 @@ class Ranking:
 
     async def _run_in_thread(self, work: Callable[[], _T]) -> _T:
         self._stopped.clear()
-        working = asyncio.ensure_future(asyncio.to_thread(work))
+        working = asyncio.ensure_future(run_in_daemon_thread(work, name="rlm-rank"))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:

@@ -123,7 +123,7 @@ class Retriever:
                 f"the ranked index can't be read ({error}): remove it and try again"
             ) from error
         maker = PackMaker(self._body, self._passages, self._tokens)
-        return maker.packs(ranked, terms, limit=limit, expand=expand, neighbors=per_hit_neighbors)
+        return maker.packs(ranked, terms, limit=limit, expand=expand, neighbors=per_hit_neighbors, stop=stop)
 
     def prepare(self) -> None:
         """Open the index; build it if there is none. Raises RetrievalError, and any exception of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from rlm.accounting.budget import STOP_REASONS, Budget
+from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
@@ -26,6 +26,8 @@ from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.playback.cursor import ReplayCursor
 from rlm.results import RunResult, RunTotals, Strategy
+from rlm.retrieval import IndexCache
+from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
@@ -33,6 +35,7 @@ from rlm.runs.result_builder import ResultBuilder
 from rlm.runs.run_warnings import RunWarnings
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _NO_OPTIONS = RunOptions()
+_INDEX_BYTES = 32 * 2**20
+"""Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
 
 class Run:
@@ -165,20 +170,28 @@ class Run:
 
         log = PartLog(self._log, name)
         playback, budget = self.run_context.playback, self.run_context.budget
-        if name not in playback.recording.below:
-            # A sub-RLM counts as one child call. Its own calls are counted separately.
-            budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
-            await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
+        below = self._depth + 1
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
-        sub_input = await self.input.part(source, folder)
-        coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
-        try:
+        room = self.run_context.concurrency.disk(below)
+        async with AsyncExitStack() as undo:
+            async with seconds_left(budget):
+                sub_input = await undo.enter_async_context(self.input.part(source, folder, room))
+            if name not in playback.recording.below:
+                # A sub-RLM counts as one child call. Its own calls are counted separately.
+                budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
+                await log.append("sub_rlm", {"depth": below, "prompt": prompt})
+            coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
             run = Run(
                 self.config.for_sub_rlm(self._observe),
                 prompt,
                 sub_input,
                 log,
-                replace(self._resources, kernels=self.config.fresh_kernels(), kernel=None),
+                replace(
+                    self._resources,
+                    kernels=self.config.fresh_kernels(),
+                    kernel=None,
+                    ranking=self._ranking_of_a_source,
+                ),
                 RunOptions(
                     recording=playback.part(name), parent=Parent(self.run_context, coverage, self._depth)
                 ),
@@ -190,9 +203,6 @@ class Run:
                 raise
             except (RLMError, SandboxError) as error:
                 outcome = error
-        finally:
-            sub_input.body.close()
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         usage = run.run_context.metered.branch_usage
         if not isinstance(outcome, RunResult):
             return SubRunResult(None, outcome, usage)
@@ -202,6 +212,12 @@ class Run:
             if one.verified and one.start is not None and one.end is not None
         ]
         return SubRunResult(outcome, None, usage, tuple(sub_input.stretches.above(cited)))
+
+    def _ranking_of_a_source(self, body: Body) -> Ranking:
+        """Return the ranking of a sub-RLM's source. Its index is removed with the run: a cell may rank any
+        number of sources, which must not fill the user's cache."""
+        cache = IndexCache(self._resources.folder / "index-of-sources", _INDEX_BYTES)
+        return Ranking(body, self.config.tell, (cache,))
 
     async def _answer_directly(self) -> RunResult | None:
         """Answer by one direct call. Return None if the run must continue as an RLM."""

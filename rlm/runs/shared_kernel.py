@@ -165,9 +165,11 @@ class KernelLease:
             self._sandbox = await self._kernel.acquire(self)
             undo.pop_all()
 
-    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+    async def execute(
+        self, code: str, *, round: int, timeout: float, deadline: float | None = None
+    ) -> CellResult:
         assert self._sandbox is not None
-        return await self._sandbox.execute(code, round=round, timeout=timeout)
+        return await self._sandbox.execute(code, round=round, timeout=timeout, deadline=deadline)
 
     async def interrupt(self) -> None:
         if self._sandbox is not None:

@@ -33,7 +33,8 @@ Await it: it applies backpressure when answers arrive faster than the kernel rea
 class KernelHandler(Protocol):
     """Serves the requests of cells.
 
-    Arguments have been checked for type, size and bounds. Their content is not trusted.
+    Arguments have been checked for type, size and bounds. Their content is not trusted. The time of a call
+    counts as the cell's own, except while the handler waits within `compute_clock.waiting`.
     """
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
@@ -70,10 +71,13 @@ class Sandbox(Protocol):
     async def open(self) -> None:
         """Start the kernel. Raises KernelStartError or SandboxRefused."""
 
-    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+    async def execute(
+        self, code: str, *, round: int, timeout: float, deadline: float | None = None
+    ) -> CellResult:
         """Run one cell. `round` is its number for `output_of`.
 
-        `timeout` is in seconds of computing; time spent waiting for children does not count. A cell that
+        `timeout` is in seconds of computing; time spent waiting for children does not count. `deadline` is
+        in seconds from now, and nothing pauses it. A cell that
         fails, times out or kills its kernel is a result, not an exception. Raises KernelDied only if no
         kernel was running.
         """

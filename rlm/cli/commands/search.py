@@ -16,6 +16,7 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
 from rlm.cli.options import PathsArgument
 from rlm.escaping import json_bytes, terminal_line, terminal_text
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -158,7 +159,6 @@ async def _packs(
 async def _hits(
     pattern: str, sources: Sequence[Source], limit: int, progress: _SearchProgress, *, cached: bool
 ) -> dict[str, Any]:
-    import asyncio
 
     from rlm.documents import default_cache
     from rlm.documents.workspace import Workspace
@@ -176,7 +176,7 @@ async def _hits(
                 return {"hits": [_hit_json(hit, body) for hit in hits], "total": hits.total}
 
             try:
-                return await asyncio.to_thread(work)
+                return await run_in_daemon_thread(work, name="rlm-search")
             except (ValueError, TimeoutError) as error:
                 raise UsageError(f"cannot search for the pattern: {error}") from error
 

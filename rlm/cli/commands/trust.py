@@ -10,8 +10,8 @@ import typer
 
 from rlm.cli.config import describe_refused, split_by_right
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import printable
 from rlm.errors import UsageError
+from rlm.escaping import terminal_text
 
 if TYPE_CHECKING:
     from rlm.config_file.trusted_folders import TrustedFolders
@@ -71,7 +71,7 @@ def _add(ctx: typer.Context, trusted: TrustedFolders, folder: Path) -> None:
     asked = [f"{name} = {settings.folder.options[name].value!r}" for name in refused]
     asked += describe_refused(settings.folder, {})
     for line in asked:
-        typer.echo(printable(line))
+        typer.echo(terminal_text(line))
     say(
         f"trusted {file} as it is now"
         + (": it sets the above" if asked else "; it sets nothing that needs it")
@@ -88,4 +88,6 @@ def _print_list(trusted: TrustedFolders) -> None:
             holds = data is not None and trusted.trusts(folder.path / FILE_NAME, data)
         except ConfigurationError:
             holds = False
-        typer.echo(printable(f"{folder.path}{'' if holds else f'  ({FILE_NAME} has changed: not in force)'}"))
+        typer.echo(
+            terminal_text(f"{folder.path}{'' if holds else f'  ({FILE_NAME} has changed: not in force)'}")
+        )

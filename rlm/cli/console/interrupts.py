@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import os
 import signal
 from collections.abc import Coroutine
-from types import FrameType
 from typing import Any, TypeVar
+
+from rlm.cli.console.leaving import leave
 
 __all__ = ["INTERRUPTED", "leave_at_once_on_interrupt", "outlast_interrupts_at_exit", "run_interruptible"]
 
@@ -19,37 +19,42 @@ _T = TypeVar("_T")
 def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
     """Run `work` like `asyncio.run`, with SIGTERM and SIGHUP treated like Ctrl-C.
 
-    The signal cancels `work`; after its cleanup KeyboardInterrupt is raised. A second Ctrl-C exits at once,
-    which loses nothing: the journal needs no cleanup. A signal that is ignored (nohup) stays ignored.
+    The signal cancels `work`; after its cleanup KeyboardInterrupt is raised. If the event loop stands still,
+    the process ends by itself within two seconds (`watchdog`). A second Ctrl-C exits at once. Neither loses
+    anything: the journal needs no cleanup. A signal that is ignored (nohup) stays ignored.
     """
     import asyncio
 
-    ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    from rlm.cli.console.watchdog import watching
+
+    taken = [
+        signum for signum in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(signum) is signal.SIG_DFL
+    ]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        taken.append(signal.SIGINT)
+
+    task: asyncio.Task[_T] | None = None
+    is_ending = False
 
     async def watched() -> _T:
+        nonlocal task
         task = asyncio.current_task()
-        assert task is not None
-        ending = False
-
-        def end(signum: int) -> None:
-            nonlocal ending
-            if not ending:
-                ending = True
-                task.cancel()
-            elif signum == signal.SIGINT:
-                _leave(signum, None)
-            # A closed terminal sends SIGHUP more than once: the second must not cut the cleanup short.
-
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) is signal.SIG_DFL:
-                loop.add_signal_handler(signum, end, signum)
-        if ctrl_c:
-            loop.add_signal_handler(signal.SIGINT, end, signal.SIGINT)
+        if is_ending:
+            work.close()
+            raise asyncio.CancelledError
         return await work
 
+    def end() -> None:
+        nonlocal is_ending
+        is_ending = True
+        if task is not None:
+            task.cancel()
+
+    runner = asyncio.Runner()
     try:
-        return asyncio.run(watched())
+        # Watched to the end of the runner, which waits for threads.
+        with watching(runner.get_loop(), taken, end), runner:
+            return runner.run(watched())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
 
@@ -66,11 +71,4 @@ def outlast_interrupts_at_exit() -> None:
 def leave_at_once_on_interrupt() -> None:
     """Let Ctrl-C exit at once from here on. Call it when the command's work is done."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _leave)
-
-
-def _leave(_signum: int, _frame: FrameType | None) -> None:
-    try:
-        os.write(2, b"rlm: interrupted\n")
-    finally:
-        os._exit(INTERRUPTED)
+        signal.signal(signal.SIGINT, lambda signum, _frame: leave(signum))

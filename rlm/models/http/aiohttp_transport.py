@@ -7,18 +7,22 @@ in flight that costs as much of the driver's time as the rest of a call.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 
 import aiohttp
 import httpx2
 from yarl import URL
 
+from rlm.models.http.reply_limits import Inflater, ReplyTooLarge, max_body
+
 __all__ = ["AiohttpTransport"]
 
 _IDLE_CONNECTION_SECONDS = 60.0
+_ENCODINGS = ("accept-encoding", "gzip, deflate")
 
-_ERROR_TYPES: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...] = (
+_ERROR_TYPES: tuple[tuple[type[BaseException], type[httpx2.RequestError]], ...] = (
     (aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx2.ProxyError),
     (aiohttp.ClientConnectorError, httpx2.ConnectError),
@@ -26,6 +30,7 @@ _ERROR_TYPES: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...
     (aiohttp.InvalidURL, httpx2.UnsupportedProtocol),
     (aiohttp.ClientError, httpx2.ReadError),
     (OSError, httpx2.ReadError),
+    (zlib.error, httpx2.DecodingError),
 )
 """Errors of aiohttp with their counterparts in the SDKs' HTTP library. The first match counts."""
 
@@ -58,29 +63,53 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             answer = await self.session.request(
                 request.method,
                 URL(str(request.url), encoded=True),
-                headers=request.headers.multi_items(),
+                headers=[*_without(request.headers.multi_items(), "accept-encoding"), _ENCODINGS],
                 data=request.content,
                 proxy=self._proxy,
                 # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,
             )
-        body = _Body(answer, request)
-        return httpx2.Response(answer.status, headers=list(answer.raw_headers), stream=body, request=request)
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        try:
+            body = _Body(answer, request, max_body(answer.status, kind))
+        except ReplyTooLarge:
+            answer.close()
+            raise
+        # The body is decompressed here. Its character set is not applied: everything is UTF-8, and some
+        # decoders take quadratic time.
+        headers = [
+            *_without(answer.headers.items(), "content-encoding", "content-length", "content-type"),
+            ("content-type", kind),
+        ]
+        return httpx2.Response(answer.status, headers=headers, stream=body, request=request)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self.session.close()
 
 
+def _without(headers: Iterable[tuple[str, str]], *names: str) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in headers if name.lower() not in names)
+
+
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: aiohttp.ClientResponse, request: httpx2.Request) -> None:
+    """The decompressed body of a response, of at most `limit` bytes. Raises ReplyTooLarge for more."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, request: httpx2.Request, limit: int) -> None:
         self._answer = answer
         self._request = request
+        self._limit = limit
+        self._inflater = Inflater(answer.headers.get("content-encoding", ""))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
         with _translate_errors(self._request):
             async for chunk in self._answer.content.iter_any():
-                yield chunk
+                for piece in self._inflater.pieces(chunk):
+                    size += len(piece)
+                    if size > self._limit:
+                        raise ReplyTooLarge(f"a body of more than {self._limit:,} bytes")
+                    yield piece
 
     async def aclose(self) -> None:
         # A body that was read to its end leaves the connection reusable; else it is closed.
@@ -91,6 +120,6 @@ class _Body(httpx2.AsyncByteStream):
 def _translate_errors(request: httpx2.Request) -> Iterator[None]:
     try:
         yield
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError, zlib.error) as error:
         error_type = next(theirs for ours, theirs in _ERROR_TYPES if isinstance(error, ours))
         raise error_type(str(error), request=request) from error

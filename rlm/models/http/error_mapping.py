@@ -18,6 +18,7 @@ from socket import gaierror
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import TokenUsage
 from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.reply_limits import ReplyTooLarge
 from rlm.models.options import RetryReason
 
 __all__ = ["AttemptFailure", "ErrorMapper"]
@@ -127,6 +128,8 @@ class ErrorMapper:
         chain = list(_walk_chain(error))
         certificate = any(isinstance(link, ssl.SSLError) for link in chain)
         for link in chain:
+            if isinstance(link, ReplyTooLarge):
+                return self.map_too_large(link)
             if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
                 return self._describe_certificate() if certificate else self._describe_unreachable(chain)
             if isinstance(link, httpx2.TimeoutException):
@@ -153,6 +156,14 @@ class ErrorMapper:
             f"{self._name}: {self._endpoint.address} sent what its protocol does not allow ({kind})",
             "check that the base URL is that of this provider's API",
             "garbled",
+        )
+
+    def map_too_large(self, error: ReplyTooLarge) -> AttemptFailure:
+        """Map a reply that no honest server sends. It is not asked for again."""
+        return AttemptFailure(
+            ModelProtocolError,
+            f"{self._name}: {self._endpoint.address} sent {error}, more than a reply holds",
+            "check that the base URL is that of this provider's API",
         )
 
     def map_wrong_type(self, content_type: str) -> AttemptFailure:

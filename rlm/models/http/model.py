@@ -48,7 +48,8 @@ class HttpModel(ABC):
 
     @abstractmethod
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        """Return a new accumulator for the events of one reply to `body`."""
+        """Return a new accumulator for the events of one reply to `body`. It keeps no more text than the
+        output limit in `body` allows (`BoundedText`)."""
 
     @property
     def name(self) -> str:
@@ -64,7 +65,13 @@ class HttpModel(ABC):
         body = self.body(request)
         shared = await self._lease.get()
         return await with_retries(
-            lambda: stream_completion(shared, body, self.accumulator(body), self._mapper),
+            lambda: stream_completion(
+                shared,
+                body,
+                self.accumulator(body),
+                self._mapper,
+                max_output_tokens=request.max_output_tokens,
+            ),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: shared.has_answered,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.shared_clients import SharedClient
 from rlm.models.http.sse import EventDecoder
 from rlm.models.http.wire_messages import field
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["StreamAccumulator", "stream_completion"]
 
 _END = b"[DONE]"
+_KIND_CHARS = 100
+_MESSAGE_CHARS = 10_000
 _END_SECONDS = 1.0
 """Seconds that a server has to close a finished stream. A connection can be reused only after a clean end."""
 
@@ -45,15 +47,20 @@ class StreamAccumulator(Protocol):
 
 
 async def stream_completion(
-    shared: SharedClient, body: dict[str, Any], accumulator: StreamAccumulator, mapper: ErrorMapper
+    shared: SharedClient,
+    body: dict[str, Any],
+    accumulator: StreamAccumulator,
+    mapper: ErrorMapper,
+    *,
+    max_output_tokens: int,
 ) -> Reply | AttemptFailure:
-    """Send `body` and collect the reply."""
+    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take."""
     import httpx2
 
     failure: AttemptFailure | None
     try:
         async with aclosing(await shared.post(body)) as response:
-            failure = await _read_stream(response, accumulator, mapper)
+            failure = await _read_stream(response, accumulator, mapper, stream_bytes(max_output_tokens))
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
@@ -61,6 +68,8 @@ async def stream_completion(
         failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
     except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
         failure = mapper.map_transport(error)
+    except ReplyTooLarge as error:
+        failure = mapper.map_too_large(error)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_garbled(error)
     reply = None if failure is not None else accumulator.reply()
@@ -68,7 +77,7 @@ async def stream_completion(
 
 
 async def _read_stream(
-    response: httpx2.Response, accumulator: StreamAccumulator, mapper: ErrorMapper
+    response: httpx2.Response, accumulator: StreamAccumulator, mapper: ErrorMapper, limit: int
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
@@ -76,9 +85,13 @@ async def _read_stream(
         return None if is_whole else mapper.map_wrong_type(content_type)
     decoder = EventDecoder()
     chunks = response.aiter_bytes()
+    size = 0
     async for chunk in chunks:
+        size += len(chunk)
+        if size > limit:
+            raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
         for data in decoder.feed(chunk):
-            event = None if data == _END else json.loads(data.decode())
+            event = None if data == _END else parse_json(data)
             if field(event, "error"):
                 return mapper.map_stream_error(*_read_error(event))
             if data == _END or accumulator.add(event):
@@ -92,7 +105,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
     complete."""
     import httpx2
 
-    with suppress(TimeoutError, httpx2.TransportError):
+    with suppress(TimeoutError, ReplyTooLarge, httpx2.RequestError):
         async with asyncio.timeout(_END_SECONDS):
             async for _ in chunks:
                 pass
@@ -100,7 +113,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
 
 def _parse_json(body: bytes) -> object:
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError:
         return None
 
@@ -109,6 +122,6 @@ def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
     """Return the kinds of a server's error, and its message."""
     error = field(answer, "error") or answer
     fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
-    kinds = tuple(str(kind) for kind in fields if isinstance(kind, str | int) and kind)
+    kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
     message = error if isinstance(error, str) else field(error, "message")
-    return kinds, message if isinstance(message, str) else ""
+    return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""

@@ -8,6 +8,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
+from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import cache_borders, field
@@ -70,22 +71,24 @@ class AnthropicModel(HttpModel):
         return body
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator()
+        return _Accumulator(body["max_tokens"])
 
 
 class _Accumulator:
     """Implements StreamAccumulator for the events of the Messages API."""
 
-    def __init__(self) -> None:
-        self._text: list[str] = []
+    def __init__(self, max_output_tokens: int) -> None:
+        self._text = BoundedText(max_output_tokens)
         self._stop_reason = ""
         self._complete = False
         self._counts: dict[str, int] = {}
 
     def reply(self) -> Reply | None:
+        if self._text.is_full:
+            return Reply(str(self._text), "length", self.spent)
         if not self._complete:
             return None
-        return Reply("".join(self._text), _FINISH_REASONS.get(self._stop_reason, "other"), self.spent)
+        return Reply(str(self._text), _FINISH_REASONS.get(self._stop_reason, "other"), self.spent)
 
     @property
     def spent(self) -> TokenUsage:
@@ -114,7 +117,7 @@ class _Accumulator:
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._complete = True
-        return self._complete
+        return self._complete or self._text.is_full
 
     def accept_json(self, answer: object) -> bool:
         return False
@@ -122,14 +125,14 @@ class _Accumulator:
     def _append_text(self, part: object, kind: str) -> None:
         text = field(part, "text")
         if field(part, "type") == kind and isinstance(text, str):
-            self._text.append(text)
+            self._text.add(text)
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""
         for name in _COUNT_FIELDS:
             value = field(usage, name)
             if isinstance(value, int) and value >= 0:
-                self._counts[name] = value
+                self._counts[name] = min(value, MAX_COUNT)
 
 
 def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:

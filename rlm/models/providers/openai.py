@@ -10,6 +10,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
+from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIModel"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
+_LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
 
 
 def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
@@ -70,35 +72,41 @@ class OpenAIModel(HttpModel):
         }
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body)
+        return _Accumulator(body, next(body[name] for name in _LIMIT_FIELDS if name in body))
 
     @property
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
         host = urlsplit(self._endpoint.base_url).hostname or ""
         ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
-        return "max_completion_tokens" if ours else "max_tokens"
+        return _LIMIT_FIELDS[0] if ours else _LIMIT_FIELDS[1]
 
 
 class _Accumulator:
     """Implements StreamAccumulator for Chat Completions. Estimates the tokens of `body` and of the reply
     where the server counts none."""
 
-    def __init__(self, body: dict[str, Any]) -> None:
+    def __init__(self, body: dict[str, Any], max_output_tokens: int) -> None:
         self._body = body
-        self._text: list[str] = []
-        self._refusal: list[str] = []
-        self._reasoning: list[str] = []
+        self._text = BoundedText(max_output_tokens)
+        self._refusal = BoundedText(max_output_tokens)
+        self._reasoning = BoundedText(max_output_tokens)
         self._finish = ""
         self._has_begun = False
         self._usage: TokenUsage | None = None
 
     def reply(self) -> Reply | None:
+        text, refusal = str(self._text), str(self._refusal)
+        if self._is_overlong:
+            return Reply(text or refusal, "length", self.spent)
         if not self._finish:
             return None
-        text, refusal = "".join(self._text), "".join(self._refusal)
         reason = "refusal" if refusal else _FINISH_REASONS.get(self._finish, "other")
         return Reply(text or refusal, reason, self.spent)
+
+    @property
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._refusal.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -106,7 +114,7 @@ class _Accumulator:
             return self._usage
         if not self._has_begun:
             return TokenUsage()
-        return _estimate_usage(self._body, "".join(self._text + self._refusal), "".join(self._reasoning))
+        return _estimate_usage(self._body, f"{self._text}{self._refusal}", str(self._reasoning))
 
     def add(self, event: object) -> bool:
         self._has_begun = True
@@ -116,13 +124,15 @@ class _Accumulator:
         choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
             delta = field(choice, "delta") or field(choice, "message")
-            self._text.append(_read_text(field(delta, "content")))
-            self._refusal.append(_read_text(field(delta, "refusal")))
+            self._text.add(_read_text(field(delta, "content")))
+            self._refusal.add(_read_text(field(delta, "refusal")))
             # The protocol lacks this field, but most servers of reasoning models send it.
-            self._reasoning.append(_read_text(field(delta, "reasoning_content")))
+            self._reasoning.add(_read_text(field(delta, "reasoning_content")))
             finish = field(choice, "finish_reason")
             self._finish = finish if isinstance(finish, str) and finish else self._finish
-        return False  # the usage follows, and then the end mark, which is no event
+        # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
+        # may never come to it.
+        return self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole completion: some servers ignore `stream` and send JSON."""
@@ -150,7 +160,7 @@ def _read_usage(usage: object) -> TokenUsage:
 
 def _read_count(count: object) -> int:
     """Return `count`, or 0 where a server sends nothing or something else."""
-    return count if isinstance(count, int) and count > 0 else 0
+    return min(count, MAX_COUNT) if isinstance(count, int) and count > 0 else 0
 
 
 def _estimate_usage(body: dict[str, Any], text: str, reasoning: str) -> TokenUsage:

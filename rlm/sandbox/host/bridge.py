@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -17,12 +16,14 @@ from typing import Any
 
 from rlm.sandbox.errors import ProtocolError
 from rlm.sandbox.host import requests
+from rlm.sandbox.host.compute_clock import ComputeClock, serve_with, waiting
+from rlm.sandbox.host.surrogates import find_lone_surrogate, may_hold_surrogates
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.context_handle.access_log import bounded
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
 from rlm.sandbox.types import CellReport, ChildAnswer, Span
 
-__all__ = ["Bridge", "ComputeClock"]
+__all__ = ["Bridge"]
 
 MAX_IN_FLIGHT = 64
 MAX_LOAD = 24 * 2**20
@@ -38,32 +39,6 @@ _MAX_UNREAD_BYTES = 2**20
 MAX_FRAGMENTS = 100_000
 """Limit of the spans that a kernel may report as read or scanned for one question, because the driver keeps
 them. One report may use an eighth of what is left. Only the longest spans of a larger report are kept."""
-
-
-class ComputeClock:
-    """Counts the seconds that a cell computes. Time spent waiting for children does not count."""
-
-    def __init__(self) -> None:
-        self._waiting = 0
-        self._counted = 0.0
-        self._since = time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds counted so far."""
-        return self._counted + (0.0 if self._waiting else time.monotonic() - self._since)
-
-    def pause(self) -> None:
-        """Stop counting until the matching `resume`. Pauses nest."""
-        if self._waiting == 0:
-            self._counted = self.seconds
-        self._waiting += 1
-
-    def resume(self) -> None:
-        """End one pause."""
-        self._waiting -= 1
-        if self._waiting == 0:
-            self._since = time.monotonic()
 
 
 class Bridge:
@@ -159,8 +134,11 @@ class Bridge:
             await self._wait_for_room(load)
         message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
-        if not isinstance(number, int) or not isinstance(params, dict):
+        if not isinstance(number, int) or not isinstance(params, dict) or not isinstance(method, str):
             raise ValueError("frame")
+        if not 0 <= number <= requests.MAX_OFFSET:
+            # The number is sent back, and may have thousands of digits.
+            raise ValueError("id")
         if method == "cancel":
             task = self._calls.get(number)
             if task is not None:
@@ -180,8 +158,9 @@ class Bridge:
         await self._wait_for_room(load)
         if number in self._calls:
             raise ValueError("id")
+        broken = find_lone_surrogate(params) if may_hold_surrogates(body) else None
         self._load += load
-        task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
+        task = asyncio.get_running_loop().create_task(self._answer(number, method, params, broken))
         self._calls[number] = task
         task.add_done_callback(lambda done: self._finish(number, load, done))
 
@@ -203,8 +182,18 @@ class Bridge:
         elif error is not None and not isinstance(error, ConnectionError):
             self._on_violation(ProtocolError(f"serving the kernel failed: {type(error).__name__}: {error}"))
 
-    async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
+    async def _answer(
+        self, number: int, method: str, params: dict[str, Any], broken: str | None = None
+    ) -> None:
+        # The clock of the cell that made the call: the call may outlive its cell, and the next has a new one.
+        serve_with(self.clock)
         try:
+            if broken is not None:
+                raise requests.BadCall(
+                    "value",
+                    f"{broken!a} holds a lone surrogate, which is not a character. Remove it: "
+                    "text.encode('utf-8', 'replace').decode()",
+                )
             result = await self._execute(number, method, params)
         except requests.BadCall as error:
             await self._send({"id": number, "error": {"type": error.type, "message": str(error)}})
@@ -247,36 +236,24 @@ class Bridge:
         return replace(report, read=limit(report.read), scanned=limit(report.scanned))
 
     async def _stream(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
-        """Call the handler and send each answer as it arrives. The cell's clock is paused."""
-        clock = self.clock  # keep it: a call may outlive its cell, and the next cell has a new clock
+        """Call the handler and send each answer as it arrives.
+
+        The handler pauses the cell's clock while a model call is in flight. Waiting for a kernel that does
+        not read counts as the cell's own time.
+        """
 
         async def answered(position: int, answer: ChildAnswer) -> None:
-            self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
-            if self._is_behind():
-                # Waiting for a kernel that does not read counts as the cell's own time.
-                clock.resume()
-                try:
-                    await self._writer.drain()
-                finally:
-                    clock.pause()
+            await self._send({"id": number, "part": [position, asdict(answer)]})
 
-        clock.pause()
-        try:
-            await ask(answered)
-        finally:
-            clock.resume()
+        await ask(answered)
 
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
         query = requests.rank_query(params)
         if self._untimed_ranks:
             # The index may have to be built first, which must not count as the cell's own time.
             self._untimed_ranks -= 1
-            clock = self.clock
-            clock.pause()
-            try:
+            with waiting():
                 ranked = await self._handler.rank(query)
-            finally:
-                clock.resume()
             self._untimed_ranks = 0
         else:
             ranked = await self._handler.rank(query)
@@ -285,12 +262,8 @@ class Bridge:
     async def _tool(self, params: dict[str, Any]) -> Any:
         """Run a host tool. The cell's clock is paused."""
         call = requests.tool_call(params)
-        clock = self.clock
-        clock.pause()
-        try:
+        with waiting():
             return await self._handler.tool(call)
-        finally:
-            clock.resume()
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

@@ -7,7 +7,9 @@ requests). It opens no ZMQ socket and shares no memory with the kernel except th
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from rlm.sandbox.context.writer import ContextFile
@@ -98,7 +100,9 @@ class JupyterSandbox:
         if self._on_open is not None:
             self._on_open(self.isolation)
 
-    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+    async def execute(
+        self, code: str, *, round: int, timeout: float, deadline: float | None = None
+    ) -> CellResult:
         kernel, bridge = self._kernel, self._bridge
         if kernel is None or bridge is None or not kernel.alive:
             raise KernelDied((kernel.death if kernel else None) or "the kernel is not running")
@@ -117,7 +121,7 @@ class JupyterSandbox:
         await kernel.execute(number, code, round)
         self._running = True
         try:
-            answer = await self._outcome(kernel, bridge, number, timeout)
+            answer = await self._outcome(kernel, bridge, number, timeout, deadline)
         except asyncio.CancelledError:
             # The caller closes the kernel next. Until then, the cell must not continue.
             await self.interrupt()
@@ -153,27 +157,30 @@ class JupyterSandbox:
                 await self._kernels.release(kernel)
 
     async def _outcome(
-        self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float
+        self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float, deadline: float | None
     ) -> dict[str, Any]:
-        """Wait for a cell's result. Interrupt it after `timeout`; kill the kernel if it does not stop."""
+        """Wait for a cell's result. Interrupt it after `timeout` or at the `deadline`; kill the kernel if it
+        does not stop."""
         interrupted: float | None = None
         loop = asyncio.get_running_loop()
+        last = math.inf if deadline is None else loop.time() + deadline
         while True:
-            try:
+            event: dict[str, Any] = {"event": "none"}
+            with suppress(TimeoutError):
                 event = await asyncio.wait_for(kernel.event(), _TICK_SECONDS)
-            except TimeoutError:
-                if interrupted is None and bridge.clock.seconds > timeout:
-                    interrupted = loop.time()
-                    await self.interrupt()
-                elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
-                    await kernel.kill(f"the cell ran over {timeout:g} s and did not stop when interrupted")
-                    return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
-                continue
             if event["event"] == "result" and event.get("id") == number:
                 status = "timeout" if interrupted is not None else "ok" if event["ok"] else "error"
                 return {**event, "status": status}
             if event["event"] in ("died", "gone"):
                 return {"status": "timeout" if interrupted is not None else "died", "detail": kernel.death}
+            # Looked at after every event: a hostile broker may send events that are not for this cell.
+            if interrupted is None and (bridge.clock.seconds > timeout or loop.time() > last):
+                interrupted = loop.time()
+                await self.interrupt()
+            elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
+                limit = timeout if deadline is None else min(timeout, deadline)
+                await kernel.kill(f"the cell ran over {limit:g} s and did not stop when interrupted")
+                return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
 
 
 def _result(answer: Mapping[str, Any], report: CellReport, computed: float) -> CellResult:

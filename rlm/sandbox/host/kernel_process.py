@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import secrets
 import socket
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,7 @@ from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, Sand
 from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep_folders
 from rlm.sandbox.folders.removal import remove, wait_at_most
 from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.host.events import checked_event
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
@@ -47,6 +49,7 @@ _SOCKETS = "s"
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 _SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "died")
 _BROKER_EVENTS = ("connected", "result")
+_LOG_BYTES = 10_000
 
 
 class KernelProcess:
@@ -302,16 +305,15 @@ class KernelProcess:
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
                 message = wire.decode(await reader.readexactly(wire.body_size(header)))
-                if message.get("event") not in events:
-                    raise wire.WireError("an unknown event")
-                if message["event"] == "died":
-                    self.death = self.death or f"the kernel died: {message.get('detail')}"
-                if message["event"] == "interrupted":
+                event = checked_event(message, events)
+                if event["event"] == "died":
+                    self.death = self.death or f"the kernel died: {event['detail']}"
+                if event["event"] == "interrupted":
                     # Only now: a top-level await notices the signal when a message arrives after it.
                     with suppress(KernelDied):
                         await self._send(self._broker, {"op": "wake"})
                 else:
-                    self._queue(message)
+                    self._queue(event)
         except (asyncio.IncompleteReadError, ConnectionError):
             if sender == "broker" and self._link is not None and not self._is_closing:
                 # Its supervisor would keep the kernel.
@@ -321,14 +323,11 @@ class KernelProcess:
             self.kill_now(ProtocolError(f"the {sender} broke its protocol ({error})"))
             self._mark_dead(f"its {sender} broke the protocol")
 
-    def _queue(self, message: dict[str, Any]) -> None:
-        """Queue an event for `event`. A broker may be as hostile as its kernel: malformed results and
-        too many unread events break the protocol."""
-        if message["event"] == "result" and not _is_result(message):
-            raise wire.WireError("a malformed result")
+    def _queue(self, event: dict[str, Any]) -> None:
+        """Queue an event for `event`. Too many unread events break the protocol."""
         if self._events.qsize() >= _MAX_UNREAD_EVENTS:
             raise wire.WireError("too many unread events")
-        self._events.put_nowait(message)
+        self._events.put_nowait(event)
 
     def _mark_dead(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
@@ -400,21 +399,16 @@ def _sweep_once(top: Path) -> None:
     wait_at_most(_SWEEP_SECONDS, functools.partial(sweep_folders, top))
 
 
-def _is_result(message: Mapping[str, Any]) -> bool:
-    return (
-        isinstance(message.get("id"), int)
-        and isinstance(message.get("ok"), bool)
-        and isinstance(message.get("seconds"), int | float)
-        and isinstance(message.get("result"), str | None)
-        and all(
-            isinstance(message.get(name), str)
-            for name in ("stdout", "stderr", "ename", "evalue", "traceback")
-        )
-    )
-
-
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    """Return the last line of a broker's log, or "" if there is none. A broker removes its folder when it
+    ends, and a hostile one may put anything there."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(max(0, os.fstat(descriptor).st_size - _LOG_BYTES))
+            lines = (file.read(_LOG_BYTES) or b"").decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
     return lines[-1] if lines else ""
 
 

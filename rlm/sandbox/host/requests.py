@@ -7,6 +7,7 @@ cell can make: it is returned to the cell as an error.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -32,7 +33,7 @@ __all__ = [
     "tool_call",
 ]
 
-MAX_CHILDREN = 100_000
+MAX_CHILDREN = 10_000
 MAX_SUB_RLMS = 1_000
 MAX_PIECES = 10_000
 MAX_SPANS = 40_000
@@ -44,6 +45,10 @@ MAX_QUERY = 2_000
 MAX_RANKED = 1_000
 MAX_ARGUMENTS = 1_000
 MAX_NAME = 100
+MAX_TASK = 20_000
+"""Characters of the task of one sub-RLM. The journal keeps it."""
+MAX_VALUE = 2**20
+"""Characters of a final answer as JSON. It is searched for quotes, printed and kept in the journal."""
 
 
 class BadCall(Exception):
@@ -56,10 +61,16 @@ class BadCall(Exception):
 
 def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     """Return the batch of a `children` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
-    raw = _list(params.get("slices"), "slices", MAX_CHILDREN)
+    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
+    raw = _list(params.get("slices"), "slices", MAX_OFFSET)
     if len(raw) != len(prompts):
         raise ValueError("prompts and slices differ in length")
+    if len(prompts) > MAX_CHILDREN:
+        raise BadCall(
+            "value",
+            f"{len(prompts):,} children in one call are over the limit of {MAX_CHILDREN:,}. "
+            "Give larger slices, or make several calls.",
+        )
     numbered = params.get("numbered") is True
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, (dict, list, str)):
@@ -73,7 +84,7 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     """Return the final answer of a `finalize` call."""
-    raw = _list(params.get("evidence"), "evidence", 10 * MAX_EVIDENCE)
+    raw = _list(params.get("evidence"), "evidence", MAX_OFFSET)
     if len(raw) > MAX_EVIDENCE:
         raise BadCall("value", f"evidence holds {len(raw):,} pieces. Give at most {MAX_EVIDENCE:,}.")
     confidence = params.get("confidence")
@@ -88,6 +99,11 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     value = params.get("value")
     if _deeper(value, MAX_DEPTH):
         raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
+    size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    if size > MAX_VALUE:
+        raise BadCall(
+            "value", f"the answer has {size:,} characters, the limit is {MAX_VALUE:,}. Give a shorter one."
+        )
     return Finalization(
         value=value,
         confidence=confidence,
@@ -100,8 +116,8 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
 
 def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     """Return the batch of a `sub_rlms` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
-    raw = _list(params.get("sources"), "sources", MAX_CHILDREN)
+    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
+    raw = _list(params.get("sources"), "sources", MAX_OFFSET)
     if len(raw) != len(prompts):
         raise ValueError("prompts and sources differ in length")
     if len(prompts) > MAX_SUB_RLMS:
@@ -109,6 +125,13 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
             "value",
             f"{len(prompts):,} sub-RLMs in one call are over the limit of {MAX_SUB_RLMS:,}. "
             "For a single slice each, call sub_query_batch.",
+        )
+    longest = max(map(len, prompts), default=0)
+    if longest > MAX_TASK:
+        raise BadCall(
+            "value",
+            f"a prompt of {longest:,} characters is over the limit of {MAX_TASK:,} for a sub-RLM. "
+            "Give the text as its source.",
         )
     sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
     return SubRLMBatch(prompts, sources)
@@ -218,11 +241,19 @@ def _evidence(value: object) -> Span | str:
     """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
     if isinstance(value, str):
         return value
-    return _span(value, MAX_OFFSET)
+    try:
+        return _span(value, MAX_OFFSET)
+    except ValueError:
+        raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
-    pieces = tuple(_piece(one, chars) for one in _list(value, "slice", MAX_PIECES))
+    raw = _list(value, "slice", MAX_OFFSET)
+    if len(raw) > MAX_PIECES:
+        raise BadCall(
+            "slice_too_large", f"a slice of {len(raw):,} pieces is over the limit of {MAX_PIECES:,}"
+        )
+    pieces = tuple(_piece(one, chars) for one in raw)
     if not any(piece.strip() if isinstance(piece, str) else piece.start < piece.end for piece in pieces):
         raise BadCall("value", "the slice is empty. Leave it out to ask without the input")
     return pieces

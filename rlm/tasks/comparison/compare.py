@@ -6,7 +6,6 @@ each result is journalled as a part of the job.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from rlm.results import RunResult, StopReason
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
 from rlm.runtime import RLM
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
@@ -295,7 +295,7 @@ async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
         with Retriever(inputs.body) as retriever:
             return [Span(pack.start, pack.end) for pack in retriever.retrieve(inputs.task, limit=top_k)]
 
-    spans = await asyncio.to_thread(rank_passages)
+    spans = await run_in_daemon_thread(rank_passages, name="rlm-rank")
     if not spans:
         return None, _NO_WORDS
     reply = await inputs.ask([inputs.piece(span) for span in spans])

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from rlm.sandbox.errors import KernelDied
+from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.types import KernelLimits, VariableInfo
 
 
@@ -208,12 +209,30 @@ async def test_a_cell_that_will_not_stop_is_killed(open_kernel) -> None:
 async def test_waiting_for_children_does_not_count_as_computing(open_kernel, handler) -> None:
 
     async def slow() -> None:
-        await asyncio.sleep(1.2)
+        with waiting():
+            await asyncio.sleep(1.2)
 
     handler.before_answer = slow
     kernel = await open_kernel()
     result = await run(kernel, "answer = sub_query('q', (0, 3))\nprint(answer)", timeout=0.6)
     assert (result.status, result.stdout) == ("ok", "q 0\n")
+
+
+async def test_nothing_pauses_the_deadline_of_a_cell(open_kernel, handler) -> None:
+    """Not even children that never answer. The variables are kept."""
+
+    async def never() -> None:
+        with waiting():
+            await asyncio.Event().wait()
+
+    handler.before_answer = never
+    kernel = await open_kernel()
+    began = time.monotonic()
+    code = "x = 1\nsub_query('q', (0, 3))"
+    result = await kernel.execute(code, round=1, timeout=60.0, deadline=0.5)
+    assert (result.status, result.ename) == ("timeout", "KeyboardInterrupt")
+    assert time.monotonic() - began < 0.5 + 2.0 + 1.0
+    assert (await run(kernel, "print(x)")).stdout == "1\n"
 
 
 @pytest.mark.parametrize("code", ["import os; os._exit(3)", "import os; os.kill(os.getpid(), 9)"])

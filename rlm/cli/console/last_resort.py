@@ -1,0 +1,45 @@
+"""Ends a command whose interpreter is stuck, from a process of its own.
+
+A thread cannot do this: a call into C code that never returns may keep Python's global lock for ever. This
+file is run as a program, without the package, so that it starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+
+SECONDS = 1.8
+"""Seconds that a signal may stay unread. The command's own watchdog, a thread, takes it at once."""
+_TICK = 0.1
+_LINE = b"rlm: interrupted; its interpreter was stuck, so it was killed\n"
+
+
+def watch(signals: socket.socket, pid: int) -> None:
+    """Kill the process `pid` if it leaves a byte of `signals` unread for too long. Returns when it ended.
+
+    The other end of `signals` is where the C code of Python writes the number of each signal. Both processes
+    hold this end; here the bytes are only looked at.
+    """
+    while signals.recv(1, socket.MSG_PEEK):
+        since = time.monotonic()
+        while _is_unread(signals):
+            if time.monotonic() - since > SECONDS:
+                os.write(2, _LINE)
+                os.kill(pid, signal.SIGKILL)
+                return
+            time.sleep(_TICK)
+
+
+def _is_unread(signals: socket.socket) -> bool:
+    try:
+        return bool(signals.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return False
+
+
+if __name__ == "__main__":
+    watch(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

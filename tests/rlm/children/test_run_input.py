@@ -1,0 +1,121 @@
+"""Test how the source of a sub-RLM is copied, and that the copies stay small."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlm.accounting.concurrency import DiskRoom
+from rlm.children.run_input import RunInput
+from rlm.errors import UsageError
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.types import ChildSlice, Span
+from rlm.testing import ScriptedModel
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+MB = 2**20
+
+
+def input_of(text: str, folder: Path) -> Iterator[RunInput]:
+    with ContextFileWriter(folder) as writer:
+        writer.begin_document("a.txt")
+        writer.write(text)
+        context = writer.finish()
+    with context.open() as body:
+        yield RunInput(context, body)
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Iterator[RunInput]:
+    yield from input_of(LETTERS, tmp_path / "letters")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Iterator[RunInput]:
+    yield from input_of("The grass is green.\n" * 1_000_000, tmp_path / "large")
+
+
+def source(*pieces: tuple[int, int] | str) -> ChildSlice:
+    return ChildSlice(tuple(piece if isinstance(piece, str) else Span(*piece) for piece in pieces))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([(0, 3), (5, 7)], "abc\nfg"),
+        ([(5, 7), (0, 3)], "fg\nabc"),
+        ([(0, 5), (3, 8)], "abcde\nfgh"),
+        ([(3, 5), (0, 8)], "de\nabc\nfgh"),
+        ([(0, 2), "x", "x", (0, 2)], "ab\nx"),
+    ],
+)
+async def test_what_a_source_holds_twice_is_copied_once(letters, tmp_path, pieces, text) -> None:
+    """The copy is removed afterwards."""
+    async with letters.part(source(*pieces), tmp_path / "sub", DiskRoom(MB)) as part:
+        assert part.body.text(0, part.body.chars) == text
+    assert not (tmp_path / "sub").exists()
+
+
+async def test_spans_that_are_one_are_not_copied(letters, tmp_path) -> None:
+    async with letters.part(source((1, 4), (1, 4), (2, 3)), tmp_path / "sub", DiskRoom(0)) as part:
+        assert part.body.text(0, 9) == "bcd"
+        assert not (tmp_path / "sub").exists()
+
+
+async def test_a_copy_that_cant_fit_is_refused(large, tmp_path) -> None:
+    pieces = source((0, 10_000_000), (10_000_010, 20_000_000))
+    with pytest.raises(UsageError, match=r"19 MB are more than the 10 MB that fit\. Give one span"):
+        async with large.part(pieces, tmp_path / "sub", DiskRoom(10 * MB)):
+            pass
+
+
+async def test_copies_wait_for_room(large, tmp_path) -> None:
+    """Two of them would be more than fits."""
+    room = DiskRoom(16 * MB)
+    pieces = source((0, 5_000_000), (6_000_000, 12_000_000))
+    begun = asyncio.Event()
+
+    async def second() -> None:
+        async with large.part(pieces, tmp_path / "second", room):
+            begun.set()
+
+    async with large.part(pieces, tmp_path / "first", room):
+        waiting = asyncio.ensure_future(second())
+        await asyncio.sleep(0.1)
+        assert not begun.is_set()
+        assert not (tmp_path / "second").exists()
+    await asyncio.wait_for(waiting, 20)
+    assert begun.is_set()
+
+
+async def test_the_copying_of_a_cancelled_sub_rlm_ends(large, tmp_path) -> None:
+    async def copy() -> None:
+        async with large.part(source((0, 9), (10, 20_000_000)), tmp_path / "sub", DiskRoom(64 * MB)):
+            await asyncio.Event().wait()
+
+    copying = asyncio.ensure_future(copy())
+    while not (tmp_path / "sub").exists():
+        await asyncio.sleep(0.001)
+    copying.cancel()
+    await asyncio.gather(copying, return_exceptions=True)
+    for _ in range(200):
+        if not (tmp_path / "sub").exists():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the copy was not removed")
+
+
+async def test_the_same_span_three_hundred_times_takes_no_disk(run, block) -> None:
+    """One sub-RLM filled the disk with 2.5 GB: each span was written anew."""
+    model = ScriptedModel.of(
+        root=lambda request: block(
+            "finalize(str(sub_rlm('inner', [(0, 1_900_000)] * 300)))"
+            if request.task == "top"
+            else "finalize(str(context_meta().chars))"
+        )
+    )
+    result = await run(model, "The sky is blue.\n" * 120_000, task="top")
+    assert (result.answer, result.sub_calls) == ("1900000", 1)
