@@ -82,12 +82,6 @@ class AnswerSchema:
             raise SchemaError(f"it is not JSON: {error}") from error
         return cls(schema, text, parts)
 
-    def read(self, reply: str) -> Any:
-        """Parse a reply, or its fenced block, as JSON and check it. Raises SchemaError."""
-        value = parse_reply(reply)
-        self.check(value)
-        return value
-
     def check(self, value: Any) -> None:
         """Raise SchemaError, with the place of the fault, if `value` does not match. Fetches no document.
 

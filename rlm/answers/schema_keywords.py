@@ -74,7 +74,8 @@ _SHOWN_CHARS_PER_PART = 5
 def count_parts(schema: Any) -> int:
     """Return the number of subschemas, names and listed values: what a part of a value may be compared with.
 
-    A long listed value counts as several, because errors show it. Raises ForbiddenSchema for a keyword that is not on the list, or whose value has not its form.
+    A long listed value counts as several, because errors show it. Raises ForbiddenSchema for a keyword that
+    is not on the list, or whose value does not have its form.
     """
     parts = 0
     waiting = [(schema, 0)]

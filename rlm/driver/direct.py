@@ -41,8 +41,11 @@ __all__ = ["DirectReply", "Question", "answer_directly", "ask_directly", "fits",
 _FRAMING = 1_500
 """Tokens of a direct prompt besides the body and the question."""
 
-_EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
-_QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
+_EVIDENCE = re.compile(
+    r"^[ \t]*+(?:\*\*|#++[ \t]*+)?evidence:?(?:\*\*)?:?[ \t\r]*+$", re.IGNORECASE | re.MULTILINE
+)
+_QUOTE = re.compile(r"[\s*\-•\d.)]*+[\"“«](.+)[\"”»] ?[.,;]?")
+"""Matches a whole line without the blanks at its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ async def answer_directly(
     if not reply.is_verified:
         return None
     try:
-        value = reply.text if answer_type is None else answer_type.read(reply.text)
+        value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError:
         return None
     run_context.coverage.note_answered([Span(0, body.chars)])
@@ -171,7 +174,7 @@ async def ask_directly(
     said = without_reasoning(call.reply.text)
     complete = call.reply.finish_reason == "stop" and not is_not_found(said)
     text, quotes = _parts(said)
-    return DirectReply(text, cite(quotes, text, body) if complete else (), complete)
+    return DirectReply(text, (await cite(quotes, text, body)).citations if complete else (), complete)
 
 
 def _typed(task: str, answer_type: AnswerType | None) -> Question:
@@ -185,5 +188,7 @@ def _parts(reply: str) -> tuple[str, list[str]]:
     if not headings:
         return reply.strip(), []
     heading = headings[-1]
-    quotes = [match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.match(line))]
+    quotes = [
+        match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.fullmatch(line.strip()))
+    ]
     return reply[: heading.start()].strip(), quotes

@@ -1,0 +1,104 @@
+"""The checker processes of a driver: started on first use, reused, and ended with the driver."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from rlm.answers.checker.process import CheckerProcess
+
+__all__ = ["CheckerPool", "shared_pool"]
+
+_MAX_PROCESSES = 2
+"""Processes of one event loop."""
+_MAX_IDLE = 2
+
+
+class CheckerPool:
+    """Hands requests to processes. Safe to use from several event loops, each on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[CheckerProcess] = []
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    @property
+    def idle(self) -> int:
+        """Return how many processes wait for a request."""
+        return len(self._idle)
+
+    async def ask(
+        self, request: dict[str, Any], *, descriptor: int | None = None, seconds: float
+    ) -> dict[str, Any]:
+        """Return the answer to a request (see `worker`). Raises CheckFailed.
+
+        `seconds` count from when a process is free for it.
+        """
+        async with self._slot():
+            process = self._take()
+            answer = await process.ask(request, descriptor, seconds)
+            self._put_back(process)
+            return answer
+
+    def close(self) -> None:
+        """End the idle processes. A later request starts new ones."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.kill()
+
+    def abandon(self) -> None:
+        """Forget all processes. For a fork of the process that owns them."""
+        self._lock = threading.Lock()
+        for process in self._idle:
+            process.abandon()
+        self._idle = []
+        self._slots = WeakKeyDictionary()
+
+    def _slot(self) -> asyncio.Semaphore:
+        with self._lock:
+            return self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MAX_PROCESSES))
+
+    def _take(self) -> CheckerProcess:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.is_alive:
+                    return process
+                process.kill()
+        return CheckerProcess()
+
+    def _put_back(self, process: CheckerProcess) -> None:
+        with self._lock:
+            if len(self._idle) < _MAX_IDLE:
+                self._idle.append(process)
+                return
+        process.kill()
+
+
+_shared: CheckerPool | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_pool() -> CheckerPool:
+    """Return the pool of this process. Its processes end at exit."""
+    global _shared  # noqa: PLW0603 - one a process is its point
+    with _shared_lock:
+        if _shared is None:
+            _shared = CheckerPool()
+            atexit.register(_shared.close)
+        return _shared
+
+
+def _after_fork() -> None:
+    global _shared_lock  # noqa: PLW0603
+    _shared_lock = threading.Lock()
+    if _shared is not None:
+        _shared.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)
