@@ -10,6 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rlm.sandbox.in_kernel.helper_api.pieces import (
+    MAX_EVIDENCE,
+    MAX_OFFSET,
+    MAX_PIECES,
+    too_many_pieces,
+    too_much_evidence,
+)
 from rlm.sandbox.types import (
     CellReport,
     ChildBatch,
@@ -34,11 +41,8 @@ __all__ = [
 
 MAX_CHILDREN = 100_000
 MAX_SUB_RLMS = 1_000
-MAX_PIECES = 10_000
 MAX_SPANS = 40_000
 MAX_VARIABLES = 500
-MAX_EVIDENCE = 1_000
-MAX_OFFSET = 2**53
 MAX_DEPTH = 100
 MAX_QUERY = 2_000
 MAX_RANKED = 1_000
@@ -75,9 +79,9 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     """Return the final answer of a `finalize` call."""
-    raw = _list(params.get("evidence"), "evidence", 10 * MAX_EVIDENCE)
+    raw = _list(params.get("evidence"), "evidence", MAX_OFFSET)
     if len(raw) > MAX_EVIDENCE:
-        raise BadCall("value", f"evidence holds {len(raw):,} pieces. Give at most {MAX_EVIDENCE:,}.")
+        raise BadCall("value", too_much_evidence(len(raw)))
     confidence = params.get("confidence")
     if confidence is not None and confidence not in ("low", "medium", "high"):
         if (
@@ -216,11 +220,17 @@ def _evidence(value: object) -> Span | str:
     """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
     if isinstance(value, str):
         return value
-    return _span(value, MAX_OFFSET)
+    try:
+        return _span(value, MAX_OFFSET)
+    except ValueError:
+        raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
-    return tuple(_piece(one, chars) for one in _list(value, "slice", MAX_PIECES))
+    pieces = _list(value, "slice", MAX_OFFSET)
+    if len(pieces) > MAX_PIECES:
+        raise BadCall("slice_too_large", too_many_pieces(len(pieces)))
+    return tuple(_piece(one, chars) for one in pieces)
 
 
 def _piece(value: object, chars: int) -> Span | str:

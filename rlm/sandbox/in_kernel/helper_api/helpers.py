@@ -13,6 +13,7 @@ from ..context_handle.records import Hit, Records
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import ChildResult, ChildResults, DepthLimit, SliceTooLarge, SubQueryError, failure_line
+from .pieces import check_evidence, check_slice
 from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
@@ -187,7 +188,8 @@ class Helpers:
                 raise ValueError(
                     f"confidence must be 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
-        pieces = [] if evidence is None else self._evidence(evidence)
+        given = [] if evidence is None else self._evidence(evidence)
+        pieces = check_evidence(given, self._handle.resolved)
         read, scanned = self._handle.drain_access()
         try:
             result, _ = self._call(
@@ -262,6 +264,7 @@ class Helpers:
             if span.end <= span.start:
                 raise ValueError(f"the span ({piece[0]}, {piece[1]}) is empty in this input")
             pieces.append(list(span))
+        check_slice(pieces)
         return pieces
 
     def _evidence(self, given: Any) -> list[Any]:
