@@ -11,6 +11,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Literal
 
@@ -106,13 +107,13 @@ def find_quotes(
     results: dict[int, Found] = {}
     patterns: dict[int, _Pattern] = {}
     places: dict[int, tuple[int, int]] = {}
-    for number, quote in enumerate(quotes):
-        text = _trim(quote.text)
-        if text is None or len(text) > MAX_QUOTE_CHARS:
-            results[number] = _MISSING if text is None else Found("too_long")
-        else:
-            patterns[number] = _Pattern(text)
     try:
+        for number, quote in enumerate(quotes):
+            text = _trim(quote.text)
+            if text is None or len(text) > MAX_QUOTE_CHARS:
+                results[number] = _MISSING if text is None else Found("too_long")
+            else:
+                patterns[number] = _Pattern(text, budget)
         for step in (lambda rest: search.near(rest, near), search.verbatim, search.folded):
             for number, place in step({at: one for at, one in patterns.items() if at not in places}):
                 places[number] = place
@@ -141,15 +142,25 @@ def _trim(quote: str) -> str | None:
 class _Pattern:
     """One quote in the forms that a search needs."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: Budget) -> None:
+        self._text = text
+        self._budget = budget
         self.data = text.encode()
+        budget.spend(100 * len(self.data))
         self.skeleton = skeleton(self.data)
-        self.tokens = list(tokens(text)) if self.skeleton else []
-        first = next(skeleton_sizes(text), (0, 0))[0]
-        self.lead = next((number for number, token in enumerate(self.tokens) if token.start >= first), 0)
-        """The tokens before the first letter or digit."""
         self.room = _MAX_GROWTH * len(self.data) + _MORE_GROWTH
         self.tried = 0
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        self._budget.spend(_STEPS_PER_TOKEN * len(self._text))
+        return list(tokens(self._text))
+
+    @cached_property
+    def lead(self) -> int:
+        """The tokens before the first letter or digit."""
+        first = next(skeleton_sizes(self._text), (0, 0))[0]
+        return next((number for number, token in enumerate(self.tokens) if token.start >= first), 0)
 
 
 class _Region:

@@ -24,12 +24,14 @@ class CheckerPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[CheckerProcess] = []
+        self._busy: set[CheckerProcess] = set()
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @property
-    def idle(self) -> int:
-        """Return how many processes wait for a request."""
-        return len(self._idle)
+    def pids(self) -> list[int]:
+        """Return the ids of the processes, idle ones first."""
+        with self._lock:
+            return [process.pid for process in (*self._idle, *self._busy)]
 
     async def ask(
         self, request: dict[str, Any], *, descriptor: int | None = None, seconds: float
@@ -40,23 +42,29 @@ class CheckerPool:
         """
         async with self._slot():
             process = self._take()
-            answer = await process.ask(request, descriptor, seconds)
+            try:
+                answer = await process.ask(request, descriptor, seconds)
+            except BaseException:
+                with self._lock:
+                    self._busy.discard(process)
+                raise
             self._put_back(process)
             return answer
 
     def close(self) -> None:
-        """End the idle processes. A later request starts new ones."""
+        """End all processes. A later request starts new ones."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for process in idle:
+            processes = [*self._idle, *self._busy]
+            self._idle, self._busy = [], set()
+        for process in processes:
             process.kill()
 
     def abandon(self) -> None:
         """Forget all processes. For a fork of the process that owns them."""
         self._lock = threading.Lock()
-        for process in self._idle:
+        for process in (*self._idle, *self._busy):
             process.abandon()
-        self._idle = []
+        self._idle, self._busy = [], set()
         self._slots = WeakKeyDictionary()
 
     def _slot(self) -> asyncio.Semaphore:
@@ -68,12 +76,16 @@ class CheckerPool:
             while self._idle:
                 process = self._idle.pop()
                 if process.is_alive:
+                    self._busy.add(process)
                     return process
                 process.kill()
-        return CheckerProcess()
+            process = CheckerProcess()
+            self._busy.add(process)
+            return process
 
     def _put_back(self, process: CheckerProcess) -> None:
         with self._lock:
+            self._busy.discard(process)
             if len(self._idle) < _MAX_IDLE:
                 self._idle.append(process)
                 return
