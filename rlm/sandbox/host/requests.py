@@ -223,7 +223,18 @@ def _evidence(value: object) -> Span | str:
     try:
         return _span(value, MAX_OFFSET)
     except ValueError:
+        if not _is_pair(value):
+            raise
         raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
+
+
+def _is_pair(value: object) -> bool:
+    """Return whether `value` is a pair of numbers that a mistake in a cell may give."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(edge) is int and abs(edge) <= MAX_OFFSET for edge in value)
+    )
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:

@@ -70,6 +70,7 @@ async def wait_until(condition) -> None:
     pytest.fail("nothing came of it")
 
 
+EMPTY_FINAL = {"value": 1, "confidence": None, "evidence": [], "read": [], "scanned": []}
 EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": False, "schema": None}
 
 
@@ -82,7 +83,7 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
         ("children", {**EMPTY_BATCH, "prompts": "q"}),
         ("children", {**EMPTY_BATCH, "prompts": [1]}),
         ("children", {**EMPTY_BATCH, "slices": []}),
-        ("children", {**EMPTY_BATCH, "slices": [[[0, 1]] * 10_001]}),
+        ("children", {**EMPTY_BATCH, "slices": [{"0": 1}]}),
         ("finalize", {"value": 1, "confidence": True, "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": "certain", "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": None, "evidence": [], "read": [[5, 1]], "scanned": []}),
@@ -90,6 +91,10 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
             "finalize",
             {"value": 1, "confidence": None, "evidence": [[2**60, 2**61]], "read": [], "scanned": []},
         ),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[0, 1, 2]]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[0, True]]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": [{"start": 0}]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": "quote"}),
         ("tool", {"name": 1, "args": [], "kwargs": {}}),
         ("tool", {"name": "x" * 101, "args": [], "kwargs": {}}),
         ("tool", {"name": "add", "args": {}, "kwargs": {}}),
@@ -108,6 +113,24 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
         await wait_until(lambda: broken)
         assert len(broken) == 1
         assert handler.batches == handler.finals == handler.tools == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"),
+    [
+        ("finalize", {**EMPTY_FINAL, "evidence": [[20, 5]]}, "value"),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[-10, -1]]}, "value"),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[0, 1]] * 20_000}, "value"),
+        ("children", {**EMPTY_BATCH, "slices": [[[0, 1]] * 10_001]}, "slice_too_large"),
+        ("children", {**EMPTY_BATCH, "slices": [[[0, CHARS + 1]]]}, "value"),
+        ("sub_rlms", {"prompts": ["q"], "sources": [[[0, 1]] * 10_001]}, "slice_too_large"),
+    ],
+)
+async def test_a_mistake_that_a_cell_can_make_is_told(handler, method, params, kind) -> None:
+    """The kernel lives, and nothing is done."""
+    async with bridge_to(handler) as (_, peer, broken):
+        assert (await peer.call(method, params))["error"]["type"] == kind
+        assert broken == handler.batches == handler.finals == []
 
 
 @pytest.mark.parametrize(
