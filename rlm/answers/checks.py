@@ -27,7 +27,7 @@ SCHEMA_SECONDS = 2.0
 MAX_SEARCH_STEPS = 20_000_000
 """Steps of a search for quotes in the driver (`Budget`)."""
 SEARCH_SECONDS = 5.0
-_SEARCHED_PER_SECOND = 100_000_000
+_SEARCHED_PER_SECOND = 50_000_000
 """Bytes of text for which a search gets another second."""
 _MAX_NEAR_CHARS = 20_000
 """A longer span does not say where to look."""
@@ -72,7 +72,8 @@ async def check_value(schema: AnswerSchema, value: Any) -> None:
 
 
 async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span] = ()) -> list[QuotePlace]:
-    """Return the place of each quote, as `find_quotes` chooses it. Takes 5 s, and 10 s more a gigabyte."""
+    """Return the place of each quote, as `find_quotes` chooses it. Takes at most 5 s, and 20 s more for a
+    gigabyte."""
     if not quotes:
         return []
     hints = [

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
-from typing import Literal
+from typing import Any, Literal
 
-from rlm.answers.text_folding import Token, skeleton, skeleton_sizes, tokens
+import re2
+
+from rlm.answers.text_folding import Token, is_plain, skeleton, skeleton_sizes, stable_words, tokens
 
 __all__ = [
     "MAX_NEAR",
@@ -157,6 +159,11 @@ class _Pattern:
         return list(tokens(self._text))
 
     @cached_property
+    def words(self) -> list[bytes]:
+        self._budget.spend(100 * len(self._text))
+        return stable_words(self._text)
+
+    @cached_property
     def lead(self) -> int:
         """The tokens before the first letter or digit."""
         first = next(skeleton_sizes(self._text), (0, 0))[0]
@@ -224,6 +231,32 @@ def _borders(data: bytes) -> Iterator[int]:
     yield len(data)
 
 
+class _Prefilter:
+    """Tells in one pass whether a text may hold one of many parts."""
+
+    def __init__(self) -> None:
+        self._parts: Sequence[bytes] = ()
+        self._pattern: Any = None
+
+    def may_hold(self, parts: Sequence[bytes], data: bytes) -> bool:
+        if parts != self._parts:
+            # Ends tell more than beginnings: the lines of a log begin alike.
+            ends = dict.fromkeys(part[-_PREFILTER_BYTES:] for part in parts)
+            options = re2.Options()
+            options.log_errors = False
+            options.encoding = re2.Options.Encoding.LATIN1
+            literals = ("".join(f"\\x{byte:02x}" for byte in end) for end in ends)
+            self._pattern = re2.compile("|".join(literals).encode(), options)
+            self._parts = parts
+        return self._pattern.search(data) is not None
+
+
+_PREFILTER_BYTES = 24
+_MIN_WORDS = 3
+_MANY = 6
+"""Quotes from which on one pass for all of them is faster than a pass for each."""
+
+
 class _Search:
     """Searches one text within one budget."""
 
@@ -254,7 +287,10 @@ class _Search:
     def verbatim(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the first verbatim places."""
         rest = dict(patterns)
+        filtered = _Prefilter()
         for low, data in self._windows(max((len(one.data) for one in rest.values()), default=0)):
+            if not self._may_hold(filtered, [one.data for one in rest.values()], data):
+                continue
             for number, pattern in list(rest.items()):
                 self._pay_find(len(data))
                 at = data.find(pattern.data)
@@ -269,8 +305,13 @@ class _Search:
         rest = {number: one for number, one in patterns.items() if one.skeleton}
         if not rest:
             return
+        filtered, words = _Prefilter(), _Prefilter()
         for low, data in self._windows(max(one.room for one in rest.values()), _CONTEXT_BYTES):
+            if not self._may_read_alike(words, list(rest.values()), data):
+                continue
             region = self._fold(max(0, low - _CONTEXT_BYTES), data)
+            if not self._may_hold(filtered, [one.skeleton for one in rest.values()], region.skeleton):
+                continue
             for number, pattern in list(rest.items()):
                 place = self._folded_in(pattern, region, low + self._window - region.start)
                 if place is not None:
@@ -278,6 +319,35 @@ class _Search:
                     del rest[number]
             if not rest:
                 return
+
+    def _may_hold(self, filtered: _Prefilter, parts: Sequence[bytes], data: bytes) -> bool:
+        """Return False if none of many parts is in `data`, at the price of looking for a few of them."""
+        if len(parts) < _MANY:
+            return True
+        self._budget.spend(20 * len(data))
+        return filtered.may_hold(parts, data)
+
+    def _may_read_alike(self, filtered: _Prefilter, patterns: Sequence[_Pattern], data: bytes) -> bool:
+        """Return False if `data` lacks most of the words of each quote, at less than the price of folding."""
+        if any(len(one.words) < _MIN_WORDS for one in patterns):
+            return True
+        self._budget.spend(20 * len(data))
+        if not is_plain(data):
+            return True
+        if len(patterns) >= _MANY:
+            return self._may_hold(
+                filtered, [word for one in patterns for word in one.words[:_MIN_WORDS]], data
+            )
+        for pattern in patterns:
+            missing = 0
+            for word in pattern.words:
+                self._pay_find(len(data))
+                missing += word not in data
+                if 2 * missing > len(pattern.words):
+                    break
+            else:
+                return True
+        return False
 
     def is_common(self, pattern: _Pattern, most: int) -> bool:
         """Return whether a quote stands verbatim in more than `most` places."""

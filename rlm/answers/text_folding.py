@@ -18,12 +18,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import re2
 
-__all__ = ["Token", "is_east_asian", "skeleton", "skeleton_sizes", "tokens"]
+__all__ = ["Token", "is_east_asian", "is_plain", "skeleton", "skeleton_sizes", "stable_words", "tokens"]
 
 _DASHES = "-‐‑‒–—―−"
 _DOUBLE_QUOTES = '"“”„‟«»″'
@@ -215,6 +216,14 @@ def _narrow(char: str) -> str:
 # Characters that `tokens` folds or leaves out. Their run is normalized or dropped.
 _COMPATIBLE = re.compile("[\uff01-\uffee\ufb00-\ufb06]+")
 _DROP = re.compile("[\x80-\xbf\u0300-\u036f\u1680\u2000-\u206f\u2212\u3000\u3099\u309a\ufeff]+")
+_RECOMPOSED = (
+    "\u0374\u037e\u0387\u0958-\u095f\u1160-\u11ff\u1f00-\u1fff\u2126\u212a\u212b\u2329\u232a"
+    "\uf900-\ufaff\ufb1d-\ufb4f\U0002f800-\U0002fa1f"
+)
+"""Characters without combining marks that NFC may change."""
+_ALPHANUMERIC_FORMS = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\uffa0-\uffdc\ufb00-\ufb06"
+_WORD = re.compile(r"[^\W_]+")
+_STABLE_WORDS = 8
 _NOT_ALPHANUMERIC = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _ESCAPE = re.compile(
     rb'\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\["\\/bfnrt]', re.IGNORECASE
@@ -229,13 +238,35 @@ def skeleton(data: bytes) -> bytes:
     if b"\\" in data:
         data = _ESCAPE.sub(_unescape, data)
     if not data.isascii():
-        text = data.decode("utf-8", "ignore")
-        if _long_marks().search(data) is None:
+        patterns = _patterns()
+        if patterns.decomposed.search(data) and not patterns.long_marks.search(data):
             # Sorting the marks of one letter takes the square of their number.
-            text = unicodedata.normalize("NFC", text)
-        text = _COMPATIBLE.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
-        data = _DROP.sub("", text).encode("utf-8", "ignore")
+            data = unicodedata.normalize("NFC", data.decode("utf-8", "ignore")).encode("utf-8", "ignore")
+        if patterns.dropped.search(data):
+            text = data.decode("utf-8", "ignore")
+            if patterns.compatible.search(data):
+                text = _COMPATIBLE.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+            data = _DROP.sub("", text).encode("utf-8", "ignore")
     return data.translate(None, _NOT_ALPHANUMERIC)
+
+
+def stable_words(text: str) -> list[bytes]:
+    """Return words of `text` that stand unchanged in a plain text that reads the same: up to eight long ones.
+
+    Of a script without blanks, three characters count as a word. A plain text (`is_plain`) may still break
+    some of them at its lines' ends.
+    """
+    words: dict[str, None] = {}
+    for word in _WORD.findall(text):
+        if unicodedata.is_normalized("NFKC", word):
+            size = 3 if is_east_asian(word[0]) else len(word)
+            words.update(dict.fromkeys(word[at : at + size] for at in range(0, len(word), size)))
+    return [word.encode() for word in sorted(words, key=len, reverse=True)[:_STABLE_WORDS]]
+
+
+def is_plain(data: bytes) -> bool:
+    """Return whether a UTF-8 text spells its words in the usual way: composed, unescaped, not full-width."""
+    return _patterns().respelled.search(data) is None
 
 
 def skeleton_sizes(text: str) -> Iterator[tuple[int, int]]:
@@ -260,14 +291,36 @@ def _unescape(match: re.Match[bytes]) -> bytes:
     return chr(int(single, 16)).encode("utf-8", "ignore") if single else b""
 
 
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Patterns over UTF-8, each in one fast pass.
+
+    decomposed: a character that NFC may change. long_marks: more combining marks than any letter has.
+    compatible: a character of `_COMPATIBLE`. dropped: one of `_DROP` or `_COMPATIBLE`. respelled: anything
+    that may stand within a word, or for its letters, besides a hyphen at a line's end.
+    """
+
+    decomposed: Any
+    long_marks: Any
+    compatible: Any
+    dropped: Any
+    respelled: Any
+
+
 @cache
-def _long_marks() -> Any:
-    """Return the pattern of more combining marks in a row than any letter has."""
-    marks = [code for code in range(0x300, _LAST_MARK) if unicodedata.combining(chr(code))]
+def _patterns() -> _Patterns:
     options = re2.Options()
     options.log_errors = False
-    classes = "".join(f"\\x{{{code:x}}}" for code in marks)
-    return re2.compile(f"[{classes}]{{{_MAX_MARKS + 1}}}", options)
+    marks = "".join(
+        f"\\x{{{code:x}}}" for code in range(0x300, _LAST_MARK) if unicodedata.combining(chr(code))
+    )
+    return _Patterns(
+        re2.compile(f"[{marks}{_RECOMPOSED}]", options),
+        re2.compile(f"[{marks}]{{{_MAX_MARKS + 1}}}", options),
+        re2.compile(_COMPATIBLE.pattern, options),
+        re2.compile(f"{_COMPATIBLE.pattern}|{_DROP.pattern}", options),
+        re2.compile(rf"[{marks}{_RECOMPOSED}{_INVISIBLE}{_ALPHANUMERIC_FORMS}]|\\u[0-9a-fA-F]", options),
+    )
 
 
 _LAST_MARK = 0x20000
