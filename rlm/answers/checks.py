@@ -26,7 +26,10 @@ SCHEMA_SECONDS = 2.0
 
 MAX_SEARCH_STEPS = 20_000_000
 """Steps of a search for quotes in the driver (`Budget`)."""
-SEARCH_SECONDS = 5.0
+SEARCH_SECONDS = 3.0
+"""Seconds of computing of a search in a process."""
+_WAITED_SECONDS = 3
+"""Seconds to wait for each second of computing: other work may keep the processors busy."""
 _SEARCHED_PER_SECOND = 50_000_000
 """Bytes of text for which a search gets another second."""
 _MAX_NEAR_CHARS = 20_000
@@ -72,8 +75,8 @@ async def check_value(schema: AnswerSchema, value: Any) -> None:
 
 
 async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span] = ()) -> list[QuotePlace]:
-    """Return the place of each quote, as `find_quotes` chooses it. Takes at most 5 s, and 20 s more for a
-    gigabyte."""
+    """Return the place of each quote, as `find_quotes` chooses it. Takes at most 3 s of computing, and
+    20 s more for a gigabyte."""
     if not quotes:
         return []
     hints = [
@@ -112,7 +115,9 @@ async def _ask(quotes: Sequence[Wanted], body: Body, hints: Sequence[tuple[int, 
     }
     seconds = SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND
     try:
-        answer = await shared_pool().ask(request, descriptor=body.descriptor, seconds=seconds)
+        answer = await shared_pool().ask(
+            {**request, "computing": seconds}, descriptor=body.descriptor, seconds=_WAITED_SECONDS * seconds
+        )
         found = [_checked(one, body.bytes) for one in answer["found"]]
         if len(found) == len(quotes):
             return found

@@ -17,7 +17,15 @@ from typing import Any, Literal
 
 import re2
 
-from rlm.answers.text_folding import Token, is_plain, skeleton, skeleton_sizes, stable_words, tokens
+from rlm.answers.text_folding import (
+    Token,
+    is_plain,
+    skeleton,
+    skeleton_sizes,
+    stable_words,
+    tokens,
+    words_or_not_plain,
+)
 
 __all__ = [
     "MAX_NEAR",
@@ -57,16 +65,19 @@ class OutOfWork(Exception):
 
 
 class Budget:
-    """Limits a search to a number of steps, of about a nanosecond each, and to an end on the clock."""
+    """Limits a search to a number of steps, of about a nanosecond each, and to seconds of computing.
+
+    The seconds are those of the process: other work on the machine does not change what is found.
+    """
 
     def __init__(self, steps: float = float("inf"), *, seconds: float = float("inf")) -> None:
         self.steps = steps
-        self._end = time.monotonic() + seconds
+        self._end = time.process_time() + seconds
 
     def spend(self, steps: float) -> None:
         """Pay for work before it is done. Raises OutOfWork."""
         self.steps -= steps
-        if self.steps < 0 or time.monotonic() > self._end:
+        if self.steps < 0 or time.process_time() > self._end:
             raise OutOfWork
 
 
@@ -159,7 +170,7 @@ class _Pattern:
         return list(tokens(self._text))
 
     @cached_property
-    def words(self) -> list[bytes]:
+    def words(self) -> list[str]:
         self._budget.spend(100 * len(self._text))
         return stable_words(self._text)
 
@@ -265,6 +276,8 @@ class _Search:
         self._size = size
         self._budget = budget
         self._window = window
+        self._telling: tuple[str, ...] = ()
+        self._telling_pattern: Any = None
 
     def near(
         self, patterns: dict[int, _Pattern], near: Sequence[tuple[int, int]]
@@ -305,9 +318,9 @@ class _Search:
         rest = {number: one for number, one in patterns.items() if one.skeleton}
         if not rest:
             return
-        filtered, words = _Prefilter(), _Prefilter()
+        filtered = _Prefilter()
         for low, data in self._windows(max(one.room for one in rest.values()), _CONTEXT_BYTES):
-            if not self._may_read_alike(words, list(rest.values()), data):
+            if not self._may_read_alike(list(rest.values()), data):
                 continue
             region = self._fold(max(0, low - _CONTEXT_BYTES), data)
             if not self._may_hold(filtered, [one.skeleton for one in rest.values()], region.skeleton):
@@ -327,27 +340,28 @@ class _Search:
         self._budget.spend(20 * len(data))
         return filtered.may_hold(parts, data)
 
-    def _may_read_alike(self, filtered: _Prefilter, patterns: Sequence[_Pattern], data: bytes) -> bool:
+    def _may_read_alike(self, patterns: Sequence[_Pattern], data: bytes) -> bool:
         """Return False if `data` lacks most of the words of each quote, at less than the price of folding."""
         if any(len(one.words) < _MIN_WORDS for one in patterns):
             return True
         self._budget.spend(20 * len(data))
-        if not is_plain(data):
+        telling = tuple(word for one in patterns for word in one.words[:_MIN_WORDS])
+        if telling != self._telling:
+            self._telling, self._telling_pattern = telling, words_or_not_plain(telling)
+        if self._telling_pattern.search(data) is None:
+            return False
+        if len(patterns) >= _MANY or not is_plain(data):
             return True
-        if len(patterns) >= _MANY:
-            return self._may_hold(
-                filtered, [word for one in patterns for word in one.words[:_MIN_WORDS]], data
-            )
-        for pattern in patterns:
-            missing = 0
-            for word in pattern.words:
-                self._pay_find(len(data))
-                missing += word not in data
-                if 2 * missing > len(pattern.words):
-                    break
-            else:
-                return True
-        return False
+        return any(self._has_most_words(pattern, data) for pattern in patterns)
+
+    def _has_most_words(self, pattern: _Pattern, data: bytes) -> bool:
+        missing = 0
+        for word in pattern.words:
+            self._pay_find(len(data))
+            missing += word.encode() not in data
+            if 2 * missing > len(pattern.words):
+                return False
+        return True
 
     def is_common(self, pattern: _Pattern, most: int) -> bool:
         """Return whether a quote stands verbatim in more than `most` places."""

@@ -31,7 +31,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return _is_list(value) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
 
 
 def _is_types(value: Any) -> bool:
@@ -40,15 +40,28 @@ def _is_types(value: Any) -> bool:
     return _is_names(value) and bool(value) and all(name in _TYPES for name in value)
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_anything(value: Any) -> bool:
     return True
 
 
 _PLAIN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "type": (_is_types, "the name of a type, or a list of such names"),
-    "enum": (lambda value: isinstance(value, list), "a list of values"),
+    "type": (_is_types, "the name of a JSON type, or a list of different ones"),
+    "enum": (_is_list, "a list of values"),
+    "examples": (_is_list, "a list of values"),
     "const": (_is_anything, "a value"),
-    "required": (_is_names, "a list of names"),
+    "required": (_is_names, "a list of different names"),
     **dict.fromkeys(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (_is_number, "a number")
     ),
@@ -56,11 +69,9 @@ _PLAIN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
         (_is_count, "a whole number from 0"),
     ),
-    **dict.fromkeys(
-        ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
-         "$schema"),
-        (_is_anything, "a value"),
-    ),
+    "default": (_is_anything, "a value"),
+    **dict.fromkeys(("title", "description", "$comment", "$schema"), (_is_text, "a text")),
+    **dict.fromkeys(("deprecated", "readOnly", "writeOnly"), (_is_flag, "true or false")),
 }  # fmt: skip
 """Keywords whose value holds no subschema. Whatever such a value looks like, it is data."""
 
@@ -85,7 +96,7 @@ def count_parts(schema: Any) -> int:
         if isinstance(one, bool):
             continue
         if not isinstance(one, Mapping):
-            raise ForbiddenSchema(f"{one!r:.80} is given where a schema is expected, which is a dict")
+            raise ForbiddenSchema(f"it is no JSON Schema: {one!r:.80} is given where a dict is expected")
         if level > MAX_DEPTH:
             raise ForbiddenSchema(f"it is nested deeper than {MAX_DEPTH} levels. Flatten it.")
         for keyword, value in one.items():
@@ -104,16 +115,20 @@ def _subschemas(keyword: Any, value: Any) -> list[Any]:
         return [value]
     if keyword in _LIST_OF_SUBSCHEMAS:
         if not isinstance(value, list) or not (value or keyword == "prefixItems"):
-            raise ForbiddenSchema(f"{keyword} must be a list of schemas, not {value!r:.80}")
+            raise ForbiddenSchema(
+                f"it is no JSON Schema: {keyword} must be a list of schemas, not {value!r:.80}"
+            )
         return value
     if keyword in _NAMED_SUBSCHEMAS:
         if not isinstance(value, Mapping):
-            raise ForbiddenSchema(f"{keyword} must be a dict of names to schemas, not {value!r:.80}")
+            raise ForbiddenSchema(
+                f"it is no JSON Schema: {keyword} must be a dict of names to schemas, not {value!r:.80}"
+            )
         return list(value.values())
     if keyword in _PLAIN:
         fits, form = _PLAIN[keyword]
         if not fits(value):
-            raise ForbiddenSchema(f"{keyword} must be {form}, not {value!r:.80}")
+            raise ForbiddenSchema(f"it is no JSON Schema: {keyword} must be {form}, not {value!r:.80}")
         return []
     if isinstance(keyword, str) and keyword.startswith("x-"):
         return []

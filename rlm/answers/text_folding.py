@@ -17,14 +17,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import re2
 
-__all__ = ["Token", "is_east_asian", "is_plain", "skeleton", "skeleton_sizes", "stable_words", "tokens"]
+__all__ = [
+    "Token",
+    "is_east_asian",
+    "is_plain",
+    "skeleton",
+    "skeleton_sizes",
+    "stable_words",
+    "tokens",
+    "words_or_not_plain",
+]
 
 _DASHES = "-‐‑‒–—―−"
 _DOUBLE_QUOTES = '"“”„‟«»″'
@@ -250,7 +259,7 @@ def skeleton(data: bytes) -> bytes:
     return data.translate(None, _NOT_ALPHANUMERIC)
 
 
-def stable_words(text: str) -> list[bytes]:
+def stable_words(text: str) -> list[str]:
     """Return words of `text` that stand unchanged in a plain text that reads the same: up to eight long ones.
 
     Of a script without blanks, three characters count as a word. A plain text (`is_plain`) may still break
@@ -261,12 +270,19 @@ def stable_words(text: str) -> list[bytes]:
         if unicodedata.is_normalized("NFKC", word):
             size = 3 if is_east_asian(word[0]) else len(word)
             words.update(dict.fromkeys(word[at : at + size] for at in range(0, len(word), size)))
-    return [word.encode() for word in sorted(words, key=len, reverse=True)[:_STABLE_WORDS]]
+    return sorted(words, key=len, reverse=True)[:_STABLE_WORDS]
 
 
 def is_plain(data: bytes) -> bool:
     """Return whether a UTF-8 text spells its words in the usual way: composed, unescaped, not full-width."""
     return _patterns().respelled.search(data) is None
+
+
+def words_or_not_plain(words: Iterable[str]) -> Any:
+    """Return a pattern over UTF-8 that matches a text if it holds one of the words or is not plain."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile("|".join([_patterns().respelled.pattern, *map(re2.escape, words)]), options)
 
 
 def skeleton_sizes(text: str) -> Iterator[tuple[int, int]]:

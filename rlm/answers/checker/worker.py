@@ -33,7 +33,7 @@ def prepare() -> None:
         _schema('{"$defs": {"a": {"pattern": "^a"}}, "items": {"$ref": "#/$defs/a"}}').check(["b"])
     text = "“Café”\u0301 １ \\u00e9".encode()
     _find(
-        {"quotes": [['"Cafe\u0301', 1], ["x", 1]], "near": [[0, 5]], "seconds": 1, "size": len(text)},
+        {"quotes": [['"Cafe\u0301', 1], ["x", 1]], "near": [[0, 5]], "computing": 1, "size": len(text)},
         lambda low, high: text[low:high],
     )
 
@@ -101,7 +101,7 @@ def _find(request: dict[str, Any], read: Any) -> dict[str, Any]:
         read,
         request["size"],
         [(start, end) for start, end in request["near"]],
-        budget=Budget(seconds=request["seconds"]),
+        budget=Budget(seconds=request["computing"]),
     )
     return {"found": [[one.status, one.start, one.end] for one in found]}
 

@@ -70,7 +70,7 @@ async def test_it_reads_the_text_that_it_is_given(process: CheckerProcess, tmp_p
     """It has the descriptor, and looks only within the given part of the file."""
     (tmp_path / "text").write_text("secret words. The kettle\nwhistled at seven.")
     with (tmp_path / "text").open("rb") as file:
-        request = {"kind": "quotes", "near": [], "start": 14, "size": 28}
+        request = {"kind": "quotes", "near": [], "start": 14, "size": 28, "computing": 5}
         quotes = [["The kettle whistled", None], ["secret words", None]]
         answer = await process.ask({**request, "quotes": quotes}, file.fileno(), 5)
     assert answer == {"found": [["found", 0, 19], ["missing", -1, -1]]}
