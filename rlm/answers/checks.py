@@ -24,7 +24,7 @@ MAX_SCHEMA_WORK = 200_000
 """Comparisons of a schema check in the driver: parts of the schema times characters of the value."""
 SCHEMA_SECONDS = 2.0
 
-MAX_SEARCH_STEPS = 20_000_000
+MAX_SEARCH_STEPS = 10_000_000
 """Steps of a search for quotes in the driver (`Budget`)."""
 SEARCH_SECONDS = 3.0
 """Seconds of computing of a search in a process."""
