@@ -116,24 +116,6 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "kind"),
-    [
-        ("finalize", {**EMPTY_FINAL, "evidence": [[20, 5]]}, "value"),
-        ("finalize", {**EMPTY_FINAL, "evidence": [[-10, -1]]}, "value"),
-        ("finalize", {**EMPTY_FINAL, "evidence": [[0, 1]] * 20_000}, "value"),
-        ("children", {**EMPTY_BATCH, "slices": [[[0, 1]] * 10_001]}, "slice_too_large"),
-        ("children", {**EMPTY_BATCH, "slices": [[[0, CHARS + 1]]]}, "value"),
-        ("sub_rlms", {"prompts": ["q"], "sources": [[[0, 1]] * 10_001]}, "slice_too_large"),
-    ],
-)
-async def test_a_mistake_that_a_cell_can_make_is_told(handler, method, params, kind) -> None:
-    """The kernel lives, and nothing is done."""
-    async with bridge_to(handler) as (_, peer, broken):
-        assert (await peer.call(method, params))["error"]["type"] == kind
-        assert broken == handler.batches == handler.finals == []
-
-
-@pytest.mark.parametrize(
     "data",
     [
         struct.pack("<I", 2**31),
