@@ -58,7 +58,7 @@ def check_evidence(pieces: Sequence[Any], resolve: Callable[[int, int], Span]) -
     """
     if len(pieces) > MAX_EVIDENCE:
         raise ValueError(too_much_evidence(len(pieces)))
-    return [piece if isinstance(piece, str) else _span(*piece, resolve) for piece in pieces]
+    return [piece if isinstance(piece, str) else _span(piece[0], piece[1], resolve) for piece in pieces]
 
 
 def _span(start: int, end: int, resolve: Callable[[int, int], Span]) -> list[int]:
