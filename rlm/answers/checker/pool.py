@@ -16,6 +16,8 @@ __all__ = ["CheckerPool", "shared_pool"]
 _MAX_PROCESSES = 2
 """Processes of one event loop."""
 _MAX_IDLE = 2
+_MAX_BUSY_SECONDS = 600.0
+"""A process that has worked longer is replaced, before it reaches its limit of computing."""
 
 
 class CheckerPool:
@@ -86,7 +88,7 @@ class CheckerPool:
     def _put_back(self, process: CheckerProcess) -> None:
         with self._lock:
             self._busy.discard(process)
-            if len(self._idle) < _MAX_IDLE:
+            if len(self._idle) < _MAX_IDLE and process.busy_seconds < _MAX_BUSY_SECONDS:
                 self._idle.append(process)
                 return
         process.kill()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class CheckerProcess:
         self._channel, theirs = socket.socketpair()
         self._channel.setblocking(False)
         self._ready = False
+        self.busy_seconds = 0.0
+        """How long it has worked on requests."""
         try:
             with theirs:
                 self._process = subprocess.Popen(
@@ -70,6 +73,7 @@ class CheckerProcess:
         `descriptor` is of the text that the request is about. The time to start does not count. If this is
         cancelled or fails, the process is killed.
         """
+        began = time.monotonic()
         try:
             if not self._ready:
                 async with asyncio.timeout(_START_SECONDS):
@@ -89,6 +93,8 @@ class CheckerProcess:
             # The rest of an answer must not be read as the next one.
             self.kill()
             raise
+        finally:
+            self.busy_seconds += time.monotonic() - began
 
     def kill(self) -> None:
         """End the process with all that it may have started."""

@@ -25,6 +25,8 @@ __all__ = ["main", "prepare", "serve"]
 
 _GRACE_SECONDS = 2.0
 _MAX_OPEN_FILES = 32
+_CPU_SECONDS = 1_200
+"""Twice what the pool gives a process before it starts a new one."""
 
 
 def prepare() -> None:
@@ -112,6 +114,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for kind, value in (
         (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, _CPU_SECONDS),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
