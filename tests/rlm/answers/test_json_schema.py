@@ -114,7 +114,7 @@ def keywords_in_force(schema: Any) -> set[str]:
 
 
 @given(st.dictionaries(st.sampled_from(KEYWORDS), VALUES, max_size=4), VALUES)
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 def test_no_nesting_hides_a_keyword_that_is_not_on_the_list(schema: dict[str, Any], value: Any) -> None:
     """What is accepted is valid, and is made of plain and bounded keywords at every depth."""
     try:
@@ -141,6 +141,7 @@ class Counted(dict[str, Any]):
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 30))
+@settings(deadline=None)
 def test_the_work_of_a_check_is_at_most_parts_times_size(depth: int, width: int, count: int) -> None:
     """Each subschema meets each part of a value at most once, however subschemas are nested."""
     schema: dict[str, Any] = {"properties": {"a": {"type": "null"}}}

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.answers.quote_search import MAX_QUOTE_CHARS, Budget, Found, Wanted, find_quotes
@@ -245,6 +245,7 @@ def write_gap(draw: st.DrawFn, gap: str) -> str:
 
 
 @given(spellings(), spellings(), st.sampled_from([7, 64, 1 << 20]))
+@settings(deadline=None)
 def test_any_way_to_write_a_text_is_found_at_its_exact_characters(
     make_body: MakeBody, one: tuple[str, str], other: tuple[str, str], window: int
 ) -> None:
@@ -261,6 +262,7 @@ def test_any_way_to_write_a_text_is_found_at_its_exact_characters(
 
 
 @given(spellings())
+@settings(deadline=None)
 def test_texts_that_read_the_same_have_the_same_skeleton(pair: tuple[str, str]) -> None:
     """Otherwise the search would pass over a place that reads as the quote."""
     plain, written = pair
@@ -268,6 +270,7 @@ def test_texts_that_read_the_same_have_the_same_skeleton(pair: tuple[str, str]) 
 
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(0, 100_000))
+@settings(deadline=None)
 def test_no_text_breaks_the_search(make_body: MakeBody, text: str, quote: str, steps: int) -> None:
     """Any text and quote end within the budget, with a place inside the text or a reason."""
     data = text.encode("utf-8", "replace")
