@@ -114,7 +114,7 @@ def _subschemas(keyword: Any, value: Any) -> list[Any]:
     if keyword in _SUBSCHEMA:
         return [value]
     if keyword in _LIST_OF_SUBSCHEMAS:
-        if not isinstance(value, list) or not (value or keyword == "prefixItems"):
+        if not isinstance(value, list) or not value:
             raise ForbiddenSchema(
                 f"it is no JSON Schema: {keyword} must be a list of schemas, not {value!r:.80}"
             )
