@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from inspect import isfunction
 from typing import Any
 
-from rlm.answers.json_schema import AnswerSchema, SchemaError
+from rlm.answers.checks import check_value
+from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply
 from rlm.errors import UsageError
 from rlm.sandbox.in_kernel.helper_api.schema_types import json_schema_of
 
@@ -54,21 +55,23 @@ class AnswerType:
     def is_text(self) -> bool:
         """Return whether a plain text is a valid answer."""
         try:
-            self.check("text")
+            self._schema.check("text")
+            if self._adapter is not None:
+                self._validate("text")
         except SchemaError:
             return False
         return True
 
-    def check(self, value: Any) -> None:
+    async def check(self, value: Any) -> None:
         """Raise SchemaError, with the place of the fault, if a JSON value is not of this type."""
-        self._schema.check(value)
+        await check_value(self._schema, value)
         if self._adapter is not None:
             self._validate(value)
 
-    def read(self, reply: str) -> Any:
+    async def read(self, reply: str) -> Any:
         """Return the JSON value in a reply. Raises SchemaError if it is not of this type."""
-        value = self._schema.read(reply)
-        self.check(value)
+        value = parse_reply(reply)
+        await self.check(value)
         return value
 
     def parsed(self, value: Any) -> Any:

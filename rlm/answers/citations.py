@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rlm.answers.quote_search import locate_all
+from rlm.answers.checks import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.results import Citation
+from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 
-__all__ = ["cite", "quotes_in"]
+__all__ = ["Cited", "cite", "cite_spans", "quotes_in"]
 
 _MIN_ANSWER_QUOTE = 20
 _MAX_ANSWER_QUOTES = 50
 _MAX_SHOWN_CHARS = 600
+_MIN_WIDTH = 3
+"""Letters and digits of a quote that can prove something. An East Asian character counts as two."""
+_MAX_PLACES = 10
+"""Places of a single word that can prove something."""
 _SENTENCE_END = " \t\n.,;:!?…"
-_PARAGRAPH = r"(?:[^{marks}\n]|\n(?![ \t]*\n))*"
+_WORD = re.compile(r"\w+")
+# Possessive, because a backtrack would keep a state for each character.
+_PARAGRAPH = r"[^{marks}\n]*+(?:\n(?![ \t]*\n)[^{marks}\n]*+)*+"
 _QUOTED = re.compile(
     "|".join(
         f"{opens}({_PARAGRAPH.format(marks=opens + closes)}){closes}"
         for opens, closes in ('""', "“”", "«»", "「」", "『』")
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The citations of an answer, and the quotes that are unverified for another reason than being absent.
+
+    `weak` quotes prove nothing: they are too short, or a word that stands everywhere. `unsearched` ones were
+    not looked up in time.
+    """
+
+    citations: tuple[Citation, ...]
+    weak: tuple[str, ...] = ()
+    too_long: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
 
 def quotes_in(answer: str) -> list[str]:
@@ -33,41 +55,81 @@ def quotes_in(answer: str) -> list[str]:
     character counts as two. It has no blank line and more than one word, because a single word is usually a
     path, a flag or a name.
     """
-    found = (match[match.lastindex or 0].strip() for match in _QUOTED.finditer(answer))
-    return list(dict.fromkeys(passage for passage in found if _is_passage(passage)))[:_MAX_ANSWER_QUOTES]
+    passages: dict[str, None] = {}
+    for match in _QUOTED.finditer(answer):
+        passage = match[match.lastindex or 0].strip()
+        if _is_passage(passage):
+            passages[passage] = None
+            if len(passages) == _MAX_ANSWER_QUOTES:
+                break
+    return list(passages)
 
 
-def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> tuple[Citation, ...]:
+def cite_spans(spans: Sequence[Span], body: Body) -> tuple[Citation, ...]:
+    """Cite each span in order, equal ones too. A span outside the body is unverified."""
+    return tuple(_citation(number, body, *_entry(span, body)) for number, span in enumerate(spans, 1))
+
+
+async def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> Cited:
     """Cite each piece of evidence in order, then each quote of `answer` that no piece contains.
 
     The markers are `[¹]`, `[²]`, … in this order. Equal pieces are cited once. If the answer refers to its
     evidence by number, equal pieces are kept, so that the numbers stay right. A quote is cut to 600
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
-    found are unverified; such a quote has no place. Punctuation at the end of a quote in the answer is
-    ignored.
+    found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
+    the answer is ignored.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if not isinstance(piece, str)]
-    quotes = [piece for piece in pieces if isinstance(piece, str)]
-    places = dict(zip(quotes, locate_all(quotes, body, spans), strict=True))
-    cited: list[tuple[str, Span | None, bool]] = []
-    for piece in pieces:
-        if isinstance(piece, str):
-            cited.append((piece, places[piece], places[piece] is not None))
-        elif 0 <= piece.start < piece.end <= body.chars:
-            cited.append(
-                (body.text(piece.start, min(piece.end, piece.start + _MAX_SHOWN_CHARS)), piece, True)
-            )
-        else:
-            cited.append(("", piece, False))
+    places = await _look_up([piece for piece in pieces if isinstance(piece, str)], body, spans)
+    cited: list[tuple[str, Span | None, bool]] = [
+        (piece, places[piece].span, places[piece].span is not None)
+        if isinstance(piece, str)
+        else _entry(piece, body)
+        for piece in pieces
+    ]
     answer_quotes = list(dict.fromkeys(quote.rstrip(_SENTENCE_END) for quote in quotes_in(answer)))
     evidence_spans = [place for _, place, verified in cited if place is not None and verified]
-    for quote, span in zip(answer_quotes, locate_all(answer_quotes, body, evidence_spans), strict=True):
+    answer_places = await _look_up(answer_quotes, body, evidence_spans)
+    for quote, found in answer_places.items():
+        span = found.span
         if span is None or not any(
             place.start <= span.start and span.end <= place.end for place in evidence_spans
         ):
             cited.append((quote, span, span is not None))
-    return tuple(_citation(number, body, *entry) for number, entry in enumerate(cited, 1))
+
+    def with_status(status: str) -> tuple[str, ...]:
+        return tuple(quote for quote, found in (places | answer_places).items() if found.status == status)
+
+    return Cited(
+        tuple(_citation(number, body, *entry) for number, entry in enumerate(cited, 1)),
+        weak=with_status("common"),
+        too_long=with_status("too_long"),
+        unsearched=with_status("unsearched"),
+    )
+
+
+async def _look_up(quotes: Sequence[str], body: Body, near: Sequence[Span]) -> dict[str, QuotePlace]:
+    """Return the place of each quote. A quote that proves nothing is not looked up."""
+    each = list(dict.fromkeys(quotes))
+    telling = [quote for quote in each if not _proves_nothing(quote)]
+    wanted = [Wanted(quote, None if len(quote.split()) > 1 else _MAX_PLACES) for quote in telling]
+    places = dict(zip(telling, await find_places(wanted, body, near), strict=True))
+    return {quote: places.get(quote, QuotePlace("common")) for quote in each}
+
+
+def _proves_nothing(quote: str) -> bool:
+    """Return whether a quote is so short, or of such words, that any text may hold it."""
+    words = _WORD.findall(quote[:_MAX_SHOWN_CHARS].casefold())
+    if not quote.strip() or not words:
+        return False  # it is not found anyway, or it is punctuation to be found as it is
+    return _width("".join(words)) < _MIN_WIDTH or all(word in FUNCTION_WORDS for word in words)
+
+
+def _entry(span: Span, body: Body) -> tuple[str, Span, bool]:
+    if 0 <= span.start < span.end <= body.chars:
+        return body.text(span.start, min(span.end, span.start + _MAX_SHOWN_CHARS)), span, True
+    return "", span, False
 
 
 def _citation(number: int, body: Body, quote: str, place: Span | None, verified: bool) -> Citation:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.answers.answer_type import AnswerType
-from rlm.answers.citations import cite
+from rlm.answers.citations import Cited, cite
 from rlm.answers.confidence import limit_confidence
-from rlm.answers.json_schema import SchemaError
+from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence
@@ -64,14 +65,20 @@ class Finalizer:
         self._answer_type = answer_type
         self.answer: Answer | None = None
         self._attempts = 0
+        self._judging = asyncio.Lock()
 
     async def judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
         """Accept or refuse an answer. The reason of a refusal says what to do.
 
         In the last round, unverified evidence is accepted. An answer of the wrong type is always refused, and
-        so is an answer without any look at the input.
+        so is an answer without any look at the input. Concurrent calls are judged one after another.
         """
-        if self._has_answer():
+        async with self._judging:
+            return await self._judge(final, policy)
+
+    async def _judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
+        if self.answer is not None:
+            # Lost a race with another call of the same cell: the first accepted answer wins.
             return _ACCEPTED
         self._attempts += 1
         words = table("feedback.toml")["finalize"]
@@ -81,37 +88,35 @@ class Finalizer:
             return _refuse(words["not_looked"])
         if self._answer_type is None and _is_blank(final.value):
             return _refuse(words["blank"])
+        try:
+            size_of(final.value)
+        except SchemaError as error:
+            return _refuse(str(error))
         if self._answer_type is not None:
             try:
-                self._answer_type.check(final.value)
+                await self._answer_type.check(final.value)
             except SchemaError as error:
                 return _refuse(str(error))
         quotes = sum(isinstance(piece, str) for piece in final.evidence)
         if quotes > MAX_QUOTES:
             return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
         text = final.value if isinstance(final.value, str) else ""
-        # In a thread, because a quote may need a search of the whole body.
-        citations = await asyncio.to_thread(cite, final.evidence, text, self._body)
-        if self._has_answer():
-            # Lost a race with another call of the same cell: the first accepted answer wins.
-            return _ACCEPTED
+        cited = await cite(final.evidence, text, self._body)
         unknown_marks_notes = _describe_unknown_marks(text, len(final.evidence))
-        faults = [*_describe_unverified(citations), *unknown_marks_notes]
+        unsearched_notes = _describe("unsearched", cited.unsearched)
+        faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
             return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,
-            citations,
+            cited.citations,
             self._coverage,
             looked_before=policy.looked_before,
         )
-        warnings = [*unknown_marks_notes, *([lowered] if lowered else [])]
-        self.answer = Answer(final.value, confidence, citations, tuple(warnings))
+        warnings = [*unsearched_notes, *unknown_marks_notes, *([lowered] if lowered else [])]
+        self.answer = Answer(final.value, confidence, cited.citations, tuple(warnings))
         return _ACCEPTED
-
-    def _has_answer(self) -> bool:
-        return self.answer is not None
 
 
 _ACCEPTED = Judgement(FinalizeVerdict(accepted=True))
@@ -125,13 +130,29 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _describe_unverified(citations: tuple[Citation, ...]) -> list[str]:
-    quotes = [citation.quote for citation in citations if not citation.verified]
-    if not quotes:
-        return []
-    shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])
-    words = table("feedback.toml")["finalize"]["unverified"]
-    return [words.format(count=len(quotes), pieces=len(citations), shown=shown)]
+def _describe_unverified(cited: Cited) -> list[str]:
+    """Describe the pieces of evidence that prove nothing, and those that are not in the body."""
+    otherwise = {*cited.weak, *cited.too_long, *cited.unsearched}
+    missing = [
+        citation.quote
+        for citation in cited.citations
+        if not citation.verified and not any(quote.startswith(citation.quote) for quote in otherwise)
+    ]
+    notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
+    if missing:
+        words = table("feedback.toml")["finalize"]["unverified"]
+        pieces = len(cited.citations)
+        notes.append(words.format(count=len(missing), pieces=pieces, shown=_show(missing)))
+    return notes
+
+
+def _describe(kind: str, quotes: Sequence[str]) -> list[str]:
+    words = table("feedback.toml")["finalize"][kind]
+    return [words.format(count=len(quotes), shown=_show(quotes))] if quotes else []
+
+
+def _show(quotes: Sequence[str]) -> str:
+    return "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])
 
 
 def _describe_unknown_marks(text: str, pieces: int) -> list[str]:

@@ -1,230 +1,478 @@
-"""Finds the place of a quote in a body.
+"""Finds the places of quotes in a text of any size, in bounded work.
 
-A verbatim place wins. Otherwise these differences, which print, PDF and models make, are ignored:
-
-- other white space
-- a word that is hyphenated at a line's end
-- other quotation marks or dashes
-- an ellipsis for three dots
-- ligatures for letters
-
-Different words or another order never match.
-
-The search runs over the mapped bytes and decodes nothing. One pass finds all quotes without a verbatim place.
+A verbatim place wins. Otherwise a place that reads the same counts (`text_folding`). Different words or
+another order never match. The search reads the text in windows. Its time grows in proportion to the text and
+to the quotes. Places that only look like a quote are tried up to a limit.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate, takewhile
+from typing import Any, Literal
 
 import re2
 
-from rlm.sandbox import Body, Span, search_body
-
-__all__ = ["MAX_SEARCHED_CHARS", "locate", "locate_all"]
-
-MAX_SEARCHED_CHARS = 5_000
-"""Characters. Longer quotes are not searched. Cite a span instead."""
-
-_NEAR_CHARS = 500
-_MAX_HINT_CHARS = 20_000  # a longer span does not say where to look
-_MAX_HINTS = 100
-_WINDOW_BYTES = 4 << 20
-_MAX_HEAD_BYTES = 4_096  # of the head of a quote in the body, with all its white space
-_HEAD_UNITS = 40
-_MAX_WORK = 200_000
-"""Limit of comparisons, in units of 64 bytes. Common phrases would need more, and are given up."""
-_PATTERN_BYTES = 64 << 20
-
-_SPACES = r"\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200b}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
-_SPACE = rf"[{_SPACES}\x{{feff}}]"
-_INVISIBLE = r"[\x{ad}\x{200b}\x{2060}\x{feff}]"
-_WRAP = r"[ \t\x{a0}\x{3000}]*\r?\n[ \t\x{a0}\x{3000}]*"
-_BREAK = rf"[-\x{{ad}}\x{{2010}}]{_WRAP}"
-"""A hyphen at the end of a line, inside a word."""
-_DASHES = "-‐‑‒–—―−"
-_LOOKALIKES = {char: group for group in ('"“”„‟«»″', "'’‘‚‛′`´", _DASHES) for char in group}
-_LIGATURES_TO_LETTERS = str.maketrans(
-    {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬆ": "st", "…": "..."}
+from rlm.answers.text_folding import (
+    Token,
+    is_plain,
+    skeleton,
+    skeleton_sizes,
+    stable_words,
+    tokens,
+    words_or_not_plain,
 )
-_LETTERS_TO_LIGATURES = {
-    "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ", "ffi": "ﬃ|fﬁ|ﬀi", "ffl": "ﬄ|fﬂ|ﬀl", "st": "ﬆ", "...": "…"
-}  # fmt: skip
-_UNIT = re.compile(r"\s+|ffi|ffl|ff|fi|fl|st|\.\.\.|.")
+
+__all__ = [
+    "MAX_NEAR",
+    "MAX_QUOTE_CHARS",
+    "Budget",
+    "Found",
+    "OutOfWork",
+    "Wanted",
+    "find_quotes",
+]
+
+MAX_QUOTE_CHARS = 5_000
+"""Characters. Longer quotes are not searched. Cite a span instead."""
+MAX_NEAR = 100
+"""Spans next to which a quote is looked for first."""
+
+_NEAR_BYTES = 500
+_MAX_NEAR_BYTES = 80_000
+"""A longer span does not say where to look."""
+_WINDOW_BYTES = 1 << 20
+_BLOCK_BYTES = 2_048
+_CONTEXT_BYTES = 256
+_MAX_GROWTH = 8
+"""A quote may take this many times its bytes in the text, with all its white space and escapes."""
+_MORE_GROWTH = 4_096
+_MAX_TRIED = 2_000
+"""Places of one quote that only look like it."""
 _STRIPPED_CHARS = " \t\r\n…"
-_EAST_ASIAN_RANGE = ("\u2e80", "\U0003ffff")
-"""The first and the last character of the scripts whose lines are wrapped without a blank."""
+
+Read = Callable[[int, int], bytes]
+"""Returns the bytes of the text from an offset to another one."""
+Status = Literal["found", "missing", "common", "too_long", "unsearched"]
 
 
-def locate(quote: str, body: Body, near: Span | None = None) -> Span | None:
-    """Return the place of `quote`, or None. A place inside `near` wins, then one around it, then any."""
-    return locate_all([quote], body, [] if near is None else [near])[0]
+class OutOfWork(Exception):
+    """The budget of a search is used up."""
 
 
-def locate_all(
-    quotes: Sequence[str], body: Body, near: Sequence[Span] = (), *, window: int = _WINDOW_BYTES
-) -> list[Span | None]:
-    """Return the place of each quote, or None. The first of these wins: a place inside a span of `near`, a
-    place around one, the first verbatim place, the first place of any kind. `window` is in bytes."""
-    found: dict[str, Span | None] = {}
-    remaining: dict[str, _QuotePattern] = {}
-    for quote in dict.fromkeys(quotes):
-        text = _trim(quote)
-        if text is None:
-            found[quote] = None
-            continue
-        pattern = _QuotePattern(text)
-        found[quote] = pattern.find_near(body, near[:_MAX_HINTS]) or pattern.find_verbatim(body)
-        if found[quote] is None:
-            remaining[quote] = pattern
-    if remaining:
-        found.update(_search_without_formatting(remaining, body, window))
-    return [found[quote] for quote in quotes]
+class Budget:
+    """Limits a search to a number of steps, of about a nanosecond each, and to seconds of computing.
+
+    The seconds are those of the process: other work on the machine does not change what is found.
+    """
+
+    def __init__(self, steps: float = float("inf"), *, seconds: float = float("inf")) -> None:
+        self.steps = steps
+        self._end = time.process_time() + seconds
+
+    def spend(self, steps: float) -> None:
+        """Pay for work before it is done. Raises OutOfWork."""
+        self.steps -= steps
+        if self.steps < 0 or time.process_time() > self._end:
+            raise OutOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A quote to look for. With `max_places` it is `common` if it stands in more places."""
+
+    text: str
+    max_places: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result for one quote. `start` and `end` are bytes; they are -1 unless the quote was found."""
+
+    status: Status
+    start: int = -1
+    end: int = -1
+
+
+_MISSING = Found("missing")
+_UNSEARCHED = Found("unsearched")
+
+
+def find_quotes(
+    quotes: Sequence[Wanted],
+    read: Read,
+    size: int,
+    near: Sequence[tuple[int, int]] = (),
+    *,
+    budget: Budget,
+    window: int = _WINDOW_BYTES,
+) -> list[Found]:
+    """Return the result for each quote in a text of `size` bytes of UTF-8.
+
+    The first of these wins: a place inside a span of `near` (in bytes), a place around one, the first
+    verbatim place, the first place that reads the same. When the budget is used up, the rest is `unsearched`.
+    """
+    search = _Search(read, size, budget, window)
+    results: dict[int, Found] = {}
+    patterns: dict[int, _Pattern] = {}
+    places: dict[int, tuple[int, int]] = {}
+    try:
+        for number, quote in enumerate(quotes):
+            text = _trim(quote.text)
+            if text is None or len(text) > MAX_QUOTE_CHARS:
+                results[number] = _MISSING if text is None else Found("too_long")
+            else:
+                patterns[number] = _Pattern(text, budget)
+        for step in (lambda rest: search.near(rest, near), search.verbatim, search.folded):
+            for number, place in step({at: one for at, one in patterns.items() if at not in places}):
+                places[number] = place
+                if quotes[number].max_places is None:
+                    results[number] = Found("found", *place)
+        for number, pattern in patterns.items():
+            if number not in places and pattern.tried <= _MAX_TRIED:
+                results[number] = _MISSING
+        for number, place in places.items():
+            most = quotes[number].max_places
+            if most is not None:
+                common = search.is_common(patterns[number], most)
+                results[number] = Found("common") if common else Found("found", *place)
+    except OutOfWork:
+        pass
+    return [results.get(number, _UNSEARCHED) for number in range(len(quotes))]
 
 
 def _trim(quote: str) -> str | None:
-    """Return the text to search for, or None if it is empty, too long, or not valid Unicode."""
+    """Return the text to search for, or None if it is empty or not valid Unicode."""
     text = quote.strip().strip(_STRIPPED_CHARS)
     has_lone_surrogate = any("\ud800" <= char <= "\udfff" for char in text)
-    return None if not text or has_lone_surrogate or len(text) > MAX_SEARCHED_CHARS else text
+    return None if not text or has_lone_surrogate else text
 
 
-class _QuotePattern:
-    """The pattern of one quote."""
+class _Pattern:
+    """One quote in the forms that a search needs."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: Budget) -> None:
         self._text = text
-        self._data = text.encode()
-        self.work = 1 + len(self._data) // 64
+        self._budget = budget
+        self.data = text.encode()
+        budget.spend(100 * len(self.data))
+        self.skeleton = skeleton(self.data)
+        self.room = _MAX_GROWTH * len(self.data) + _MORE_GROWTH
+        self.tried = 0
 
-    def find_near(self, body: Body, near: Sequence[Span]) -> Span | None:
-        """Return a place inside one of the spans `near`, or else a place close to one of them."""
-        valid_hints = [
-            span
-            for span in near
-            if 0 <= span.start < span.end <= min(body.chars, span.start + _MAX_HINT_CHARS)
-        ]
-        slack = max(_NEAR_CHARS, len(self._text))
-        wide = [Span(max(0, span.start - slack), min(body.chars, span.end + slack)) for span in valid_hints]
-        for start, end in [*valid_hints, *wide]:
-            low, high = body.byte_of(start), body.byte_of(end)
-            at = body.raw.find(self._data, low, high)
-            if at >= 0:
-                return _span(body, at, at + len(self._data))
-            if match := self._pattern.search(body.buffer, low, high):
-                return _span(body, *match.span())
+    @cached_property
+    def tokens(self) -> list[Token]:
+        self._budget.spend(_STEPS_PER_TOKEN * len(self._text))
+        return list(tokens(self._text))
+
+    @cached_property
+    def words(self) -> list[str]:
+        self._budget.spend(100 * len(self._text))
+        return stable_words(self._text)
+
+    @cached_property
+    def lead(self) -> int:
+        """The tokens before the first letter or digit."""
+        first = next(skeleton_sizes(self._text), (0, 0))[0]
+        return next((number for number, token in enumerate(self.tokens) if token.start >= first), 0)
+
+
+class _Region:
+    """A part of the text with its skeleton, made block by block so that places can be mapped back."""
+
+    def __init__(self, start: int, data: bytes) -> None:
+        # A window may begin inside a character.
+        cut = next((number for number, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)
+        self.start = start + cut
+        self.data = data = data[cut:]
+        self.borders = list(_borders(data))
+        parts = [skeleton(data[low:high]) for low, high in zip(self.borders, self.borders[1:], strict=False)]
+        self.skeleton = b"".join(parts)
+        self._ends = list(accumulate(map(len, parts)))
+        self._mapped: dict[int, dict[int, int]] = {}
+
+    def byte_of(self, offset: int, budget: Budget) -> int | None:
+        """Return the byte of `data` at which the letter at an offset of the skeleton begins, or None."""
+        block = bisect_right(self._ends, offset)
+        before = self._ends[block - 1] if block else 0
+        if block not in self._mapped:
+            low, high = self.borders[block], self.borders[block + 1]
+            budget.spend(_STEPS_PER_TOKEN * (high - low))
+            if len(self._mapped) > _MAX_MAPPED:
+                self._mapped.clear()
+            self._mapped[block] = _map_block(self.data[low:high])
+        at = self._mapped[block].get(offset - before)
+        return None if at is None else self.borders[block] + at
+
+
+_MAX_MAPPED = 16
+_STEPS_PER_TOKEN = 2_000
+
+
+def _map_block(data: bytes) -> dict[int, int]:
+    """Return for each offset of the block's skeleton at which a letter begins, the byte of the letter."""
+    text = data.decode("utf-8", "ignore")
+    places = {}
+    chars = at = offset = 0
+    for start, size in skeleton_sizes(text):
+        at += len(text[chars:start].encode())
+        chars = start
+        places[offset] = at
+        offset += size
+    return places
+
+
+def _borders(data: bytes) -> Iterator[int]:
+    """Yield where blocks begin and end: after a blank if there is one, and never inside a character."""
+    at = 0
+    while at < len(data):
+        yield at
+        end = at + _BLOCK_BYTES
+        if end < len(data):
+            blank = data.rfind(b" ", end - _BLOCK_BYTES // 8, end)
+            if blank > at:
+                end = blank + 1
+            while end > at + 1 and data[end] & 0xC0 == 0x80:
+                end -= 1
+        at = end
+    yield len(data)
+
+
+class _Prefilter:
+    """Tells in one pass whether a text may hold one of many parts."""
+
+    def __init__(self) -> None:
+        self._parts: Sequence[bytes] = ()
+        self._pattern: Any = None
+
+    def may_hold(self, parts: Sequence[bytes], data: bytes) -> bool:
+        if parts != self._parts:
+            # Ends tell more than beginnings: the lines of a log begin alike.
+            ends = dict.fromkeys(part[-_PREFILTER_BYTES:] for part in parts)
+            options = re2.Options()
+            options.log_errors = False
+            options.encoding = re2.Options.Encoding.LATIN1
+            literals = ("".join(f"\\x{byte:02x}" for byte in end) for end in ends)
+            self._pattern = re2.compile("|".join(literals).encode(), options)
+            self._parts = parts
+        return self._pattern.search(data) is not None
+
+
+_PREFILTER_BYTES = 24
+_MIN_WORDS = 3
+_MANY = 6
+"""Quotes from which on one pass for all of them is faster than a pass for each."""
+
+
+class _Search:
+    """Searches one text within one budget."""
+
+    def __init__(self, read: Read, size: int, budget: Budget, window: int) -> None:
+        self._read = read
+        self._size = size
+        self._budget = budget
+        self._window = window
+        self._telling: tuple[str, ...] = ()
+        self._telling_pattern: Any = None
+
+    def near(
+        self, patterns: dict[int, _Pattern], near: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the places inside the spans `near`, or else around one of them."""
+        spans = [span for span in dict.fromkeys(near) if span[1] - span[0] <= _MAX_NEAR_BYTES][:MAX_NEAR]
+        rest = dict(patterns)
+        for slack in (0, _NEAR_BYTES):
+            for start, end in spans:
+                if not rest:
+                    return
+                most = max(slack, *(len(one.data) for one in rest.values())) if slack else 0
+                region = self._region(max(0, start - most), min(self._size, end + most))
+                for number, pattern in list(rest.items()):
+                    place = self._in_region(pattern, region)
+                    if place is not None:
+                        yield number, place
+                        del rest[number]
+
+    def verbatim(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the first verbatim places."""
+        rest = dict(patterns)
+        filtered = _Prefilter()
+        for low, data in self._windows(max((len(one.data) for one in rest.values()), default=0)):
+            if not self._may_hold(filtered, [one.data for one in rest.values()], data):
+                continue
+            for number, pattern in list(rest.items()):
+                self._pay_find(len(data))
+                at = data.find(pattern.data)
+                if at >= 0:
+                    yield number, (low + at, low + at + len(pattern.data))
+                    del rest[number]
+            if not rest:
+                return
+
+    def folded(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the first places that read the same."""
+        rest = {number: one for number, one in patterns.items() if one.skeleton}
+        if not rest:
+            return
+        filtered = _Prefilter()
+        for low, data in self._windows(max(one.room for one in rest.values()), _CONTEXT_BYTES):
+            if not self._may_read_alike(list(rest.values()), data):
+                continue
+            region = self._fold(max(0, low - _CONTEXT_BYTES), data)
+            if not self._may_hold(filtered, [one.skeleton for one in rest.values()], region.skeleton):
+                continue
+            for number, pattern in list(rest.items()):
+                place = self._folded_in(pattern, region, low + self._window - region.start)
+                if place is not None:
+                    yield number, place
+                    del rest[number]
+            if not rest:
+                return
+
+    def _may_hold(self, filtered: _Prefilter, parts: Sequence[bytes], data: bytes) -> bool:
+        """Return False if none of many parts is in `data`, at the price of looking for a few of them."""
+        if len(parts) < _MANY:
+            return True
+        self._budget.spend(20 * len(data))
+        return filtered.may_hold(parts, data)
+
+    def _may_read_alike(self, patterns: Sequence[_Pattern], data: bytes) -> bool:
+        """Return False if `data` lacks most of the words of each quote, at less than the price of folding."""
+        if any(len(one.words) < _MIN_WORDS for one in patterns):
+            return True
+        self._budget.spend(20 * len(data))
+        telling = tuple(word for one in patterns for word in one.words[:_MIN_WORDS])
+        if telling != self._telling:
+            self._telling, self._telling_pattern = telling, words_or_not_plain(telling)
+        if self._telling_pattern.search(data) is None:
+            return False
+        if len(patterns) >= _MANY or not is_plain(data):
+            return True
+        return any(self._has_most_words(pattern, data) for pattern in patterns)
+
+    def _has_most_words(self, pattern: _Pattern, data: bytes) -> bool:
+        missing = 0
+        for word in pattern.words:
+            self._pay_find(len(data))
+            missing += word.encode() not in data
+            if 2 * missing > len(pattern.words):
+                return False
+        return True
+
+    def is_common(self, pattern: _Pattern, most: int) -> bool:
+        """Return whether a quote stands verbatim in more than `most` places."""
+        count = 0
+        for _, data in self._windows(len(pattern.data) - 1):
+            self._pay_find(len(data))
+            count += data.count(pattern.data)
+            if count > most:
+                return True
+        return False
+
+    def _windows(self, overlap: int, context: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield the first byte of each window, and its bytes with `context` before and `overlap` after it."""
+        for low in range(0, self._size, self._window):
+            self._budget.spend(self._window + overlap)
+            yield (
+                low,
+                self._read(max(0, low - context), min(self._size, low + self._window + overlap)),
+            )
+
+    def _region(self, low: int, high: int) -> _Region:
+        self._budget.spend(high - low)
+        return self._fold(low, self._read(low, high))
+
+    def _fold(self, low: int, data: bytes) -> _Region:
+        steps = 4 * len(data) if data.isascii() else 60 * len(data)
+        self._budget.spend(steps + 1_000 * data.count(b"\\"))
+        return _Region(low, data)
+
+    def _in_region(self, pattern: _Pattern, region: _Region) -> tuple[int, int] | None:
+        self._pay_find(len(region.data))
+        at = region.data.find(pattern.data)
+        if at >= 0:
+            return region.start + at, region.start + at + len(pattern.data)
+        return self._folded_in(pattern, region, len(region.data)) if pattern.skeleton else None
+
+    def _folded_in(self, pattern: _Pattern, region: _Region, before: int) -> tuple[int, int] | None:
+        """Return the first place in a region that reads the same and begins before byte `before` of it."""
+        if pattern.tried > _MAX_TRIED:
+            return None
+        self._pay_find(len(region.skeleton))
+        offset = region.skeleton.find(pattern.skeleton)
+        while offset >= 0:
+            at = region.byte_of(offset, self._budget)
+            if at is not None:
+                if at >= before:
+                    return None
+                place = self._read_alike(pattern, region, at)
+                if place is not None:
+                    return region.start + place[0], region.start + place[1]
+            pattern.tried += 1
+            if pattern.tried > _MAX_TRIED:
+                return None
+            following = region.skeleton.find(pattern.skeleton, offset + 1)
+            passed = (following if following >= 0 else len(region.skeleton)) - offset
+            self._pay_find(passed + len(pattern.skeleton))
+            offset = following
         return None
 
-    def find_verbatim(self, body: Body) -> Span | None:
-        """Return the first verbatim place in the body."""
-        spans = search_body(body, re.escape(self._text), 1)
-        return spans[0] if spans else None
+    def _read_alike(self, pattern: _Pattern, region: _Region, at: int) -> tuple[int, int] | None:
+        """Return the bytes of `region` that read as the quote, or None. Its first letter is at byte `at`."""
+        self._budget.spend(pattern.room)
+        head = region.data[max(0, at - _CONTEXT_BYTES) : at].decode("utf-8", "ignore")
+        text = head + region.data[at : at + pattern.room].decode("utf-8", "ignore")
+        start = len(head)
+        end = _aligned_end(pattern.tokens[pattern.lead :], self._paid(tokens(text, start)))
+        if end is None:
+            return None
+        if pattern.lead:
+            before = list(takewhile(lambda token: token.start < start, self._paid(tokens(text))))
+            lead = pattern.tokens[: pattern.lead]
+            first = _aligned_end(lead[::-1], iter(before[::-1]), backward=True)
+            if first is None:
+                return None
+            start = first if first >= 0 else start
+        low = at - len(text[start : len(head)].encode())
+        return low, at + len(text[len(head) : end].encode())
 
-    def match_at(self, body: Body, byte: int) -> Span | None:
-        """Return the place that begins at this byte, if any."""
-        match = self._pattern.match(
-            body.buffer, byte, min(body.bytes, byte + 8 * len(self._data) + _MAX_HEAD_BYTES)
-        )
-        return _span(body, *match.span()) if match else None
+    def _paid(self, every: Iterator[Token]) -> Iterator[Token]:
+        for token in every:
+            self._budget.spend(_STEPS_PER_TOKEN)
+            yield token
 
-    @cached_property
-    def head(self) -> str:
-        """The pattern of the first units of the quote."""
-        return _pattern_of(_UNIT.findall(self._text.translate(_LIGATURES_TO_LETTERS))[:_HEAD_UNITS])
-
-    @cached_property
-    def _pattern(self) -> Any:
-        return _compile(_pattern_of(_UNIT.findall(self._text.translate(_LIGATURES_TO_LETTERS))))
+    def _pay_find(self, size: int) -> None:
+        self._budget.spend(100 + 5 * size)
 
 
-def _search_without_formatting(
-    patterns: Mapping[str, _QuotePattern], body: Body, window: int
-) -> dict[str, Span]:
-    """Find the first place of each quote, in one pass over the body for the heads of all quotes."""
-    remaining = dict(patterns)
-    found: dict[str, Span] = {}
-    heads = _heads(remaining)
-    work = 0
-    for low in range(0, body.bytes, window):
-        at, high = low, low + window
-        while match := heads.search(body.buffer, at, min(body.bytes, high + _MAX_HEAD_BYTES)):
-            start = match.start()
-            if start >= high:
+def _aligned_end(quote: Sequence[Token], body: Iterator[Token], *, backward: bool = False) -> int | None:
+    """Return where the part of the body ends that reads as the tokens of a quote, or None.
+
+    With `backward` both are read from their ends, and the result is where the part begins. It is -1 if
+    no token of the quote needs one of the body.
+    """
+    number = 0
+    last: Token | None = None
+    for token in body:
+        while number < len(quote) and quote[number].char != token.char and quote[number].optional:
+            if token.optional:
                 break
-            at = start + 1
-            work += sum(item.work for item in remaining.values())
-            here = {quote: span for quote, item in remaining.items() if (span := item.match_at(body, start))}
-            if here:
-                found.update(here)
-                remaining = {quote: item for quote, item in remaining.items() if quote not in here}
-                if remaining:
-                    heads = _heads(remaining)
-            if not remaining or work > _MAX_WORK:
-                return found
-    return found
-
-
-def _heads(patterns: Mapping[str, _QuotePattern]) -> Any:
-    return _compile("|".join(dict.fromkeys(item.head for item in patterns.values())))
-
-
-def _compile(source: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PATTERN_BYTES
-    return re2.compile(source, options)
-
-
-def _span(body: Body, start: int, end: int) -> Span:
-    return Span(body.char_of(start), body.char_of(end))
-
-
-def _pattern_of(units: Sequence[str]) -> str:
-    parts = []
-    before = gap = ""
-    for unit in units:
-        if unit.isspace():
-            gap = unit
-            continue
-        if gap and before:
-            # The quote itself was wrapped at a line's end, in a script without blanks.
-            wrapped = "\n" in gap and _is_east_asian(before) and _is_east_asian(unit)
-            parts.append(_SPACE + ("*" if wrapped else "+"))
-        else:
-            parts.append(_pattern_between(before, unit))
-        parts.append(_spellings(unit))
-        before, gap = unit, ""
-    return "".join(parts)
-
-
-def _pattern_between(before: str, after: str) -> str:
-    """Return the pattern of what may stand in the body between two adjacent units of a quote."""
-    if not before:
-        return ""
-    if before in _DASHES or (_is_east_asian(before) and _is_east_asian(after)):
-        return f"(?:{_WRAP})?"
-    if before[-1].isalnum() and after[0].isalnum():
-        return f"(?:{_INVISIBLE}|{_BREAK})?"
-    return ""
-
-
-def _spellings(unit: str) -> str:
-    """Return the pattern of every spelling of a unit in the body."""
-    # A unit is one character, or a group such as `ffi` that print may set as a ligature. The body may spell a
-    # group as one ligature (ﬃ), as part ligature and part letters (ﬀi, fﬁ), or as letters. Its letters may be
-    # separated by a hyphen at a line's end, like any other characters. A single character
-    # becomes a class of its look-alikes: a curly quotation mark matches a straight one, a dash any dash.
-    if len(unit) > 1:
-        letters = _spellings(unit[0])
-        for before, after in pairwise(unit):
-            letters += _pattern_between(before, after) + _spellings(after)
-        return f"(?:{letters}|{_LETTERS_TO_LIGATURES[unit]})"
-    return "[" + "".join(f"\\x{{{ord(one):x}}}" for one in _LOOKALIKES.get(unit, unit)) + "]"
-
-
-def _is_east_asian(unit: str) -> bool:
-    return _EAST_ASIAN_RANGE[0] <= unit <= _EAST_ASIAN_RANGE[1]
+            number += 1
+        if number == len(quote):
+            if last is not None and token.start == last.start:
+                return None  # the place would end inside a character
+            break
+        if quote[number].char == token.char:
+            number += 1
+            last = token
+        elif not token.optional:
+            return None
+    if not all(token.optional for token in quote[number:]):
+        return None
+    if last is None:
+        return -1
+    return last.start if backward else last.end

@@ -15,6 +15,7 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
+from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
@@ -407,7 +408,7 @@ class ChildCalls:
         if spec.schema is None or not answer.found:
             return answer
         try:
-            return replace(answer, value=spec.schema.read(answer.text))
+            return replace(answer, value=await read_reply(spec.schema, answer.text))
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
 

@@ -49,8 +49,11 @@ __all__ = [
 _FRAMING = 1_500
 """Tokens of a direct prompt besides the body and the question."""
 
-_EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
-_QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
+_EVIDENCE = re.compile(
+    r"^[ \t]*+(?:\*\*|#++[ \t]*+)?evidence:?(?:\*\*)?:?[ \t\r]*+$", re.IGNORECASE | re.MULTILINE
+)
+_QUOTE = re.compile(r"[\s*\-•\d.)]*+[\"“«](.+)[\"”»] ?[.,;]?")
+"""Matches a whole line without the blanks at its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ async def answer_directly(
             run_context.coverage.note_answered([Span(0, body.chars)])
         return _no_answer(reply.fault)
     try:
-        value = reply.text if answer_type is None else answer_type.read(reply.text)
+        value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError as error:
         return _no_answer("invalid_reply", str(error))
     run_context.coverage.note_answered([Span(0, body.chars)])
@@ -195,7 +198,7 @@ async def ask_directly(
     fault = _fault(call.reply.finish_reason, said, text)
     if fault is not None:
         return DirectReply(text, (), fault)
-    citations = cite(quotes, text, body)
+    citations = (await cite(quotes, text, body)).citations
     is_verified = bool(citations) and all(citation.verified for citation in citations)
     return DirectReply(text, citations, None if is_verified else "unverified")
 
@@ -224,5 +227,7 @@ def _parts(reply: str) -> tuple[str, list[str]]:
     if not headings:
         return reply.strip(), []
     heading = headings[-1]
-    quotes = [match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.match(line))]
+    quotes = [
+        match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.fullmatch(line.strip()))
+    ]
     return reply[: heading.start()].strip(), quotes

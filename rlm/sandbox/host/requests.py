@@ -11,6 +11,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rlm.sandbox.in_kernel.helper_api.pieces import (
+    MAX_EVIDENCE,
+    MAX_OFFSET,
+    MAX_PIECES,
+    too_many_pieces,
+    too_much_evidence,
+)
 from rlm.sandbox.types import (
     CellReport,
     ChildBatch,
@@ -35,11 +42,8 @@ __all__ = [
 
 MAX_CHILDREN = 10_000
 MAX_SUB_RLMS = 1_000
-MAX_PIECES = 10_000
 MAX_SPANS = 40_000
 MAX_VARIABLES = 500
-MAX_EVIDENCE = 1_000
-MAX_OFFSET = 2**53
 MAX_DEPTH = 100
 MAX_QUERY = 2_000
 MAX_RANKED = 1_000
@@ -86,7 +90,7 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     """Return the final answer of a `finalize` call."""
     raw = _list(params.get("evidence"), "evidence", MAX_OFFSET)
     if len(raw) > MAX_EVIDENCE:
-        raise BadCall("value", f"evidence holds {len(raw):,} pieces. Give at most {MAX_EVIDENCE:,}.")
+        raise BadCall("value", too_much_evidence(len(raw)))
     confidence = params.get("confidence")
     if confidence is not None and confidence not in ("low", "medium", "high"):
         if (
@@ -244,15 +248,24 @@ def _evidence(value: object) -> Span | str:
     try:
         return _span(value, MAX_OFFSET)
     except ValueError:
+        if not _is_pair(value):
+            raise
         raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
+
+
+def _is_pair(value: object) -> bool:
+    """Return whether `value` is a pair of numbers that a mistake in a cell may give."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(edge) is int and abs(edge) <= MAX_OFFSET for edge in value)
+    )
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
     raw = _list(value, "slice", MAX_OFFSET)
     if len(raw) > MAX_PIECES:
-        raise BadCall(
-            "slice_too_large", f"a slice of {len(raw):,} pieces is over the limit of {MAX_PIECES:,}"
-        )
+        raise BadCall("slice_too_large", too_many_pieces(len(raw)))
     pieces = tuple(_piece(one, chars) for one in raw)
     if not any(piece.strip() if isinstance(piece, str) else piece.start < piece.end for piece in pieces):
         raise BadCall("value", "the slice is empty. Leave it out to ask without the input")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlm.answers.citations import cite
-from rlm.answers.quote_search import locate_all
+from rlm.answers.checks import Wanted, find_places
+from rlm.answers.citations import cite_spans
 from rlm.citation_markers import disarm_marks, marker, sentences_with_sources, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.escaping import markdown_phrase
@@ -85,7 +85,7 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     points = await _ask_children(job, sections, shares) if has_model else _fill(job, sections, tokens)
     points = _trim(job, sections, points, tokens, reserve=_overview_tokens(tokens) if has_model else 0)
     overview = await _write_overview(job, sections, points, tokens) if has_model and points else ""
-    cited = cite([point.span for point in points], "[¹]", job.body)
+    cited = cite_spans([point.span for point in points], job.body)
     return Digest(_page(sections, points, overview), cited)
 
 
@@ -161,7 +161,7 @@ async def _ask_children(job: Job, sections: Sequence[DocumentSection], shares: S
             extracts = _extract(job, [part], [shares[number]])
             points += [replace(point, section=number) for point in extracts]
             continue
-        verified, rejected = _verify(job, number, span, answer)
+        verified, rejected = await _verify(job, number, span, answer)
         points += verified
         unverified += rejected
     if unverified:
@@ -169,15 +169,15 @@ async def _ask_children(job: Job, sections: Sequence[DocumentSection], shares: S
     return points
 
 
-def _verify(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[_Point], int]:
+async def _verify(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[_Point], int]:
     """Return the points of an answer whose quotes are in the slice, and the number of other points."""
     entries = answer.value["points"] if isinstance(answer.value, Mapping) else []
     pairs = [(" ".join(one["point"].split()), one["quote"]) for one in entries]
-    places = locate_all([quote for _, quote in pairs], job.body, [span]) if pairs else []
+    places = await find_places([Wanted(quote) for _, quote in pairs], job.body, [span])
     points = [
-        _Point(number, text, place)
+        _Point(number, text, place.span)
         for (text, _), place in zip(pairs, places, strict=True)
-        if text and place is not None and span.start <= place.start and place.end <= span.end
+        if text and place.span is not None and span.start <= place.span.start and place.span.end <= span.end
     ]
     return points, len(pairs) - len(points)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from rlm.answers.citations import cite
+from rlm.answers.citations import cite_spans
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import is_extractive
 from rlm.prompts.history import (
@@ -236,7 +236,7 @@ def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> t
     named = {name for line in lines for name in line.names}
     cited = [entry for entry in entries if entry.name in named]
     spans = [_words_of(body, entry) for entry in cited]
-    found = {(one.start, one.end): one for one in cite(spans, "", body)}
+    found = {(one.start, one.end): one for one in cite_spans(spans, body)}
     return tuple(
         replace(
             found[span.start, span.end],

@@ -47,12 +47,12 @@ GOOD = {"title": "Lease", "parties": [{"name": "A", "share": 0.5}]}
     ],
     ids=["JSON Schema", "pydantic model", "dataclass", "list", "names and types"],
 )
-def test_a_value_is_checked_and_the_place_of_a_fault_named(given, good, bad, place) -> None:
+async def test_a_value_is_checked_and_the_place_of_a_fault_named(given, good, bad, place) -> None:
     """A value must match the run's schema if it has one."""
     answer_type = AnswerType(given)
-    answer_type.check(good)
+    await answer_type.check(good)
     with pytest.raises(SchemaError) as fault:
-        answer_type.check(bad)
+        await answer_type.check(bad)
     assert place in str(fault.value)
 
 
@@ -68,11 +68,11 @@ def test_what_is_no_schema_is_refused_before_anything_is_spent(given) -> None:
         AnswerType(given)
 
 
-def test_a_schema_fetches_nothing(provider_server) -> None:
+async def test_a_schema_fetches_nothing(provider_server) -> None:
     """A `$ref` to another document is never followed."""
     answer_type = AnswerType({"$ref": f"{provider_server.url}/schema.json"})
     with pytest.raises(SchemaError, match="nothing is fetched"):
-        answer_type.check(1)
+        await answer_type.check(1)
     assert provider_server.connections == 0
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rlm.accounting.coverage import CoverageLedger
+from rlm.answers import checks, finalization
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -91,3 +93,67 @@ async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> 
 async def test_nothing_is_an_answer_where_the_type_allows_it(finalizer: Finalizer) -> None:
     typed = Finalizer(finalizer._body, finalizer._coverage, AnswerType({"type": ["string", "null"]}))
     assert (await typed.judge(Finalization(None), FIRST)).verdict.accepted
+
+
+@pytest.mark.parametrize("quote", ["T", "the", "ends in"])
+async def test_a_quote_that_proves_nothing_is_refused_once(finalizer: Finalizer, quote: str) -> None:
+    """It is told apart from a quote that is not there."""
+    final = Finalization("It ends in 2031.", None, (quote, "The lease ends in 2032."))
+    first = (await finalizer.judge(final, FIRST)).verdict
+    weak = quote != "ends in"
+    assert ("too short or too common to prove anything" in first.reason) == weak
+    assert "1 of 2 pieces of evidence were not found" in first.reason
+    assert (await finalizer.judge(final, WARNED)).verdict.accepted
+    assert finalizer.answer is not None
+    assert [citation.verified for citation in finalizer.answer.citations] == [not weak, False]
+
+
+async def test_a_quote_that_was_not_looked_up_in_time_is_a_warning_of_the_answer(
+    finalizer: Finalizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unverified and says so; the user learns why."""
+    monkeypatch.setattr(checks, "MAX_SEARCH_STEPS", 0)
+    monkeypatch.setattr(checks, "SEARCH_SECONDS", -0.1)
+    final = Finalization("It ends in 2031.", None, ("The lease ends in 2031.",))
+    refused = (await finalizer.judge(final, FIRST)).verdict
+    assert "not looked up in time" in refused.reason
+    assert "not found" not in refused.reason
+    assert (await finalizer.judge(final, WARNED)).verdict.accepted
+    assert finalizer.answer is not None
+    assert not finalizer.answer.citations[0].verified
+    assert "1 quotes were not looked up in time" in finalizer.answer.warnings[0]
+
+
+async def test_a_quote_that_is_too_long_is_told(finalizer: Finalizer) -> None:
+    refused = (await finalizer.judge(Finalization("x", None, ("lease " * 1_000,)), FIRST)).verdict
+    assert "1 quotes are too long to be looked up" in refused.reason
+
+
+async def test_a_value_is_bounded(finalizer: Finalizer) -> None:
+    refused = (await finalizer.judge(Finalization("x" * 1_000_001), WARNED)).verdict
+    assert not refused.accepted
+    assert "1,000,000 are the limit" in refused.reason
+
+
+async def test_concurrent_calls_are_judged_one_after_another(
+    finalizer: Finalizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many threads of a cell call it, a run makes one search at a time; the first answer wins."""
+    running = most = 0
+    original = finalization.cite
+
+    async def cite(*args):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await original(*args)
+
+    monkeypatch.setattr(finalization, "cite", cite)
+    finals = [Finalization(f"answer {number}", None, (Span(0, 23),)) for number in range(12)]
+    judged = await asyncio.gather(*(finalizer.judge(final, FIRST) for final in finals))
+    assert all(judgement.verdict.accepted for judgement in judged)
+    assert most == 1
+    assert finalizer.answer is not None
+    assert finalizer.answer.value == "answer 0"

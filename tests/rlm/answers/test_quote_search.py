@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm.answers.quote_search import MAX_SEARCHED_CHARS, locate, locate_all
+from rlm.answers.quote_search import MAX_QUOTE_CHARS, Budget, Found, Wanted, find_quotes
+from rlm.answers.text_folding import skeleton
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 
 MakeBody = Callable[[str], Body]
+
+
+def search(quotes: Sequence[str], body: Body, near: Sequence[Span] = (), **options: int) -> list[Found]:
+    """Search without limits, over the mapped bytes of a body."""
+    hints = [(body.byte_of(start), body.byte_of(end)) for start, end in near]
+    return find_quotes(
+        [Wanted(quote) for quote in quotes],
+        lambda low, high: bytes(body.raw[low:high]),
+        body.bytes,
+        hints,
+        budget=Budget(),
+        **options,
+    )
+
+
+def locate_all(
+    quotes: Sequence[str], body: Body, near: Sequence[Span] = (), **options: int
+) -> list[Span | None]:
+    found = search(quotes, body, near, **options)
+    return [
+        Span(body.char_of(one.start), body.char_of(one.end)) if one.status == "found" else None
+        for one in found
+    ]
+
+
+def locate(quote: str, body: Body, near: Span | None = None) -> Span | None:
+    return locate_all([quote], body, [] if near is None else [near])[0]
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +83,20 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBody]:
         ("第七扇门后面的密码", "第七扇门后\n面的密码"),
         ("первое\n слово", "первое слово"),
         ("🙂 a 👩‍👩‍👧\nfamily", "🙂 a 👩‍👩‍👧 family"),
+        ("the cafe\u0301 is open", "the caf\u00e9 is open"),
+        ("the caf\u00e9 is open", "the cafe\u0301 is open"),
+        ("\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165 글", "한국어 글"),
+        ("価格は100円", "価格は１００円"),
+        ("価格は１００円（税込）", "価格は100円(税込)"),
+        ("ｶﾞﾗｽ と ABC", "ガラス と ＡＢＣ"),
+        ("The **cat** is _Felix_ here", "The cat is Felix here"),
+        ("The cat is Felix here", "The **cat** is _Felix_ here"),
+        ("这是**重点**内容", "这是重点内容"),
+        ("run `make test` first", "run make test first"),
+        ("it`s so", "it's so"),
+        ('He said \\"hi\\" to the caf\\u00e9\\nowner', 'He said "hi" to the café owner'),
+        ('He said "hi"', 'He said \\"hi\\"'),
+        ("a \\ud83d\\ude00 smile", "a 😀 smile"),
     ],
 )
 def test_a_quote_is_found_as_a_reader_would(make_body: MakeBody, stands: str, quote: str) -> None:
@@ -78,6 +121,14 @@ def test_a_quote_is_found_as_a_reader_would(make_body: MakeBody, stands: str, qu
         ("the kettle", " \n"),
         ("the kettle", "…"),
         ("the kettle", "the \ud800kettle"),
+        ("nai\u0308ve cafe\u0301", "naive cafe"),
+        ("2*3 is six", "23 is six"),
+        ("2 * 3", "2 3"),
+        ("snake_case", "snakecase"),
+        ("10² m", "102 m"),
+        ("½ cup", "12 cup"),
+        ("wait… a moment", "wait. a moment"),
+        ("C:\\\\new", "C: ew"),
     ],
 )
 def test_other_words_are_not_found(make_body: MakeBody, stands: str, quote: str) -> None:
@@ -97,14 +148,6 @@ def test_the_place_nearest_to_the_claim_wins(make_body: MakeBody) -> None:
     assert locate("the blue fox", body, Span(0, 11)) == Span(len(text) - 12, len(text))
     assert locate("the blue\t fox", body, Span(0, 11)) == Span(len(text) - 12, len(text))
     assert locate("red dog", body, Span(0, 11)) is None
-
-
-@pytest.mark.parametrize(
-    "near", [Span(5, 5), Span(9, 3), Span(-4, 3), Span(0, 10**9), Span(10**9, 10**9 + 1)]
-)
-def test_a_claim_outside_the_body_is_no_hint(make_body: MakeBody, near: Span) -> None:
-    """A cell may claim any numbers as its evidence."""
-    assert locate("first line", make_body("The first line."), near) == Span(4, 14)
 
 
 WORDS = ["a", "b", "aa", "ab", "ba", "é", "fi", "世", "“a”", "x-y", "..."]
@@ -137,7 +180,7 @@ def test_quotes_made_to_be_searched_for_long_are_not(make_body: MakeBody) -> Non
     body = make_body("a " * 300_000)
     assert locate("a " * 2_000 + "b", body) is None
     assert locate("a  " * 1_000 + "a", body) == Span(0, 2_001)
-    assert locate("a" * (MAX_SEARCHED_CHARS + 1), body) is None
+    assert search(["a" * (MAX_QUOTE_CHARS + 1)], body)[0].status == "too_long"
     stock = ["a  a " * 10 + str(number) for number in range(50)]
     assert locate_all(stock, body) == [None] * 50
 
@@ -157,3 +200,141 @@ def test_folding_is_what_it_says(make_body: MakeBody) -> None:
     spaces = [char for char in map(chr, range(0x110000)) if re.match(r"\s", char)]
     for char in spaces:
         assert locate("one two", make_body(f"one{char}two")) == Span(0, 7), hex(ord(char))
+
+
+LETTERS = st.sampled_from([*"abcXYZ019", "é", "ü", "ß", "ж", "世", "界", "한", "ガ", "円", "🙂"])
+GAPS = st.sampled_from([" ", " ", ", ", ". ", ' "', '" ', " - "])
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> tuple[str, str]:
+    """Return a text, and another way to write it."""
+    words = draw(st.lists(st.text(LETTERS, min_size=1, max_size=6), min_size=1, max_size=8))
+    gaps = [draw(GAPS) for _ in words[1:]]
+    plain = words[0] + "".join(gap + word for gap, word in zip(gaps, words[1:], strict=True))
+    written = draw(write_word(words[0]))
+    for gap, word in zip(gaps, words[1:], strict=True):
+        written += draw(write_gap(gap)) + draw(write_word(word))
+    return plain, written
+
+
+@st.composite
+def write_word(draw: st.DrawFn, word: str) -> str:
+    way = draw(st.integers(0, 6))
+    if way == 1:
+        return unicodedata.normalize("NFD", word)
+    if way == 2:
+        return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in word)
+    if way == 3:
+        return f"**{word}**"
+    if way == 4:
+        return "".join(f"\\u{ord(char):04x}" if 127 < ord(char) < 0x10000 else char for char in word)
+    if way == 5 and len(word) > 1 and word[0].isalnum() and word[1].isalnum():
+        return f"{word[0]}-\n  {word[1:]}"
+    if way == 6 and len(word) > 1:
+        return f"{word[0]}\xad{word[1:]}"
+    return word
+
+
+@st.composite
+def write_gap(draw: st.DrawFn, gap: str) -> str:
+    blank = draw(st.sampled_from([" ", "\n", "  \t ", "\u3000", "\u00a0\n"]))
+    quote = draw(st.sampled_from(['"', "“", "»", '\\"']))
+    dash = draw(st.sampled_from(["-", "–", "—", "−"]))
+    return gap.replace(" ", blank).replace('"', quote).replace("-", dash)
+
+
+@given(spellings(), spellings(), st.sampled_from([7, 64, 1 << 20]))
+@settings(deadline=None)
+def test_any_way_to_write_a_text_is_found_at_its_exact_characters(
+    make_body: MakeBody, one: tuple[str, str], other: tuple[str, str], window: int
+) -> None:
+    """The span covers the written text, whatever stands around it."""
+    plain, written = one
+    before, after = f"{other[1]} (start) ", f" (end) {other[1]}"
+    with make_body(before + written + after) as body:
+        (span,) = locate_all([plain], body, [Span(len(before), len(before + written))], window=window)
+        assert span is not None, (plain, written)
+        cut = (before + written + after)[span.start : span.end]
+        assert cut.strip("*") == written.strip("*")
+        (anywhere,) = locate_all([plain], body, window=window)
+        assert anywhere is not None
+
+
+@given(spellings())
+@settings(deadline=None)
+def test_texts_that_read_the_same_have_the_same_skeleton(pair: tuple[str, str]) -> None:
+    """Otherwise the search would pass over a place that reads as the quote."""
+    plain, written = pair
+    assert skeleton(plain.encode()) == skeleton(written.encode())
+
+
+@given(st.text(max_size=300), st.text(max_size=60), st.integers(0, 100_000))
+@settings(deadline=None)
+def test_no_text_breaks_the_search(make_body: MakeBody, text: str, quote: str, steps: int) -> None:
+    """Any text and quote end within the budget, with a place inside the text or a reason."""
+    data = text.encode("utf-8", "replace")
+    (found,) = find_quotes(
+        [Wanted(quote, 2)], lambda low, high: data[low:high], len(data), [(0, 20)], budget=Budget(steps)
+    )
+    if found.status == "found":
+        assert 0 <= found.start < found.end <= len(data)
+        data[found.start : found.end].decode()
+    else:
+        assert found.status in ("missing", "common", "too_long", "unsearched")
+
+
+HOSTILE = {
+    "long runs": ("a\n" * 500_000, ["a" * 4_900 + "Z" + str(number) for number in range(50)]),
+    "almost": ("a-b " * 200_000, ["ab ab ab" * 100, "a b" * 1_000]),
+    "combining marks": ("e" + "\u0301\u0327" * 200_000, ["é" * 2_000, "e" + "\u0327\u0301" * 2_000]),
+    "ligatures": ("ﬃ" * 200_000, ["ffi" * 1_600 + "x", "fﬁ" * 2_000]),
+    "escapes": ("\\u00e9\\\\" * 100_000, ["é" * 3_000, "\\" * 4_000]),
+    "one line": ("word " * 200_000, ["word " * 900 + "end"]),
+    "emphasis": ("*" * 500_000 + "a", ["a" + "*" * 4_000 + "b", "*a*" * 1_000]),
+    "hyphens": ("a-\n" * 200_000, ["a" * 4_000 + "b"]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_work_is_bounded_for_hostile_texts(make_body: MakeBody, name: str) -> None:
+    """Every step is paid for before it is done: the steps of a search stay in proportion to its input."""
+    text, quotes = HOSTILE[name]
+    body = make_body(text)
+    budget = Budget(10**12)
+    near = [(number * 10_000, number * 10_000 + 10_000) for number in range(20)]
+    find_quotes(
+        [Wanted(quote) for quote in quotes],
+        lambda low, high: bytes(body.raw[low:high]),
+        body.bytes,
+        near,
+        budget=budget,
+    )
+    spent = 10**12 - budget.steps
+    sizes = sum(map(len, quotes))
+    tried = 2_000 * sum(10_000 + 50 * len(quote) for quote in quotes)
+    assert spent < 3_000 * body.bytes + 100 * len(quotes) * body.bytes + 1_000 * sizes + 1_000 * tried
+
+
+def test_a_budget_that_is_used_up_leaves_quotes_unsearched(make_body: MakeBody) -> None:
+    """What was found before stays found."""
+    body = make_body("first words\n" + "filler " * 500_000)
+    found = find_quotes(
+        [Wanted("first words"), Wanted("not here")],
+        lambda low, high: bytes(body.raw[low:high]),
+        body.bytes,
+        budget=Budget(9_000_000),
+    )
+    assert [one.status for one in found] == ["found", "unsearched"]
+
+
+def test_a_word_that_stands_everywhere_is_common(make_body: MakeBody) -> None:
+    body = make_body("the word and the word, thrice the word. Once.")
+    options = {"budget": Budget()}
+    found = find_quotes(
+        [Wanted("word", 2), Wanted("word", 3), Wanted("word"), Wanted("Once", 2)],
+        lambda low, high: bytes(body.raw[low:high]),
+        body.bytes,
+        **options,
+    )
+    assert [one.status for one in found] == ["common", "found", "found", "found"]

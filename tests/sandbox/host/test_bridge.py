@@ -71,6 +71,7 @@ async def wait_until(condition) -> None:
     pytest.fail("nothing came of it")
 
 
+EMPTY_FINAL = {"value": 1, "confidence": None, "evidence": [], "read": [], "scanned": []}
 EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": False, "schema": None}
 
 
@@ -83,9 +84,18 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
         ("children", {**EMPTY_BATCH, "prompts": "q"}),
         ("children", {**EMPTY_BATCH, "prompts": [1]}),
         ("children", {**EMPTY_BATCH, "slices": []}),
+        ("children", {**EMPTY_BATCH, "slices": [{"0": 1}]}),
         ("finalize", {"value": 1, "confidence": True, "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": "certain", "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": None, "evidence": [], "read": [[5, 1]], "scanned": []}),
+        (
+            "finalize",
+            {"value": 1, "confidence": None, "evidence": [[2**60, 2**61]], "read": [], "scanned": []},
+        ),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[0, 1, 2]]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": [[0, True]]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": [{"start": 0}]}),
+        ("finalize", {**EMPTY_FINAL, "evidence": "quote"}),
         ("tool", {"name": 1, "args": [], "kwargs": {}}),
         ("tool", {"name": "x" * 101, "args": [], "kwargs": {}}),
         ("tool", {"name": "add", "args": {}, "kwargs": {}}),

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import sys
+import weakref
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -81,15 +82,17 @@ class Body:
 
     `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `raw` holds
     the bytes, `buffer` the same for engines that need the buffer protocol. `marks` are the tables behind
-    `place`.
+    `place`. `descriptor` is open on the file of a body made by `open`, else it is None.
 
     A line ends at "\\n" only; a "\\r" is an ordinary character. "a\\nb" and "a\\nb\\n" have two lines, "" has
     none. A `window` of a body is a body too: it counts everything from its start and shares the files.
     """
 
     __slots__ = (
+        "__weakref__",
         "_byte",
         "_char",
+        "_closing",
         "_line",
         "_pages",
         "_points",
@@ -98,6 +101,7 @@ class Body:
         "buffer",
         "bytes",
         "chars",
+        "descriptor",
         "documents",
         "lines",
         "marks",
@@ -111,6 +115,8 @@ class Body:
         self._pages = Pages(points.file)
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
+        self._closing: weakref.finalize[..., Body] | None = None
+        self.descriptor: int | None = None
         self.raw: mmap.mmap | bytes | BodyWindow = points.file
         self.buffer: mmap.mmap | bytes | memoryview = points.file
         self.marks = marks
@@ -130,9 +136,12 @@ class Body:
                 (folder / INDEX_NAME).open("rb") as index,
                 (folder / MANIFEST_NAME).open("rb") as manifest,
             ):
-                return cls.open_descriptors(
+                opened = cls.open_descriptors(
                     body.fileno(), index.fileno(), manifest.fileno(), name=str(folder)
                 )
+                opened.descriptor = os.dup(body.fileno())
+                opened._closing = weakref.finalize(opened, os.close, opened.descriptor)
+                return opened
         except OSError as error:
             raise BodyError(
                 f"{folder} is not a finished context folder: {error.strerror or error}"
@@ -190,11 +199,17 @@ class Body:
         other = Body(self._points, self.marks.window(start, end), documents, "")
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
+        other.descriptor = self.descriptor
         other.raw, other.buffer = stretch, stretch.view
         other.chars, other.bytes = end - start, last - first
         other.lines = self.line_of_byte(last - 1) - self.line_of_byte(first) + 1 if last > first else 0
         other.ascii = other.chars == other.bytes
         return other
+
+    @property
+    def first_byte(self) -> int:
+        """Return the byte of the file at which this text begins. It is above 0 in a window."""
+        return self._byte
 
     @property
     def sha256(self) -> str:
@@ -303,6 +318,9 @@ class Body:
 
         Nothing may be read afterwards. A search on another thread keeps the files mapped until it ends.
         """
+        if self._closing is not None:
+            self._closing()
+        self.descriptor = None
         with suppress(BufferError):
             if isinstance(self.raw, BodyWindow):
                 self.raw.release()

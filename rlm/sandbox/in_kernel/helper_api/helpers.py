@@ -20,6 +20,7 @@ from .children import (
     SubQueryError,
     failure_lines,
 )
+from .pieces import check_evidence
 from .registry import HELPERS, NAMES
 from .schema_types import json_schema_of
 from .slices import LEFT_OUT, EmptySlice, Slice, is_span, pieces_of, read_slice
@@ -187,7 +188,8 @@ class Helpers:
                 raise ValueError(
                     f"confidence must be 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
-        pieces = [] if evidence is None else self._evidence(evidence)
+        given = [] if evidence is None else self._evidence(evidence)
+        pieces = check_evidence(given, self._handle.resolved)
         read, scanned = self._handle.drain_access()
         try:
             result, _ = self._call(

@@ -10,6 +10,7 @@ from typing import Any
 from ..body.body import Span
 from ..context_handle.records import Hit
 from .children import ChildResult
+from .pieces import check_slice
 
 __all__ = ["LEFT_OUT", "EmptySlice", "Slice", "is_span", "pieces_of", "read_slice"]
 
@@ -51,7 +52,8 @@ def read_slice(given: Any, resolve: Callable[[int, int], Span]) -> Slice:
     """Return the slice that `given` stands for. A child's answer counts as text.
 
     `resolve` clamps offsets to the body. Empty texts, like the answers of failed children, are left out.
-    Raises EmptySlice if nothing is left or a span is empty, and TypeError for anything else than a slice.
+    Raises EmptySlice if nothing is left or a span is empty, SliceTooLarge for too many pieces, and TypeError
+    for anything else than a slice.
     """
     if given is None:
         raise EmptySlice(_EMPTY.format(why="it is None"))
@@ -68,6 +70,7 @@ def read_slice(given: Any, resolve: Callable[[int, int], Span]) -> Slice:
     if not pieces:
         is_text = isinstance(given, str)
         raise EmptySlice(_EMPTY.format(why="a text without words" if is_text else "a list without items"))
+    check_slice(pieces)
     return Slice(pieces, _is_grounded(given))
 
 

@@ -1,0 +1,101 @@
+"""Test mistakes in slices and evidence, made by cells in a real kernel."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rlm.testing import ScriptedModel
+
+TEXT = "some value here\n" * 21_000 + "The lease ends in 2031.\n"
+TRY = """
+import json
+def told(call):
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+hits = search('value', max_hits=20_000)
+print(json.dumps([told(lambda: eval(call)) for call in CALLS]))
+"""
+
+
+MISTAKES = {
+    "finalize('x [1]', evidence=[(20, 5)])": "ValueError: (20, 5) is no span: it holds no character",
+    "finalize('x', evidence=[(hits[0].end, hits[0].start)])": "is no span",
+    "finalize('x', evidence=(5, 5))": "ValueError: (5, 5) is no span",
+    "finalize('x', evidence=[(-1, -10)])": "ValueError: (-1, -10) is no span",
+    "finalize('x', evidence=hits)": "ValueError: evidence holds 20,000 pieces, and an answer takes at most",
+    "sub_query('q', hits)": "SliceTooLarge: the slice has 20,000 pieces, and a child takes at most 10,000",
+    "sub_query_batch('q', [hits, (0, 5)])": "SliceTooLarge: the slice has 20,000 pieces",
+    "sub_query_map(['q', 'r'], [(0, 5), hits])": "SliceTooLarge: the slice has 20,000 pieces",
+    "sub_rlm('q', hits)": "SliceTooLarge: the slice has 20,000 pieces",
+    "sub_rlm_batch(['q'], [hits])": "SliceTooLarge: the slice has 20,000 pieces",
+}
+
+
+async def try_calls(run, block, calls: list[str]) -> list[str]:
+    """Return what a cell is told for each call. The run then ends with a proven answer."""
+    model = ScriptedModel.of(
+        root=[block(f"CALLS = {calls!r}" + TRY), block("finalize('2031', evidence=[(-24, -1)])")]
+    )
+    result = await run(model, TEXT)
+    assert (result.answer, result.stop_reason) == ("2031", "finalized")
+    assert result.citations[0].verified
+    assert {request.role for request in model.requests} == {"root"}
+    printed = model.requests[-1].messages[-1].content
+    return json.loads(next(line for line in printed.splitlines() if line.startswith("[")))
+
+
+async def test_mistakes_are_told_and_the_run_goes_on(run, block) -> None:
+    """The error names the mistake and what to give instead. No kernel dies, and no child is paid."""
+    told = await try_calls(run, block, list(MISTAKES))
+    for call, expected, got in zip(MISTAKES, MISTAKES.values(), told, strict=True):
+        assert expected in got, call
+
+
+@pytest.mark.parametrize(
+    ("evidence", "told"),
+    [
+        ("[(0, 10**40)]", "ValueError: not finalised: 1 of 1 pieces of evidence were not found"),
+        ("['T']", "ValueError: not finalised: 1 pieces of evidence are too short or too common"),
+        ("['value']", "too short or too common to prove anything: 'value'"),
+    ],
+)
+async def test_evidence_that_proves_nothing_is_told_once(run, block, evidence, told) -> None:
+    assert told in (await try_calls(run, block, [f"finalize('x', evidence={evidence})"]))[0]
+
+
+async def test_negative_offsets_mean_what_they_mean_in_peek(run, block) -> None:
+    cell = "same = peek(-24, -1)\nfinalize(str(same), evidence=[(-24, -1)])"
+    result = await run(ScriptedModel.of(root=[block(cell)]), TEXT)
+    (citation,) = result.citations
+    assert result.answer == citation.quote == "The lease ends in 2031."
+    assert (citation.start, citation.end) == (len(TEXT) - 24, len(TEXT) - 1)
+
+
+async def test_a_child_that_answers_with_no_number_of_json_costs_no_kernel(run, block) -> None:
+    """`NaN` and 1e999 are not JSON: the child is asked again, and then fails."""
+    cell = "r = sub_query_batch('q', [(0, 5)], schema={'a': 'float'})\nprint(r.failed, r[0].error)"
+    model = ScriptedModel.of(
+        root=[block(cell), block("finalize('done')")], child=['{"a": NaN}', '{"a": 1e999}'] * 2
+    )
+    result = await run(model, "some words here")
+    assert result.answer == "done"
+    assert "JSON cannot hold" in model.requests[-1].messages[-1].content
+
+
+async def test_a_schema_of_a_cell_cannot_hide_what_never_ends(run, block) -> None:
+    hidden = {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {}}}}}
+    cell = (
+        f"peek(0, 5)\ntry:\n    sub_query('q', (0, 5), schema={hidden!r})\n"
+        "except ValueError as error:\n    print(error)"
+    )
+    model = ScriptedModel.of(
+        root=[block(cell), block("finalize('done')")], child=json.dumps({"const": {"a" * 60 + "b": 1}})
+    )
+    result = await run(model, "some words here")
+    assert result.answer == "done"
+    assert "dependentSchemas is not supported" in model.requests[-1].messages[-1].content
