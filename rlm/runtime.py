@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
-from rlm.documents import Loaded, Source
+from rlm.documents import Context, Loaded, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
@@ -52,9 +51,6 @@ if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
 
 __all__ = ["RLM", "Context"]
-
-Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
-"""A text, a path (file or folder), or a list of these."""
 
 _WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
 """Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
@@ -133,7 +129,7 @@ class RLM:
         config = self._config()
         kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
-        sources = _sources(context)
+        sources = sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
             loaded = await load_input(config, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
@@ -208,7 +204,7 @@ class RLM:
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await read_earlier_runs(journal, left)
-                loaded = await left.load(journal, workspace, () if context is None else _sources(context))
+                loaded = await left.load(journal, workspace, () if context is None else sources_of(context))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
@@ -289,9 +285,9 @@ class RLM:
         `async with rlm.session(context) as session: await session.run(…)`. With `after`, a run's name or the
         start of it, the session continues with that run's context and variables, and `context` is appended.
         Entering it raises what `run` and `resume` raise."""
-        if after is None and not _sources(context):
+        if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), _sources(context), after)
+        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(
@@ -305,7 +301,7 @@ class RLM:
                 if isinstance(context, StoredRun):
                     loaded = await context.load(journal, workspace)
                 else:
-                    loaded = await load_input(config, _sources(context), workspace)
+                    loaded = await load_input(config, sources_of(context), workspace)
                 yield JobResources(config, loaded, journal, workspace, self._kernels)
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
@@ -317,7 +313,7 @@ class RLM:
         """Estimate what a run over `context` takes. Loads it, but asks no model, opens no kernel and records
         nothing. Raises UsageError."""
         with Workspace() as workspace:
-            loaded = await workspace.load(_sources(context))
+            loaded = await workspace.load(sources_of(context))
             with Body.open(loaded.context.folder) as body:
                 return plan_run(
                     self.model,
@@ -413,7 +409,3 @@ def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _sources(context: Context) -> list[str | Path | Source]:
-    return [context] if isinstance(context, str | Path | Source) else list(context)

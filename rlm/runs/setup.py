@@ -7,11 +7,11 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Loaded, Source, default_cache
+from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JobResources",
+    "check_question",
     "facts_of",
     "load_input",
     "make_room",
@@ -56,9 +57,7 @@ class JobResources:
     kernels: KernelPool | None = None
 
 
-async def load_input(
-    config: RunConfig, sources: Sequence[str | Path | Source], workspace: Workspace
-) -> Loaded:
+async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Workspace) -> Loaded:
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
     first model call needs. Raises DocumentError and UsageError."""
     began = time.monotonic()
@@ -130,10 +129,17 @@ def facts_of(
     }
 
 
+def check_question(question: Any) -> None:
+    """Raise UsageError if a question (or a task) is empty or not a text."""
+    if not isinstance(question, str):
+        raise UsageError(f"the question is {describe(question)}: give a text")
+    if not question.strip():
+        raise UsageError("the question is empty. Write a question")
+
+
 def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
     """Return the type of the answer. Raises UsageError for an empty question or an unsupported type."""
-    if not task.strip():
-        raise UsageError("the question is empty. Write a question")
+    check_question(task)
     answer_type = None if schema is None else AnswerType(schema)
     if answer_type is not None and is_extractive(model) and not answer_type.is_text:
         raise UsageError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
-from rlm.documents import Loaded, Source
+from rlm.documents import Context, Loaded, PathSource, Source, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.results import RunResult
@@ -58,14 +58,12 @@ class Session:
     with an exception, its variables are discarded, but not those of earlier questions.
     """
 
-    def __init__(
-        self, config: Callable[[], RunConfig], sources: Sequence[str | Path | Source], after: str | None
-    ) -> None:
+    def __init__(self, config: Callable[[], RunConfig], sources: Sequence[Source], after: str | None) -> None:
         self._new_config = config
         self._initial_sources = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
-        self._pending: list[str | Path | Source] = []
+        self._pending: list[Source] = []
         self._earlier: list[PreviousQuestion] = []
         self._is_asking = False
         self._workspace: Workspace
@@ -96,15 +94,17 @@ class Session:
         """Return the runs of the questions, oldest first, including the runs that the session continues."""
         return tuple(one.run_id for one in self._earlier)
 
-    def append(self, source: str | Path | Source) -> None:
+    def append(self, source: Context) -> None:
         """Append a text, a file or a folder to the context of the next question. It is read when that
         question is asked. The offsets of earlier documents do not change. Raises UsageError for an empty
         text, DocumentError for a path that does not exist."""
         if isinstance(source, str) and not source:
             raise UsageError("the text to append is empty")
-        if isinstance(source, Path) and not source.exists():
-            raise DocumentError(f"{source} does not exist: check the path")
-        self._pending.append(source)
+        added = sources_of(source)
+        for one in added:
+            if isinstance(one, PathSource) and not one.path.exists():
+                raise DocumentError(f"{one.path} does not exist: check the path")
+        self._pending += added
 
     async def run(self, task: str, *, schema: Any = None) -> RunResult:
         """Answer the next question like `RLM.run`. Raises DocumentError if an appended source cannot be read;

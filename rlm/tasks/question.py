@@ -8,10 +8,9 @@ from calendar import day_name, month_name
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from rlm.documents import Source
+from rlm.documents import Context
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
 from rlm.models.offline.extractive.answer_texts import is_extracts
@@ -20,6 +19,7 @@ from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
+from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 
 __all__ = ["NOT_IN_DOCUMENTS", "Answered", "ask", "read_answer"]
@@ -62,7 +62,7 @@ class Answered:
 async def ask(
     rlm: RLM,
     question: str,
-    context: Sequence[str | Path | Source],
+    context: Context,
     *,
     choices: Sequence[str] = (),
     schema: Any = None,
@@ -76,8 +76,7 @@ async def ask(
         raise UsageError("choices cannot be combined with a schema: give only one of them")
     if choices and not 2 <= len(choices) <= _MAX_CHOICES:
         raise UsageError(f"{len(choices)} choices: give 2 to {_MAX_CHOICES}")
-    if not question.strip():
-        raise UsageError("the question is empty: give a question to answer")
+    check_question(question)
     if is_extractive(rlm.model):
         result = await rlm.run(question, context, schema=schema)
         return read_answer(question, result) if not choices else _choose_by_words(question, choices, result)

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
@@ -221,7 +220,7 @@ async def open_job(
     rlm: RLM,
     kind: JobKind,
     task: str,
-    sources: Sequence[str | Path | Source],
+    sources: Sequence[Source],
     *,
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
