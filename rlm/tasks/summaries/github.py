@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.prompts.json_input import parse_json
 
 __all__ = ["as_chats", "with_chats"]
 
@@ -53,8 +54,8 @@ def _with_chat(source: Source) -> Source:
 
 def _convert(name: str, data: bytes) -> TextSource | None:
     try:
-        chats = as_chats(json.loads(data))
-    except (ValueError, RecursionError):
+        chats = as_chats(parse_json(data))
+    except ValueError:
         return None
     if chats is None:
         return None
