@@ -21,7 +21,6 @@ from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
 from rlm.models import Model, resolve
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import warnings_of
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -31,6 +30,7 @@ from rlm.runs.setup import (
     make_room,
     open_journal,
     resources_for,
+    start_warnings,
     type_of,
     with_journal_failure,
 )
@@ -139,7 +139,7 @@ class RLM:
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
         # The owner of a shared journal prunes it.
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
-        warnings = warnings_of(loaded)
+        warnings = start_warnings(config, loaded)
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))

@@ -41,8 +41,12 @@ def parse_json(data: str | bytes) -> Any:
         value = json.loads(data)
     except RecursionError:
         raise ValueError(too_deep) from None
+    except json.JSONDecodeError:
+        raise
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start:,})") from None
+    except ValueError:
+        raise ValueError("it holds a number with too many digits") from None
     level = [value]
     for _ in range(_MAX_DEPTH):
         level = [

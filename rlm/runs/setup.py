@@ -14,7 +14,7 @@ from rlm.documents import Loaded, Source, default_cache
 from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded
+from rlm.events import ContextLoaded, Warned
 from rlm.journal.redaction import secrets_of
 from rlm.models import Model
 from rlm.models.base import is_extractive
@@ -23,7 +23,7 @@ from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import pruned_warning
+from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
 from rlm.runs.resources import RunResources
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
@@ -41,6 +41,7 @@ __all__ = [
     "make_room",
     "open_journal",
     "resources_for",
+    "start_warnings",
     "type_of",
     "with_journal_failure",
 ]
@@ -68,6 +69,15 @@ async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Wo
     seconds = time.monotonic() - began
     config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
     return loaded
+
+
+def start_warnings(config: RunConfig, loaded: Loaded) -> list[str]:
+    """Return the warnings about the input and the models, and report them to the observers."""
+    models = (config.model, config.sub_model, config.summary_model)
+    warnings = [*warnings_of(loaded), *window_warnings(models)]
+    for warning in warnings:
+        config.tell(Warned(warning))
+    return warnings
 
 
 @asynccontextmanager

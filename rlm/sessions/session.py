@@ -31,6 +31,7 @@ from rlm.runs.setup import (
     make_room,
     open_journal,
     resources_for,
+    start_warnings,
     type_of,
     with_journal_failure,
 )
@@ -144,7 +145,7 @@ class Session:
     async def _load(self, config: RunConfig) -> Loaded:
         loaded = await load_input(config, self._initial_sources, self._workspace)
         self._sources = source_facts(self._initial_sources)
-        self._warnings = warnings_of(loaded)
+        self._warnings = start_warnings(config, loaded)
         return loaded
 
     async def _load_continued(self, config: RunConfig, after: str) -> Loaded:

@@ -11,9 +11,7 @@ import pytest
 DEEP = "[" * 100_000
 TALL = "[" * 500 + "]" * 500
 """Python parses it, and code that walks it may not."""
-BROKEN = '{"a": '
 LATIN = '{"a": "é"}'.encode("latin-1")
-DIGITS = '{"a": ' + "9" * 5_000 + "}"
 
 
 COMMANDS = [
@@ -30,9 +28,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(command[:2]))
-@pytest.mark.parametrize(
-    "text", [DEEP, TALL, BROKEN, LATIN, DIGITS], ids=["deep", "tall", "broken", "latin", "digits"]
-)
+@pytest.mark.parametrize("text", [DEEP, TALL, LATIN], ids=["deep", "tall", "latin"])
 def test_it_is_refused_in_one_line(
     rlm: Callable[..., Any], tmp_path: Path, command: list[str], text: str | bytes
 ) -> None:
