@@ -141,6 +141,7 @@ class RLM:
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
         warnings = start_warnings(config, loaded)
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
+        facts["unread"] = list(loaded.unread)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
         run = Run(
@@ -149,7 +150,7 @@ class RLM:
             RunInput(loaded.context, body),
             log,
             resources_for(config, workspace, kernels),
-            RunOptions(answer_type=answer_type, warnings=warnings),
+            RunOptions(answer_type=answer_type, warnings=warnings, unread=loaded.unread),
         )
         for warning in removed:
             run.warn(warning)
@@ -254,6 +255,7 @@ class RLM:
                     recording=recording,
                     answer_type=left.answer_type,
                     warnings=left.facts["warnings"],
+                    unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
                     variables=describe_variables(known),
                 ),

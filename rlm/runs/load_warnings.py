@@ -65,8 +65,8 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
     prompts without a word."""
     guessed = {model.name: model.window for model in models if not model.window.known}
     return [
-        f"the window of {name} is not known: assumed {window.context:,} tokens, {window.output:,} of them for a "
-        f'reply; if it is smaller, set window and output under [models."{name}"] in your settings file'
+        f"the window of {name} is a guess: {window.context:,} tokens, {window.output:,} of them for "
+        f'a reply; if it is smaller, set window and output under [models."{name}"] in your settings file'
         for name, window in guessed.items()
     ]
 

@@ -13,6 +13,7 @@ from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
+from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
@@ -269,6 +270,13 @@ class Run:
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         result = self._results.build(outcome, strategy)
+        if self._depth == 0:
+            answer_type = self._options.answer_type
+            result = replace(result, unread=tuple(self._options.unread))
+            if answer_type is None or answer_type.is_text:
+                result = judge_absence(self._task, result)
+            else:
+                result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
 

@@ -75,6 +75,7 @@ class Session:
         self._body: Body
         self._sources: list[dict[str, Any]]
         self._warnings: list[str]
+        self._unread: list[str]
         self._times_grown = 0
 
     async def __aenter__(self) -> Self:
@@ -146,6 +147,7 @@ class Session:
         loaded = await load_input(config, self._initial_sources, self._workspace)
         self._sources = source_facts(self._initial_sources)
         self._warnings = start_warnings(config, loaded)
+        self._unread = list(loaded.unread)
         return loaded
 
     async def _load_continued(self, config: RunConfig, after: str) -> Loaded:
@@ -162,6 +164,7 @@ class Session:
         self._earlier = [PreviousQuestion.of(one) for one in runs]
         self._sources = list(stored.facts["sources"])
         self._warnings = list(stored.facts["warnings"])
+        self._unread = list(stored.facts.get("unread", ()))
         for source in self._initial_sources:
             self.append(source)
         return await stored.load(self._journal, self._workspace)
@@ -174,6 +177,7 @@ class Session:
         self._kernel.seed = f"{first}:0"
         facts = {
             **facts_of(config, self._context, self._sources, self._warnings, answer_type),
+            "unread": self._unread,
             "session": first,
             "after": self._earlier[-1].run_id if self._earlier else None,
         }
@@ -194,6 +198,7 @@ class Session:
                         RunOptions(
                             answer_type=answer_type,
                             warnings=self._warnings,
+                            unread=self._unread,
                             earlier=[one.question for one in self._earlier],
                             variables=describe_variables(self._earlier),
                         ),
@@ -251,6 +256,7 @@ class Session:
         self._kernel.context = grown
         self._sources = [*self._sources, *source_facts(pending)]
         self._warnings = [*self._warnings, *warnings_of(loaded)]
+        self._unread = [*self._unread, *loaded.unread]
         if previous.folder.is_relative_to(self._workspace.folder):
             shutil.rmtree(previous.folder, ignore_errors=True)
 

@@ -314,5 +314,5 @@ async def test_a_guessed_window_is_a_warning_in_the_result_and_in_the_trace(run,
     model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], window=guessed)
     result = await run(model)
     (warning,) = [one for one in result.warnings if "window" in one]
-    assert "scripted:memory is not known: assumed 128,000 tokens, 8,000 of them for a reply" in warning
+    assert "scripted:memory is a guess: 128,000 tokens, 8,000 of them for a reply" in warning
     assert [event.message for event in run.seen(Warned)] == [warning]

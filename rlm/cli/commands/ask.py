@@ -156,13 +156,13 @@ async def _ask(
     choices: Sequence[str],
     continued: str | None,
 ) -> Answered:
+    from rlm.tasks.question import Answered
     from rlm.tasks.question import ask as answer
-    from rlm.tasks.question import read_answer
 
     try:
         if continued is None:
             return await answer(rlm, question, sources, choices=choices, schema=schema)
         async with rlm.session(sources, after=continued) as session:
-            return read_answer(question, await session.run(question, schema=schema))
+            return Answered(await session.run(question, schema=schema))
     finally:
         await rlm.aclose()

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
 
-__all__ = ["pieces_of_markup", "read_html"]
+__all__ = ["decode_markup", "pieces_of_markup", "read_html"]
 
 _DEEPEST = 5_000
 _FLUSH = 64 * 1024
@@ -48,7 +48,7 @@ _PREFORMATTED = _words("pre xmp listing plaintext")
 
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of an HTML file. Its title comes first, unless it equals the first heading."""
-    markup, replaced, guessed = _decode(file.read())
+    markup, replaced, guessed = decode_markup(file.read())
     yield from pieces_of_markup(markup)
     yield Ended(replaced, guessed)
 
@@ -88,8 +88,8 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     yield from writer.take()
 
 
-def _decode(data: bytes) -> tuple[str, int, str | None]:
-    """Return the text, the number of replaced characters, and the guessed encoding."""
+def decode_markup(data: bytes) -> tuple[str, int, str | None]:
+    """Return the text of a page, the number of replaced characters, and the guessed encoding."""
     named = _CHARSET.search(data[:_SNIFFED])
     if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         try:

@@ -21,7 +21,6 @@ from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.jobs.parts import Parts
-from rlm.tasks.question import read_answer
 from rlm.tasks.reports.conflicts import Conflict, find_conflicts, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages
 from rlm.tasks.reports.evidence_table import Source as Passage
@@ -265,10 +264,9 @@ def _collect_evidence(
             why = result.warnings[-1] if result.warnings else result.stop_reason
             gaps.append((leaf, f"its run ended without an answer: {why}"))
             continue
-        answer = read_answer(leaf.text, result)
-        if not answer.found:
+        if not result.found:
             gaps.append((leaf, "not in the documents"))
-        elif not table.add(leaf, answer):
+        elif not table.add(leaf, result):
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
         job.warn(f"{table.unverified:,} citations are not in the input and were left out of the report")

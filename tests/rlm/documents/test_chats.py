@@ -223,7 +223,6 @@ def test_a_card_has_its_messages_and_sections(tmp_path: Path) -> None:
         ("data.json", '[{"name": "x", "value": 1}]'),
         ("rows.jsonl", '{"id": 1, "text": "no author"}\n{"id": 2, "text": "none"}\n'),
         ("broken.json", '[{"role": "user", '),
-        ("book.ipynb", '{"cells": [{"cell_type": "code", "source": ["x"]}]}'),
         ("empty.json", "[]"),
         ("text.txt", json.dumps(SIMPLE)),
     ],

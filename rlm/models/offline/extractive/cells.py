@@ -171,10 +171,9 @@ def plain(line):
 if chosen:
     # Use paragraphs, so that quotation marks of one extract do not pair with those of the next.
     text = "\\n\\n".join(f"{{plain(line)}} {{mark(number)}}" for number, (_, line) in enumerate(cited, 1))
-    sure = rare and all(term.casefold() in chosen[0][1].casefold() for term in rare[:2])
     finalize(
         {extracts} + text,
-        confidence="medium" if sure else "low",
+        confidence="low",
         evidence=[span for span, _ in cited],
     )
 else:
