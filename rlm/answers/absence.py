@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from rlm.models.offline.extractive.answer_texts import is_extracts
-from rlm.models.offline.extractive.words import distinctive_terms, subject_words
+from rlm.models.offline.extractive.words import distinctive_terms, is_overview, subject_words, terms
 from rlm.prompts import is_not_found
 from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
@@ -43,6 +43,8 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
     if answer.casefold().startswith(_NOT_FOUND_START):
         return replace(result, answer=answer + _describe_unread(result), found=False)
     extracts = is_extracts(question, result)
+    if extracts and not (terms(question) or is_overview(question)):
+        return replace(result, found=False)  # nothing was searched, so nothing is denied
     if is_not_found(answer) or (extracts and not result.citations):
         return not_found(result)
     if extracts and not _mentions_names(question, result):
