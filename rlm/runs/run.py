@@ -25,6 +25,8 @@ from rlm.driver.loop import Driver, Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
+from rlm.models.base import is_extractive
+from rlm.models.offline.extractive.computing import is_computed
 from rlm.playback.cursor import ReplayCursor
 from rlm.results import RunResult, RunTotals, Strategy
 from rlm.runs.config import RunConfig
@@ -153,11 +155,18 @@ class Run:
             await self.aclose()
 
     async def _answer(self) -> RunResult:
-        if self.config.first_strategy(self.input.body, self._options.earlier) == "direct":
+        first = self.config.first_strategy(self.input.body, self._options.earlier)
+        if first == "direct" and not self._is_computed():
             result = await self._answer_directly()
             if result is not None:
                 return result
         return await self._answer_in_rounds()
+
+    def _is_computed(self) -> bool:
+        """Return whether cells of `extractive` compute the answer, although the input is short."""
+        if self.config.settings.strategy != "auto" or not is_extractive(self.config.model):
+            return False
+        return is_computed(self._task, {document.kind for document in self.input.body.documents})
 
     async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""

@@ -6,11 +6,13 @@ failed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
 from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
-from rlm.models.offline.extractive.computing import computing_block
+from rlm.models.offline.extractive.computing import computing_block, tries_records
 from rlm.models.offline.extractive.repeats import MIN_REPEATED, TIMESTAMP
 from rlm.models.offline.extractive.words import (
     asks_when,
@@ -51,6 +53,9 @@ def next_block(request: Request) -> str:
             f"({cell.ename}: {cell.evalue}); ask again, or use a model"
         )
     computed = None if failed else computing_block(request.task, request.round)
+    if computed is None and tries_records(request.task) and request.round > 1:
+        # The first round counted no records. The search begins one round later.
+        request = replace(request, round=request.round - 1)
     return f"```repl\n{computed or _fill_template(request).strip()}\n```"
 
 
