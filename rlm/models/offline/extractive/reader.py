@@ -132,18 +132,37 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
     precise = _find_precise(question, named, units)
     if precise:
         return precise
+    summary = wants_summary(question)
     if whole:
         chosen = _choose_covering(units, budget)
     else:
         _weigh(units, query, phrases)
-        summary = wants_summary(question)
         chosen = _choose_matching(
             units, query, phrases, budget if summary else min(budget, _ANSWER), fill=summary
         )
-    return [
-        Extract(first.piece, first.start, last.end, pieces[first.piece][first.start : last.end], score)
-        for score, first, last in chosen
-    ]
+    wanted = [] if whole or summary else [term.casefold() for term in terms(question)]
+    found = []
+    for score, first, last in chosen:
+        start, end = _focus(pieces[first.piece], first.start, last.end, wanted)
+        found.append(Extract(first.piece, start, end, pieces[first.piece][start:end], score))
+    return found
+
+
+def _focus(text: str, start: int, end: int, wanted: Sequence[str]) -> tuple[int, int]:
+    """Return the part of a long extract around its rarest wanted word, cut at blanks."""
+    if end - start <= _WINDOW:
+        return start, end
+    folded = text[start:end].casefold()
+    counts = {term: folded.count(term) for term in wanted if term in folded}
+    if not counts or len(folded) != end - start:
+        return start, end
+    at = start + folded.index(min(counts, key=counts.__getitem__))
+    low, high = max(start, at - _WINDOW // 2), min(end, at + _WINDOW // 2)
+    if low > start:
+        low = text.find(" ", low, at) + 1 or low
+    if high < end:
+        high = max(text.rfind(" ", at, high), at + 1)
+    return low, high
 
 
 def _split_units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:

@@ -19,7 +19,8 @@ _WRAPPED_LINES = 3
 _RECORDS = 0.6
 """The share of lines that begin or are divided alike, if each line is a record (a log, a table)."""
 _LOOKED_AT = 200
-_SEPARATORS = (",", ";", "\t", "|")
+_SEPARATORS = tuple(map(re.compile, (r",(?! )", r";(?! )", r"\t", r"\|")))
+"""Commas of prose have a blank after them."""
 _NARROW, _WIDE = 40, 140
 _FULL = 0.75
 """The share of the width that most wrapped lines fill."""
@@ -58,7 +59,7 @@ def are_records(text: str) -> bool:
     if max(numbered, default=0) >= least:
         return True
     for separator in _SEPARATORS:
-        counts = Counter(line.count(separator) for line in lines)
+        counts = Counter(len(separator.findall(line)) for line in lines)
         count, total = counts.most_common(1)[0]
         if count > 1 and total >= least:
             return True
