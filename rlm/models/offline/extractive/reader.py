@@ -13,7 +13,7 @@ from rlm.citation_markers import marker
 from rlm.models.base import Request
 from rlm.models.offline.extractive.answer_texts import HEADING
 from rlm.models.offline.extractive.repeats import plain_marks, times, without_time
-from rlm.models.offline.extractive.sentences import are_records, sentences
+from rlm.models.offline.extractive.sentences import are_records, are_turns, sentences
 from rlm.models.offline.extractive.words import (
     asks_for_all,
     distinctive_terms,
@@ -38,7 +38,7 @@ BUDGET = 5_000
 """Characters of all extracts of a summary: about five passages of a thousand."""
 LONGEST_EXTRACT = 590
 """Characters of one extract: less than what a citation shows."""
-_ANSWER = 1_500
+_ANSWER = 1_800
 """Characters of the extracts that answer a question: a dozen lines."""
 _MAX_ANSWERS = 6
 _WINDOW = 300
@@ -168,7 +168,7 @@ def _focus(text: str, start: int, end: int, wanted: Sequence[str]) -> tuple[int,
 def _split_units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:
     places = [(number, *place) for number, piece in enumerate(pieces) for place in sentences(piece)]
     stems = tokens.stems(pieces[number][start:end] for number, start, end in places)
-    records = [are_records(piece) for piece in pieces]
+    records = [are_records(piece) and not are_turns(piece) for piece in pieces]
     return [
         _Unit(
             number,
