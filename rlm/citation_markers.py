@@ -24,6 +24,8 @@ _SHOWN_MARK = re.compile(rf"\[([⁰¹²³⁴⁵⁶⁷⁸⁹]+(?:[ \t]*[,;][ \t]*
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
 # A mark may follow the full stop.
 _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
+_CONTEXT = 24
+"""The characters before a mark that show whether it is part of a quoted passage."""
 # In code, brackets are an index.
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`", re.DOTALL)
 
@@ -70,11 +72,12 @@ def sentences_with_sources(text: str, count: int) -> list[str]:
 
 def unknown_marks(text: str, count: int) -> list[int]:
     """Return the numbers in marks of `text` outside 1 to `count`, in order, each once. If no mark names
-    existing evidence, only superscript numbers count as marks, because plain brackets may mean something
-    else."""
+    existing evidence, or one in superscript does, only superscript numbers count as marks, because plain
+    brackets may mean something else."""
     marks = list(marks_in(text))
-    if not any(1 <= number <= count for mark in marks for number in mark.numbers):
-        marks = [mark for mark in marks if not text[mark.start + 1].isascii()]
+    named = [mark for mark in marks if any(1 <= number <= count for number in mark.numbers)]
+    if not named or any(_is_superscript(text, mark) for mark in named):
+        marks = [mark for mark in marks if _is_superscript(text, mark)]
     return list(
         dict.fromkeys(
             number for mark in marks if mark.certain for number in mark.numbers if not 1 <= number <= count
@@ -84,12 +87,21 @@ def unknown_marks(text: str, count: int) -> list[int]:
 
 def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     """Return `text` with its marks of these quotes (by number) written as `[¹]`. If the text contains a quote
-    in quotation marks and no mark names it, adds the mark after it."""
+    in quotation marks and no mark names it, adds the mark after it.
+
+    Brackets that belong to a quoted passage are text. So are plain ones if the answer has superscript marks.
+    """
     pieces, at = [], 0
     used: set[int] = set()
-    for mark in marks_in(text):
-        if not all(number in quotes for number in mark.numbers):
-            continue
+    folded = [" ".join(quote.split()) for quote in quotes.values()]
+    marks = [
+        mark
+        for mark in marks_in(text)
+        if all(number in quotes for number in mark.numbers) and not _is_quoted(text, mark, folded)
+    ]
+    if any(_is_superscript(text, mark) for mark in marks):
+        marks = [mark for mark in marks if _is_superscript(text, mark)]
+    for mark in marks:
         used.update(mark.numbers)
         pieces += [text[at : mark.start], *map(marker, mark.numbers)]
         at = mark.end
@@ -112,3 +124,13 @@ def unmark_unknown(text: str, known: Collection[int]) -> str:
         return mark[0] if all(number in known for number in numbers) else mark[0].translate(_PLAIN)
 
     return _SHOWN_MARK.sub(unmarked, text)
+
+
+def _is_superscript(text: str, mark: Mark) -> bool:
+    return not text[mark.start + 1].isascii()
+
+
+def _is_quoted(text: str, mark: Mark, quotes: list[str]) -> bool:
+    """Return whether the words before a mark, and the mark, are in one of the quotes."""
+    words = " ".join(text[max(0, mark.start - _CONTEXT) : mark.end].split())
+    return len(words) > mark.end - mark.start + _CONTEXT // 2 and any(words in quote for quote in quotes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlm.answers.absence import judge_absence
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
@@ -68,7 +69,8 @@ async def replay(
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)
-    return Replayed(left.result, result)
+    # A release without this decision recorded the answer as it was finalized.
+    return Replayed(judge_absence(left.task, left.result), result)
 
 
 def _bytes(answer: Any) -> bytes:

@@ -185,8 +185,10 @@ class RunTotals:
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """The outcome of a run. `answer` is None when it ended without one: `cause` says why, and `variables`
-    what the kernel held then (`name: type, size`). `answer` is JSON-safe. `parsed` is the answer as the
-    caller's own type (`schema=Answer`), and is not part of the JSON."""
+    what the kernel held then (`name: type, size`). `answer` is JSON-safe. `found` is False if there is no
+    answer, or if it says that the documents hold none. `unread` names documents that were not read, or only
+    in part. `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the
+    JSON."""
 
     run_id: str
     answer: Any
@@ -202,6 +204,8 @@ class RunResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    found: bool = True
+    unread: tuple[str, ...] = ()
     parsed: Any = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -296,6 +300,7 @@ class RunResult:
                 "usage": tuple(Usage(**usage) for usage in data["usage"]),
                 "warnings": tuple(data["warnings"]),
                 "variables": tuple(data["variables"]),
+                "unread": tuple(data.get("unread", ())),
             }
         )
 

@@ -9,21 +9,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
-from rlm.documents import Loaded, Source, load
+from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
 from rlm.models import Model, resolve
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import warnings_of
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -33,6 +31,7 @@ from rlm.runs.setup import (
     make_room,
     open_journal,
     resources_for,
+    start_warnings,
     type_of,
     with_journal_failure,
 )
@@ -53,9 +52,6 @@ if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
 
 __all__ = ["RLM", "Context"]
-
-Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
-"""A text, a path (file or folder), or a list of these."""
 
 _WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
 """Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
@@ -134,7 +130,7 @@ class RLM:
         config = self._config()
         kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
-        sources = _sources(context)
+        sources = sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
             loaded = await load_input(config, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
@@ -144,8 +140,9 @@ class RLM:
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
         # The owner of a shared journal prunes it.
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
-        warnings = warnings_of(loaded)
+        warnings = start_warnings(config, loaded)
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
+        facts["unread"] = list(loaded.unread)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"], self.settings)
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
         run = Run(
@@ -154,7 +151,7 @@ class RLM:
             RunInput(loaded.context, body),
             log,
             resources_for(config, workspace, kernels),
-            RunOptions(answer_type=answer_type, warnings=warnings),
+            RunOptions(answer_type=answer_type, warnings=warnings, unread=loaded.unread),
         )
         for warning in removed:
             run.warn(warning)
@@ -209,7 +206,7 @@ class RLM:
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await read_earlier_runs(journal, left)
-                loaded = await left.load(journal, workspace, () if context is None else _sources(context))
+                loaded = await left.load(journal, workspace, () if context is None else sources_of(context))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
@@ -259,6 +256,7 @@ class RLM:
                     recording=recording,
                     answer_type=left.answer_type,
                     warnings=left.facts["warnings"],
+                    unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
                     variables=describe_variables(known),
                 ),
@@ -290,9 +288,9 @@ class RLM:
         `async with rlm.session(context) as session: await session.run(…)`. With `after`, a run's name or the
         start of it, the session continues with that run's context and variables, and `context` is appended.
         Entering it raises what `run` and `resume` raise."""
-        if after is None and not _sources(context):
+        if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), _sources(context), after)
+        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(
@@ -306,7 +304,7 @@ class RLM:
                 if isinstance(context, StoredRun):
                     loaded = await context.load(journal, workspace)
                 else:
-                    loaded = await load_input(config, _sources(context), workspace)
+                    loaded = await load_input(config, sources_of(context), workspace)
                 yield JobResources(config, loaded, journal, workspace, self._kernels)
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
@@ -327,7 +325,7 @@ class RLM:
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
             try:
-                loaded = load(_sources(context), folder, tick)
+                loaded = load(sources_of(context), folder, tick)
                 with Body.open(loaded.context.folder) as body:
                     return plan_run(
                         self.model,
@@ -431,7 +429,3 @@ def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _sources(context: Context) -> list[str | Path | Source]:
-    return [context] if isinstance(context, str | Path | Source) else list(context)

@@ -154,7 +154,7 @@ class ResultsFile:
                         f"{self.path} has two lines with the id {line['id']!r}: remove one of them"
                     )
                 self._count(line)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(
                 f"line {number} of {self.path} is not a line of results: restore the file, or give "
                 "a new --out"
@@ -175,7 +175,7 @@ def _parse_sidecar(data: bytes) -> dict[str, Any] | None:
     """Return the content of `NAME.batch`. None if it is new, or was cut off before any task ran."""
     try:
         sidecar = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return sidecar if isinstance(sidecar, dict) and isinstance(sidecar.get("batch"), str) else None
 

@@ -13,6 +13,7 @@ from typing import Any
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
 from rlm.errors import RLMError, UsageError
+from rlm.prompts.json_input import parse_json
 from rlm.settings import Limits
 
 __all__ = ["BadTask", "BatchTask"]
@@ -48,7 +49,7 @@ class BatchTask:
     def parse(cls, line: bytes) -> BatchTask:
         """Parse a line. Raises BadTask with the fault and its remedy. Does not check files."""
         try:
-            data = json.loads(line)
+            data = parse_json(line)
         except ValueError as error:
             raise BadTask(f"is not JSON ({error}): write one object on one line") from None
         if not isinstance(data, dict):

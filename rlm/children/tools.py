@@ -11,6 +11,7 @@ import builtins
 import inspect
 import json
 import keyword
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,8 @@ _MAX_SUMMARY = 200
 _MAX_DEFAULT = 40
 _MAX_THREADS = 64
 _VALUE_SHOWN = 80
+# Python 3.13 names `pathlib.Path` by the module that implements it: `pathlib._local.Path`.
+_PRIVATE_MODULE = re.compile(r"(?<=\w)\._\w+(?=\.\w)")
 _RESERVED = {*NAMES, "helpers", "ToolError", *keyword.kwlist, *dir(builtins)}
 
 
@@ -277,4 +280,5 @@ def _signature_text(signature: inspect.Signature, hints: Mapping[str, Any]) -> s
         )
     result = hints.get("return", inspect.Signature.empty)
     shown = signature.replace(parameters=parameters, return_annotation=result)
-    return " ".join(str(shown).replace("typing.", "").split())
+    text = _PRIVATE_MODULE.sub("", str(shown).replace("typing.", ""))
+    return " ".join(text.split())

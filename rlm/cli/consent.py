@@ -62,7 +62,7 @@ def has_consent(path: Path) -> bool:
     """Return whether the file holds a yes to level 1."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8")) == {"level": 1})
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 

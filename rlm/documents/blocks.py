@@ -6,6 +6,7 @@ import io
 import os
 import select
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,7 @@ BLOCK = 1 << 20
 """Bytes of a block."""
 
 _TICK_MILLISECONDS = 100
+_WRITER_SECONDS = 30.0
 
 
 def open_file(path: Path) -> io.FileIO:
@@ -30,10 +32,11 @@ def blocks(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Iter
 
     The sizes of a pipe's writes do not show. `tick` is called after each read and every 0.1 s of waiting, and
     may raise to stop. A stream that is neither a file nor a pipe (nor a buffer over one) may wait without a
-    tick. Raises DocumentError, which names `name`.
+    tick. A named pipe that no program opens for writing within 30 s is an error. Raises DocumentError, which
+    names `name`.
     """
     try:
-        read = _reader(stream, tick)
+        read = _reader(stream, name, tick)
         # A file gives whole blocks by itself. Waiting for a file that grows would never end, so its reader
         # checks it between blocks.
         gathers = not _is_file(stream)
@@ -62,7 +65,11 @@ def _is_file(stream: BinaryIO) -> bool:
         return False
 
 
-def _reader(stream: BinaryIO, tick: Callable[[], None]) -> Callable[[int], bytes]:
+def _is_pipe(stream: io.FileIO) -> bool:
+    return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+
+
+def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Callable[[int], bytes]:
     """Return a function that reads up to `size` bytes, and none at the end only."""
     raw = stream.raw if isinstance(stream, io.BufferedReader) else stream
     if not isinstance(raw, io.FileIO):
@@ -73,10 +80,28 @@ def _reader(stream: BinaryIO, tick: Callable[[], None]) -> Callable[[int], bytes
     # Waiting for the file before the buffer loses no data: at its end a file is readable.
     once = stream.read1 if isinstance(stream, io.BufferedReader) else raw.read
 
+    # Only a named pipe that `open_file` opened can be without a writer, and only until one has come.
+    awaits_writer = _is_pipe(raw) and not os.get_blocking(raw.fileno())
+    until = time.monotonic() + _WRITER_SECONDS
+
     def read(size: int) -> bytes:
+        nonlocal awaits_writer
         while True:
             while not waiting.poll(_TICK_MILLISECONDS):
                 tick()
+                if not awaits_writer:
+                    continue
+                piece = once(size)
+                # Without data, this is None if there is a writer, and empty if there is none.
+                awaits_writer = piece == b""
+                if piece:
+                    return piece
+                if awaits_writer and time.monotonic() > until:
+                    raise DocumentError(
+                        f"{name} is a named pipe, and no program opened it for writing within "
+                        f"{_WRITER_SECONDS:g} s: start the writer first, or name a file"
+                    )
+            awaits_writer = False
             piece = once(size)
             if piece is not None:  # None: another reader of the pipe took the data
                 return piece

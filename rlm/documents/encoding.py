@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 
 __all__ = ["HEAD", "Decoder", "looks_binary", "rehearse_guess"]
 
@@ -17,6 +18,16 @@ _BROKEN_UTF8 = 0.1
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WESTERN = re.compile("[\x00-\x7fÀ-ÖØ-öø-ÿŒœŠšŽžŸ“”‘’„‚–—…•€£°«»·¿¡§©®™´`ªº\xa0]*")
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
+_NULS = re.compile(rb"\0+")
+_NUL_SPACING = 1_000
+"""In a text, one run of NULs in so many bytes is damage. More of them are a binary format."""
+_MAX_NULS = 0.5
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+_WIDE_SAMPLE = 4 * 1024
+_MIN_WIDE = 8
+_ODD = ("Cc", "Cn", "Co")
+_MAX_ODD = 0.01
+_LONGEST_WORD = 200
 _MARKS = (
     # UTF-32 first: its mark begins with UTF-16's.
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -27,12 +38,17 @@ _MARKS = (
 
 
 def looks_binary(head: bytes) -> bool:
-    """Return whether a file that begins with `head` (up to `HEAD` bytes) is not text: it holds NULs, many
+    """Return whether a file that begins with `head` (up to `HEAD` bytes) is not text: it holds many NULs or
     control characters, or many bytes that fit neither UTF-8 nor another detectable encoding."""
-    if _encoding_by_mark(head):
+    if _encoding_by_mark(head) or _wide_encoding(head):
         return False
     if b"\0" in head:
-        return True
+        if len(_NULS.findall(head)) > len(head) // _NUL_SPACING:
+            return True
+        kept = head.replace(b"\0", b"")
+        if len(kept) < (1 - _MAX_NULS) * len(head):
+            return True
+        head = kept
     if len(_CONTROLS.findall(head)) > _MAX_CONTROLS * len(head) + 1:
         return True
     if _invalid_share(head) <= _MAX_INVALID:
@@ -43,8 +59,8 @@ def looks_binary(head: bytes) -> bool:
 class Decoder:
     """Turns blocks of one file into UTF-8 bytes (perhaps invalid in places) or text.
 
-    `replaced` counts the characters that an encoding other than UTF-8 could not decode. `guessed` is the
-    encoding if it is neither UTF-8 nor named by the file's byte order mark.
+    `replaced` counts the NULs, and the characters that an encoding other than UTF-8 could not decode; both
+    become U+FFFD. `guessed` is the encoding if it is neither UTF-8 nor named by the file's byte order mark.
     """
 
     def __init__(self) -> None:
@@ -59,17 +75,19 @@ class Decoder:
         if not self._started:
             self._started = True
             encoding = _encoding_by_mark(block)
+            if encoding is None:
+                encoding = self.guessed = _wide_encoding(block)
             if encoding:
                 self._other = codecs.getincrementaldecoder(encoding)("replace")
         if self._other is not None:
             return self._decode(block, final=False)
         # ASCII so far: every encoding is still possible.
         if self._decided or block.isascii():
-            return block
+            return self._without_nuls(block)
         self._decided = True
         self.guessed = _encoding_of(block)
         if self.guessed is None:
-            return block
+            return self._without_nuls(block)
         self._other = codecs.getincrementaldecoder(self.guessed)("replace")
         return self._decode(block, final=False)
 
@@ -79,9 +97,16 @@ class Decoder:
 
     def _decode(self, block: bytes, *, final: bool) -> str:
         assert self._other is not None
-        text = self._other.decode(block, final)
+        text = self._other.decode(block, final).replace("\0", "\ufffd")
         self.replaced += text.count("\ufffd")
         return text
+
+    def _without_nuls(self, block: bytes) -> bytes:
+        nuls = block.count(b"\0")
+        if not nuls:
+            return block
+        self.replaced += nuls
+        return block.replace(b"\0", "\ufffd".encode())
 
 
 def rehearse_guess() -> None:
@@ -102,6 +127,29 @@ def _encoding_of(block: bytes) -> str | None:
 
 def _encoding_by_mark(head: bytes) -> str | None:
     return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 or UTF-32 without a byte order mark; None for anything else.
+
+    Such a text holds a NUL in each blank and line end. Read in any other encoding, it holds characters that
+    no text has.
+    """
+    if b"\0" not in head[:_WIDE_SAMPLE]:
+        return None
+    for encoding in _WIDE:
+        width = 4 if encoding.startswith("utf-32") else 2
+        sample = head[: min(_WIDE_SAMPLE, len(head) - len(head) % width)]
+        try:
+            # A surrogate pair may be cut at the end of the sample.
+            text = codecs.getincrementaldecoder(encoding)().decode(sample)
+        except UnicodeDecodeError:
+            continue
+        odd = sum(char not in "\t\n\r\f" and unicodedata.category(char) in _ODD for char in text)
+        longest = max(map(len, re.split(r"[\s、。，．]+", text)))
+        if len(text) >= _MIN_WIDE and odd <= _MAX_ODD * len(text) and longest <= _LONGEST_WORD:
+            return encoding
+    return None
 
 
 def _invalid_share(data: bytes) -> float:

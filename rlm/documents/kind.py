@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from rlm.documents.formats import registry
 
-__all__ = ["kind_of", "unsupported_format"]
+__all__ = ["UnsupportedFormat", "kind_of", "unsupported_format"]
 
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedFormat:
+    """A format without a reader: what such a file is, and the remedy. An archive is not a document: a folder
+    of code may hold many."""
+
+    what: str
+    remedy: str
+    is_document: bool = True
+
+
+_WORD = UnsupportedFormat("an old Word document", "save it as .docx")
+_SLIDES = UnsupportedFormat("slides", "export them as PDF")
+_SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
+_KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
+_RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
+_POSTSCRIPT = UnsupportedFormat("PostScript", "convert it to PDF")
+_ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder", is_document=False)
+_PACKED = UnsupportedFormat("packed", "unpack it", is_document=False)
 _UNSUPPORTED = {
-    ".doc": ("an old Word document", "save it as .docx"),
-    ".odt": ("an OpenDocument text", "save it as .docx or PDF"),
-    ".pages": ("a Pages document", "export it as .docx or PDF"),
-    ".pptx": ("slides", "export them as PDF"),
-    ".ppt": ("slides", "export them as PDF"),
-    ".xlsx": ("a spreadsheet", "export it as CSV"),
-    ".xls": ("a spreadsheet", "export it as CSV"),
-    ".ods": ("a spreadsheet", "export it as CSV"),
-    ".mobi": ("a Kindle book", "convert it to EPUB"),
-    ".azw3": ("a Kindle book", "convert it to EPUB"),
-    ".zip": ("an archive", "unpack it and name the folder"),
-    ".gz": ("packed", "unpack it"),
-    ".xz": ("packed", "unpack it"),
-    ".zst": ("packed", "unpack it"),
+    ".doc": _WORD,
+    ".odt": UnsupportedFormat("an OpenDocument text", "save it as .docx or PDF"),
+    ".pages": UnsupportedFormat("a Pages document", "export it as .docx or PDF"),
+    ".pptx": _SLIDES,
+    ".ppt": _SLIDES,
+    ".odp": _SLIDES,
+    ".xlsx": _SHEET,
+    ".xls": _SHEET,
+    ".ods": _SHEET,
+    ".mobi": _KINDLE,
+    ".azw3": _KINDLE,
+    ".rtf": _RTF,
+    ".ps": _POSTSCRIPT,
+    ".eps": _POSTSCRIPT,
+    ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
+    ".pst": UnsupportedFormat("an Outlook mailbox", "export it as .mbox"),
+    ".zip": _ARCHIVE,
+    ".tar": _ARCHIVE,
+    ".gz": _PACKED,
+    ".bz2": _PACKED,
+    ".xz": _PACKED,
+    ".zst": _PACKED,
 }
+_ENCODED = (
+    (re.compile(rb"\{\\rtf"), _RTF),
+    (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+)
+"""Formats that look like text, but do not hold their words as they are written."""
 
 
 def kind_of(name: str, first: bytes = b"") -> str:
@@ -37,11 +71,13 @@ def kind_of(name: str, first: bytes = b"") -> str:
         return by_name.kind
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
     for row in matching:
-        if row.is_binary or not suffix:
+        if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
             return row.kind
     return by_name.kind
 
 
-def unsupported_format(name: str) -> tuple[str, str] | None:
-    """Return what a file of an unsupported format is, and the remedy; None for any other name."""
-    return _UNSUPPORTED.get(PurePath(name).suffix.lower())
+def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> UnsupportedFormat | None:
+    """Return the format of a file that cannot be read, by its `first` bytes, or, if they are binary, by the
+    suffix of `name`; None for any other file."""
+    encoded = next((found for magic, found in _ENCODED if magic.match(first)), None)
+    return encoded or (_UNSUPPORTED.get(PurePath(name).suffix.lower()) if is_binary else None)

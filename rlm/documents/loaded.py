@@ -63,3 +63,10 @@ class Loaded:
     guessed: tuple[GuessedEncoding, ...] = ()
     notes: tuple[str, ...] = ()
     lease: CacheLease | None = None
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The names of the documents that were not read, or only in part."""
+        missing = (Path(one.path).name for one in self.skipped if one.remedy)
+        cut = (f"{note.partition(': ')[0]} (in part)" for note in self.notes)
+        return tuple(dict.fromkeys((*missing, *cut)))

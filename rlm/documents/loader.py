@@ -117,7 +117,7 @@ class SkipReason(Enum):
     REPEATED = auto()
     """It was read under another name."""
     BROKEN = auto()
-    """Its format is supported, but it could not be read."""
+    """It is a document that could not be read: damaged, or in a format without a reader."""
     NOT_TEXT = auto()
     """It is not a readable text."""
 
@@ -302,7 +302,8 @@ class _Loading:
                 found = _detect_kind(name, text)
             except _Skip as skip:
                 raise DocumentError(f"{name} is {skip}: give a text") from None
-            kind = found if kind == "text" and format_of(found).is_binary else kind
+            if kind == "text" and (format_of(found).is_binary or format_of(found).magic_beats_text):
+                kind = found
         pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
         self._write_named(name, kind, pieces, search_chats=kind in ("json", "jsonl"))
 
@@ -373,10 +374,15 @@ class _Loading:
 def _detect_kind(name: str, first: bytes) -> str:
     """Return the kind of a file that begins with `first`. Raises _Skip if it is binary or not supported."""
     kind = kind_of(name, first)
-    if format_of(kind).is_binary or not looks_binary(first[:HEAD]):
-        return kind
-    what, remedy = unsupported_format(name) or ("", "")
-    raise _Skip(f"binary ({what})", remedy) if what else _Skip("binary")
+    is_binary = not format_of(kind).is_binary and looks_binary(first[:HEAD])
+    unsupported = unsupported_format(name, first, is_binary=is_binary)
+    if unsupported is not None:
+        what = f"binary ({unsupported.what})" if is_binary else unsupported.what
+        reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
+        raise _Skip(what, unsupported.remedy, reason)
+    if is_binary:
+        raise _Skip("binary")
+    return kind
 
 
 def _count_reasons(skipped: Sequence[Skipped]) -> str:

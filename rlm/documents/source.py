@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from rlm.errors import DocumentError
+from rlm.errors import DocumentError, UsageError
 
-__all__ = ["PathSource", "Source", "StreamSource", "TextSource", "sources_from_arguments"]
+__all__ = [
+    "Context",
+    "PathSource",
+    "Source",
+    "StreamSource",
+    "TextSource",
+    "describe",
+    "sources_from_arguments",
+    "sources_of",
+]
 
 _GLOB_MARKS = frozenset("*?[")
+_MAX_PATH = 4_096
+_URL = re.compile(r"https?://\S+", re.IGNORECASE)
+_FORMS = "give a text, a Path (a file or a folder), or a list of these"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +60,44 @@ class StreamSource:
 
 
 Source = PathSource | TextSource | StreamSource
+
+Context: TypeAlias = str | bytes | Path | Source | Sequence[str | bytes | Path | Source]
+"""A text, a path (file or folder), or a list of these."""
+
+
+def sources_of(context: Context) -> list[Source]:
+    """Return the sources of a context that a caller gave.
+
+    Raises UsageError for anything else, and for a text that only names an existing file or is only a URL:
+    its few characters would be searched instead of the file.
+    """
+    if isinstance(context, str | bytes | Path | Source):
+        return [_checked(context)]
+    if not isinstance(context, Iterable) or isinstance(context, Mapping) or hasattr(context, "read"):
+        raise UsageError(f"the context is {describe(context)}: {_FORMS}")
+    return [_checked(one) for one in context]
+
+
+def _checked(given: Any) -> Source:
+    if not isinstance(given, str | bytes | Path | Source):
+        raise UsageError(f"the context holds {describe(given)}: {_FORMS}")
+    if isinstance(given, str) and len(given) <= _MAX_PATH:
+        line = given.strip()
+        if line and "\n" not in line and _exists(Path(line)):
+            raise UsageError(
+                f"the context is the text {line!r}, which names an existing file or folder: give "
+                f"Path({line!r}) to read it, or rlm.documents.TextSource('text', …) for these characters"
+            )
+        if _URL.fullmatch(line):
+            raise UsageError(
+                f"the context is the URL {line!r}, which is not downloaded: save the page and give its Path"
+            )
+    return as_source(given)
+
+
+def describe(value: object) -> str:
+    """Return what a wrong argument is, for a message: `None`, `a value of type int`."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def as_source(given: Source | Path | str | bytes) -> Source:

@@ -1,17 +1,19 @@
-"""Read a recipe's input from parsed JSON. Errors name the path: `$.packs[3].score`."""
+"""Parse JSON, and read a recipe's input from it. Errors name the path: `$.packs[3].score`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rlm.prompts.errors import InputError
 
-__all__ = ["Record"]
+__all__ = ["Record", "parse_json"]
 
 T = TypeVar("T")
 
 _REQUIRED = object()
+_MAX_DEPTH = 100
 _KINDS: tuple[tuple[type, str], ...] = (
     (bool, "true or false"),
     (str, "a text"),
@@ -26,6 +28,37 @@ def _kind(value: object) -> str:
     if value is None:
         return "null"
     return next((name for kind, name in _KINDS if isinstance(value, kind)), type(value).__name__)
+
+
+def parse_json(data: str | bytes) -> Any:
+    """Return the value of a JSON text in UTF-8, UTF-16 or UTF-32.
+
+    Raises ValueError, with one short line, for anything else, and for values that are nested more than 100
+    deep: code that walks them would exceed the interpreter's limit of recursion.
+    """
+    too_deep = f"it is nested more than {_MAX_DEPTH} deep"
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError(too_deep) from None
+    except json.JSONDecodeError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start:,})") from None
+    except ValueError:
+        raise ValueError("it holds a number with too many digits") from None
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return value
+    raise ValueError(too_deep)
 
 
 class Record:

@@ -22,7 +22,7 @@ from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body
 
 if TYPE_CHECKING:
-    from rlm.documents import Source
+    from rlm.documents import Context
 
 __all__ = ["Building", "Rank", "Retriever"]
 
@@ -68,17 +68,17 @@ class Retriever:
     @contextmanager
     def over(
         cls,
-        sources: Sequence[Source | Path | str | bytes],
+        context: Context,
         *,
         building: Building | None = None,
     ) -> Iterator[Self]:
         """Return a retriever over files and folders (Path) and texts (str), loaded as for a run. The index is
         stored in the user's cache folder. Raises UsageError."""
-        from rlm.documents import load
+        from rlm.documents import load, sources_of
         from rlm.documents.workspace import Workspace
 
         with Workspace() as workspace:
-            loaded = load(list(sources), workspace.folder / "context")
+            loaded = load(sources_of(context), workspace.folder / "context")
             cache = IndexCache(default_index_cache(os.environ))
             with (
                 loaded.context.open() as body,

@@ -1,4 +1,4 @@
-"""Writes the warnings of a run about its input and its journal, one line each."""
+"""Writes the warnings of a run about its input, its models and its journal, one line each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlm.documents import GuessedEncoding, Loaded, Skipped
+from rlm.models import Model
 
-__all__ = ["pruned_warning", "warnings_of"]
+__all__ = ["pruned_warning", "warnings_of", "window_warnings"]
 
 _MAX_ENCODINGS = 3
 _MAX_DOCUMENTS = 20
@@ -57,6 +58,17 @@ def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:
     rest = len(readings) - _MAX_ENCODINGS
     more = f" and {rest} other encoding{'' if rest == 1 else 's'}" if rest > 0 else ""
     return f"{subject} not UTF-8; decoded as {shown}{more}"
+
+
+def window_warnings(models: Sequence[Model]) -> list[str]:
+    """Return a line for each model whose window is a guess. A server whose window is smaller may cut the
+    prompts without a word."""
+    guessed = {model.name: model.window for model in models if not model.window.known}
+    return [
+        f"the window of {name} is a guess: {window.context:,} tokens, {window.output:,} of them for "
+        f'a reply; if it is smaller, set window and output under [models."{name}"] in your settings file'
+        for name, window in guessed.items()
+    ]
 
 
 def pruned_warning(removed: Sequence[str], max_mb: int) -> str:

@@ -29,13 +29,15 @@ class RunOptions:
     """The optional settings of a run.
 
     `recording` holds its earlier rounds, which are replayed. With a `parent` the run spends from the parent's
-    budget and writes to the parent's log. `warnings` come from loading its input. `earlier` are the questions
+    budget and writes to the parent's log. `warnings` come from loading its input, and `unread` names the
+    documents of it that were not read. `earlier` are the questions
     that were asked before it in the same kernel, and `variables` describe the variables that they left there.
     """
 
     recording: Recording | None = None
     answer_type: AnswerType | None = None
     warnings: Sequence[str] = ()
+    unread: Sequence[str] = ()
     parent: Parent | None = None
     earlier: Sequence[EarlierQuestion] = ()
     variables: Sequence[str] = ()

@@ -13,6 +13,7 @@ from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
+from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
@@ -24,6 +25,8 @@ from rlm.driver.loop import Driver, Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
+from rlm.models.base import is_extractive
+from rlm.models.offline.extractive.computing import is_computed
 from rlm.playback.cursor import ReplayCursor
 from rlm.results import RunResult, RunTotals, Strategy
 from rlm.retrieval import IndexCache
@@ -158,11 +161,18 @@ class Run:
             await self.aclose()
 
     async def _answer(self) -> RunResult:
-        if self.config.first_strategy(self.input.body, self._options.earlier) == "direct":
+        first = self.config.first_strategy(self.input.body, self._options.earlier)
+        if first == "direct" and not self._is_computed():
             result = await self._answer_directly()
             if result is not None:
                 return result
         return await self._answer_in_rounds()
+
+    def _is_computed(self) -> bool:
+        """Return whether cells of `extractive` compute the answer, although the input is short."""
+        if self.config.settings.strategy != "auto" or not is_extractive(self.config.model):
+            return False
+        return is_computed(self._task, {document.kind for document in self.input.body.documents})
 
     async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
@@ -284,6 +294,13 @@ class Run:
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         result = self._results.build(outcome, strategy)
+        if self._depth == 0:
+            answer_type = self._options.answer_type
+            result = replace(result, unread=tuple(self._options.unread))
+            if answer_type is None or answer_type.is_text:
+                result = judge_absence(self._task, result)
+            else:
+                result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Loaded, Source, default_cache
+from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded
+from rlm.events import ContextLoaded, Warned
 from rlm.journal.redaction import secrets_of
 from rlm.models import Model
 from rlm.models.base import is_extractive
@@ -23,7 +23,7 @@ from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import pruned_warning
+from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
 from rlm.runs.resources import RunResources
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JobResources",
+    "check_question",
     "facts_of",
     "load_input",
     "make_room",
     "open_journal",
     "resources_for",
+    "start_warnings",
     "type_of",
     "with_journal_failure",
 ]
@@ -56,9 +58,7 @@ class JobResources:
     kernels: KernelPool | None = None
 
 
-async def load_input(
-    config: RunConfig, sources: Sequence[str | Path | Source], workspace: Workspace
-) -> Loaded:
+async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Workspace) -> Loaded:
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
     first model call needs. Raises DocumentError and UsageError."""
     began = time.monotonic()
@@ -73,6 +73,15 @@ async def load_input(
 
 _LOADING_SHARE = 0.5
 """The part of a run's seconds that loading its input may take."""
+
+
+def start_warnings(config: RunConfig, loaded: Loaded) -> list[str]:
+    """Return the warnings about the input and the models, and report them to the observers."""
+    models = (config.model, config.sub_model, config.summary_model)
+    warnings = [*warnings_of(loaded), *window_warnings(models)]
+    for warning in warnings:
+        config.tell(Warned(warning))
+    return warnings
 
 
 @asynccontextmanager
@@ -134,10 +143,17 @@ def facts_of(
     }
 
 
+def check_question(question: Any) -> None:
+    """Raise UsageError if a question (or a task) is empty or not a text."""
+    if not isinstance(question, str):
+        raise UsageError(f"the question is {describe(question)}: give a text")
+    if not question.strip():
+        raise UsageError("the question is empty. Write a question")
+
+
 def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
     """Return the type of the answer. Raises UsageError for an empty question or an unsupported type."""
-    if not task.strip():
-        raise UsageError("the question is empty. Write a question")
+    check_question(task)
     answer_type = None if schema is None else AnswerType(schema)
     if answer_type is not None and is_extractive(model) and not answer_type.is_text:
         raise UsageError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import Loaded, PathSource, Source, as_source
+from rlm.documents import Loaded, PathSource, Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.base import ModelWindow
@@ -101,9 +101,7 @@ class StoredRun:
         )
         return root, child, summary
 
-    async def load(
-        self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
-    ) -> Loaded:
+    async def load(self, journal: Journal, workspace: Workspace, given: Sequence[Source] = ()) -> Loaded:
         """Load the input again: from the journal, or else from `given`, or else from the original files.
         Raises UsageError if the input is gone or has changed."""
         folder = workspace.folder / "kept"
@@ -141,11 +139,11 @@ def _wrong_kind(run: str, found: str | None, wanted: str | None) -> str:
     return f"run {run} is a {found} job, not a run of one question. Resume it with rlm resume {run}"
 
 
-def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:
+def source_facts(sources: Sequence[Source]) -> list[dict[str, Any]]:
     """Return the sources as the journal stores them: a path that can be read again, or only a name."""
     facts: list[dict[str, Any]] = []
     for source in sources:
-        match as_source(source):
+        match source:
             case PathSource(path, exclude) if not path.is_fifo():
                 facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
             case unrepeatable:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
-from rlm.documents import Loaded, Source
+from rlm.documents import Context, Loaded, PathSource, Source, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.results import RunResult
@@ -31,6 +31,7 @@ from rlm.runs.setup import (
     make_room,
     open_journal,
     resources_for,
+    start_warnings,
     type_of,
     with_journal_failure,
 )
@@ -58,14 +59,12 @@ class Session:
     with an exception, its variables are discarded, but not those of earlier questions.
     """
 
-    def __init__(
-        self, config: Callable[[], RunConfig], sources: Sequence[str | Path | Source], after: str | None
-    ) -> None:
+    def __init__(self, config: Callable[[], RunConfig], sources: Sequence[Source], after: str | None) -> None:
         self._new_config = config
         self._initial_sources = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
-        self._pending: list[str | Path | Source] = []
+        self._pending: list[Source] = []
         self._earlier: list[PreviousQuestion] = []
         self._is_asking = False
         self._workspace: Workspace
@@ -76,6 +75,7 @@ class Session:
         self._body: Body
         self._sources: list[dict[str, Any]]
         self._warnings: list[str]
+        self._unread: list[str]
         self._times_grown = 0
 
     async def __aenter__(self) -> Self:
@@ -96,15 +96,17 @@ class Session:
         """Return the runs of the questions, oldest first, including the runs that the session continues."""
         return tuple(one.run_id for one in self._earlier)
 
-    def append(self, source: str | Path | Source) -> None:
+    def append(self, source: Context) -> None:
         """Append a text, a file or a folder to the context of the next question. It is read when that
         question is asked. The offsets of earlier documents do not change. Raises UsageError for an empty
         text, DocumentError for a path that does not exist."""
         if isinstance(source, str) and not source:
             raise UsageError("the text to append is empty")
-        if isinstance(source, Path) and not source.exists():
-            raise DocumentError(f"{source} does not exist: check the path")
-        self._pending.append(source)
+        added = sources_of(source)
+        for one in added:
+            if isinstance(one, PathSource) and not one.path.exists():
+                raise DocumentError(f"{one.path} does not exist: check the path")
+        self._pending += added
 
     async def run(self, task: str, *, schema: Any = None) -> RunResult:
         """Answer the next question like `RLM.run`. Raises DocumentError if an appended source cannot be read;
@@ -144,7 +146,8 @@ class Session:
     async def _load(self, config: RunConfig) -> Loaded:
         loaded = await load_input(config, self._initial_sources, self._workspace)
         self._sources = source_facts(self._initial_sources)
-        self._warnings = warnings_of(loaded)
+        self._warnings = start_warnings(config, loaded)
+        self._unread = list(loaded.unread)
         return loaded
 
     async def _load_continued(self, config: RunConfig, after: str) -> Loaded:
@@ -161,6 +164,7 @@ class Session:
         self._earlier = [PreviousQuestion.of(one) for one in runs]
         self._sources = list(stored.facts["sources"])
         self._warnings = list(stored.facts["warnings"])
+        self._unread = list(stored.facts.get("unread", ()))
         for source in self._initial_sources:
             self.append(source)
         return await stored.load(self._journal, self._workspace)
@@ -173,6 +177,7 @@ class Session:
         self._kernel.seed = f"{first}:0"
         facts = {
             **facts_of(config, self._context, self._sources, self._warnings, answer_type),
+            "unread": self._unread,
             "session": first,
             "after": self._earlier[-1].run_id if self._earlier else None,
         }
@@ -193,6 +198,7 @@ class Session:
                         RunOptions(
                             answer_type=answer_type,
                             warnings=self._warnings,
+                            unread=self._unread,
                             earlier=[one.question for one in self._earlier],
                             variables=describe_variables(self._earlier),
                         ),
@@ -250,6 +256,7 @@ class Session:
         self._kernel.context = grown
         self._sources = [*self._sources, *source_facts(pending)]
         self._warnings = [*self._warnings, *warnings_of(loaded)]
+        self._unread = [*self._unread, *loaded.unread]
         if previous.folder.is_relative_to(self._workspace.folder):
             shutil.rmtree(previous.folder, ignore_errors=True)
 

@@ -19,7 +19,8 @@ import rlm
 from rlm import RLM, Limits, RLMError, Settings
 from rlm.documents import GuessedEncoding, Loaded, StreamSource
 from rlm.errors import ConfigurationError, JournalError
-from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
+from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.models import ModelWindow
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.forkserver.client import shared_forkserver
@@ -303,3 +304,15 @@ def test_many_guesses_make_one_short_line() -> None:
         "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "
         "and 2 other encodings"
     )
+
+
+async def test_a_guessed_window_is_a_warning_in_the_result_and_in_the_trace(run, block) -> None:
+    """A server with a smaller window cuts prompts without a word."""
+    guessed = ModelWindow(context=128_000, output=8_000, known=False)
+    await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")]))
+    assert not run.seen(Warned)
+    model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], window=guessed)
+    result = await run(model)
+    (warning,) = [one for one in result.warnings if "window" in one]
+    assert "scripted:memory is a guess: 128,000 tokens, 8,000 of them for a reply" in warning
+    assert [event.message for event in run.seen(Warned)] == [warning]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from contextlib import suppress
 from dataclasses import replace
@@ -111,10 +110,12 @@ def _start_forkserver() -> None:
 
 def _schema(file: Path | None) -> object:
     """Return the schema in `file`. Raises ConfigurationError if it is unreadable or no JSON object."""
+    from rlm.prompts.json_input import parse_json
+
     if file is None:
         return None
     try:
-        schema = json.loads(file.read_text(encoding="utf-8"))
+        schema = parse_json(file.read_bytes())
     except OSError as error:
         raise ConfigurationError(f"cannot read --schema {file}: {error.strerror}; check the path") from None
     except ValueError as error:
@@ -155,13 +156,13 @@ async def _ask(
     choices: Sequence[str],
     continued: str | None,
 ) -> Answered:
+    from rlm.tasks.question import Answered
     from rlm.tasks.question import ask as answer
-    from rlm.tasks.question import read_answer
 
     try:
         if continued is None:
             return await answer(rlm, question, sources, choices=choices, schema=schema)
         async with rlm.session(sources, after=continued) as session:
-            return read_answer(question, await session.run(question, schema=schema))
+            return Answered(await session.run(question, schema=schema))
     finally:
         await rlm.aclose()

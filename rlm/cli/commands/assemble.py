@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -169,14 +168,15 @@ def root(
 def read_input(file: str) -> Any:
     """Return the JSON in a file or on stdin. Raises InputError."""
     from rlm.prompts import InputError
+    from rlm.prompts.json_input import parse_json
 
     name = "stdin" if file == "-" else file
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return json.loads(data)
+        return parse_json(data)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}", "check the path") from None
-    except (UnicodeDecodeError, ValueError) as error:
+    except ValueError as error:
         raise InputError(name, f"is not JSON ({error})", "give one JSON object") from None
 
 

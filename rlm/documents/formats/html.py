@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from rlm.documents.encoding import Decoder, rehearse_guess
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
 
-__all__ = ["pieces_of_markup", "prepare", "read_html"]
+__all__ = ["decode_markup", "pieces_of_markup", "prepare", "read_html"]
 
 _DEEPEST = 5_000
 _FLUSH = 64 * 1024
@@ -71,7 +71,7 @@ def prepare() -> None:
 
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of an HTML file. Its title comes first, unless it equals the first heading."""
-    markup, replaced, guessed = _decode(file.read())
+    markup, replaced, guessed = decode_markup(file.read())
     yield from pieces_of_markup(markup)
     yield Ended(replaced, guessed)
 
@@ -109,8 +109,8 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     yield from writer.take()
 
 
-def _decode(data: bytes) -> tuple[str, int, str | None]:
-    """Return the text, the number of replaced characters, and the guessed encoding."""
+def decode_markup(data: bytes) -> tuple[str, int, str | None]:
+    """Return the text of a page, the number of replaced characters, and the guessed encoding."""
     named = _CHARSET.search(data[:_SNIFFED])
     if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = normalize_encoding(named[1].decode("ascii", "replace")).lower()

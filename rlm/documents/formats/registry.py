@@ -15,7 +15,8 @@ class DocumentFormat:
     """One kind of document, as `Document.kind` names it.
 
     `magic` is matched at the first byte of a file. For a binary format it wins over the file's suffix; for a
-    text format it counts only if the file has no suffix.
+    text format it counts only if the file has no suffix, or, with `magic_beats_text`, the suffix of no other
+    format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
     loader decodes the text itself. `article` names a document of a format with a reader in messages.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
@@ -26,6 +27,7 @@ class DocumentFormat:
     article: str = ""
     magic: re.Pattern[bytes] | None = None
     reader: str = ""
+    magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
 
@@ -43,7 +45,7 @@ FORMATS = (
     DocumentFormat("text"),
     DocumentFormat("markdown", _suffixes(".md .markdown .mdown .mkd .mdx .qmd .rmd")),
     DocumentFormat("csv", _suffixes(".csv .tsv .tab")),
-    DocumentFormat("json", _suffixes(".json .geojson .ipynb .webmanifest")),
+    DocumentFormat("json", _suffixes(".json .geojson .webmanifest")),
     DocumentFormat("jsonl", _suffixes(".jsonl .ndjson .jsonlines")),
     DocumentFormat(
         "html",
@@ -83,6 +85,28 @@ FORMATS = (
         ),
         reader="rlm.documents.formats.docx:read_docx",
         is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "mail",
+        _suffixes(".eml .mbox .mht .mhtml"),
+        article="a mail",
+        # Only mail that has to be decoded: other mail is text.
+        magic=re.compile(
+            rb"(?:From [^\n]{1,300}\n)?(?:[A-Za-z][\w-]{0,60}:[^\n]{0,4000}\n|[ \t][^\n]{0,4000}\n){0,200}?"
+            rb"(?:From|Subject|Received|Message-ID|MIME-Version):"
+            rb"(?=.{0,200000}?\nContent-Transfer-Encoding:[ \t]*(?:base64|quoted-printable))",
+            re.I | re.S,
+        ),
+        magic_beats_text=True,
+        reader="rlm.documents.formats.mail:read_mail",
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "notebook",
+        _suffixes(".ipynb"),
+        article="a notebook",
+        reader="rlm.documents.formats.notebook:read_notebook",
         headings_indexed=True,
     ),
     DocumentFormat(

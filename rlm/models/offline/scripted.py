@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, get_args
 
 from rlm.errors import ConfigurationError, ModelRejected
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, Role, TokenUsage
+from rlm.prompts.json_input import parse_json
 
 __all__ = ["Answer", "ScriptedModel", "ScriptedReply"]
 
@@ -155,7 +155,7 @@ def _parse(line: str, where: str) -> ScriptedReply:
             raise ConfigurationError(f"{where}: {complaint}")
 
     try:
-        entry: Any = json.loads(line)
+        entry: Any = parse_json(line)
     except ValueError as error:
         raise ConfigurationError(f"{where}: not JSON ({error}); write one object a line") from None
     check(isinstance(entry, dict), "not a JSON object; write {role, reply, ...}")

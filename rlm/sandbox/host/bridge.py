@@ -20,6 +20,7 @@ from rlm.sandbox.host.compute_clock import ComputeClock, serve_with, waiting
 from rlm.sandbox.host.surrogates import find_lone_surrogate, may_hold_surrogates
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.context_handle.access_log import bounded
+from rlm.sandbox.in_kernel.helper_api.pieces import MAX_OFFSET
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
 from rlm.sandbox.types import CellReport, ChildAnswer, Span
 
@@ -136,7 +137,7 @@ class Bridge:
         number, method, params = message["id"], message["method"], message["params"]
         if not isinstance(number, int) or not isinstance(params, dict) or not isinstance(method, str):
             raise ValueError("frame")
-        if not 0 <= number <= requests.MAX_OFFSET:
+        if not 0 <= number <= MAX_OFFSET:
             # The number is sent back, and may have thousands of digits.
             raise ValueError("id")
         if method == "cancel":

@@ -19,16 +19,17 @@ from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.children.child_calls import ChildCalls
-from rlm.documents import Source
+from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
-from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import SliceText, is_extractive
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import RunResult, StopReason
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
+from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
@@ -83,9 +84,7 @@ _MethodReply = tuple[DirectReply | None, str]
 """A reply, or None if no call was possible; and a note, "" for none."""
 
 
-async def plan_comparison(
-    rlm: RLM, context: Sequence[Source], methods: Sequence[Method] = METHODS
-) -> RunPlan:
+async def plan_comparison(rlm: RLM, context: Context, methods: Sequence[Method] = METHODS) -> RunPlan:
     """Estimate what the methods need together. Asks no model. Raises UsageError."""
     prices = Prices(rlm.settings.facts)
 
@@ -107,7 +106,7 @@ async def plan_comparison(
         return replace(planned, tokens=window, cost_usd=prices.at_most(rlm.model, window, 0))
 
     with Workspace() as workspace:
-        loaded = await workspace.load(context)
+        loaded = await workspace.load(sources_of(context))
         with loaded.context.open() as body:
             return reduce(RunPlan.plus, [plan(method, body) for method in methods])
 
@@ -115,20 +114,19 @@ async def plan_comparison(
 async def compare(
     rlm: RLM,
     task: str,
-    context: Sequence[Source],
+    context: Context,
     *,
     methods: Sequence[Method] = METHODS,
     top_k: int = TOP_K,
 ) -> Comparison:
     """Answer `task` over `context` with each of `methods` in turn, within the limits of `rlm`. If a method
     fails or hits a limit, its row says so. Raises UsageError, SandboxRefused and JournalError."""
-    if not task.strip():
-        raise UsageError("the question is empty: give a question to answer")
+    check_question(task)
 
     def facts(_: Body) -> Mapping[str, Any]:
         return {"methods": list(methods), "top_k": top_k}
 
-    async with open_job(rlm, "compare", task, context, facts=facts) as (job, _):
+    async with open_job(rlm, "compare", task, sources_of(context), facts=facts) as (job, _):
         return await _run_methods(job, task, methods, top_k)
 
 

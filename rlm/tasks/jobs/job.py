@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
@@ -25,8 +24,7 @@ from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.results import Citation, RunResult, StopReason
-from rlm.runs.load_warnings import warnings_of
-from rlm.runs.setup import JobResources, facts_of, make_room, resources_for
+from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
@@ -221,7 +219,7 @@ async def open_job(
     rlm: RLM,
     kind: JobKind,
     task: str,
-    sources: Sequence[str | Path | Source],
+    sources: Sequence[Source],
     *,
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
@@ -237,7 +235,7 @@ async def open_job(
         config, loaded, journal = job_resources.config, job_resources.loaded, job_resources.journal
         past = None if since is None else await previous_job(journal, since, kind)
         with loaded.context.open() as body:
-            warnings = warnings_of(loaded)
+            warnings = start_warnings(config, loaded)
             settings = {
                 **facts_of(config, loaded.context, source_facts(sources), warnings, None),
                 **facts(body),

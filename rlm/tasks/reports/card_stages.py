@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from rlm.documents import Source
+from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
 from rlm.prompts.recipes.card.prompt import AssembledCard, CardInput, CardPrompt, card_stage, is_complete
@@ -50,12 +49,12 @@ class CardRun:
 async def work_card(
     rlm: RLM,
     card: CardInput | Mapping[str, Any],
-    sources: Sequence[str | Path | Source],
+    context: Context,
     *,
     prompt: CardPrompt | None = None,
     most_research: int = 3,
 ) -> CardRun:
-    """Work on `card` in the stage that its state names, over `sources` (its workspace, its documents).
+    """Work on `card` in the stage that its state names, over `context` (its workspace, its documents).
 
     A run gets the card's prompt. If its answer asks for research (`RESEARCH: question`), each question is
     researched over the same sources, the reports are added to the card's notes, and a new run gets the new
@@ -64,6 +63,7 @@ async def work_card(
     """
     if most_research < 0:
         raise UsageError(f"most_research is {most_research}: give 0 or more")
+    sources = sources_of(context)
     if not sources:
         raise UsageError("a card run needs sources: give the files, folders or texts that it may read")
     card = card if isinstance(card, CardInput) else CardInput.from_json(card)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from rlm.models.offline.extractive.sentences import sentences
+from rlm.prompts.json_input import parse_json
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.evidence_table import Source, without_headings
 
@@ -123,7 +123,7 @@ def read_conflicts(reply: str, count: int) -> list[Conflict]:
     if array is None:
         raise ValueError("the reply has no JSON array")
     found = []
-    for entry in json.loads(array[0]):
+    for entry in parse_json(array[0]):
         if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
             continue
         numbers = [n for n in entry["sources"] if isinstance(n, int) and 1 <= n <= count]

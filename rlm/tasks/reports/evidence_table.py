@@ -13,7 +13,6 @@ from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import subject_words
 from rlm.results import Citation, RunResult
 from rlm.retrieval.words import Tokens
-from rlm.tasks.question import Answered
 from rlm.tasks.reports.questions import Question
 from rlm.tasks.summaries.summary_lines import words_of
 
@@ -58,9 +57,8 @@ class EvidenceTable:
     sources: list[Source] = field(default_factory=list)
     unverified: int = 0
 
-    def add(self, question: Question, answer: Answered) -> bool:
-        """Add an answer's claims. Return False if none of them has a verified source."""
-        result = answer.result
+    def add(self, question: Question, result: RunResult) -> bool:
+        """Add the claims of an answer. Return False if none of them has a verified source."""
         if is_extracts(question.text, result):
             result = _choose_extracts(question.text, result)
             claims = _claims_of_extracts(question.text, result, self._add_sources(result))

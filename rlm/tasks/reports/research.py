@@ -6,22 +6,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 from rlm.accounting.run_plan import RunPlan
 from rlm.citation_markers import sentences_with_sources
-from rlm.documents import Source
+from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import is_extractive
 from rlm.prompts import NOT_FOUND
 from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
+from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.jobs.parts import Parts
-from rlm.tasks.question import read_answer
 from rlm.tasks.reports.conflicts import Conflict, find_conflicts, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages
 from rlm.tasks.reports.evidence_table import Source as Passage
@@ -78,12 +77,12 @@ class Research:
         }
 
 
-async def plan_research(
-    rlm: RLM, task: str, context: Sequence[str | Path | Source], *, most: int = _MAX_QUESTIONS
-) -> Plan:
+async def plan_research(rlm: RLM, task: str, context: Context, *, most: int = _MAX_QUESTIONS) -> Plan:
     """Plan the questions for `task`, at most `most`. Calls the model once; without a model it splits the
     task. Raises UsageError and ModelError."""
-    async with open_job(rlm, "plan", task, with_chats(context), facts=_facts(task, None, most)) as (job, _):
+    async with open_job(
+        rlm, "plan", task, with_chats(sources_of(context)), facts=_facts(task, None, most)
+    ) as (job, _):
         plan = await _make_plan(job, task, most)
         await job.finish(plan.markdown())
         return plan
@@ -92,7 +91,7 @@ async def plan_research(
 async def estimate_research(
     rlm: RLM,
     task: str,
-    context: Sequence[str | Path | Source],
+    context: Context,
     *,
     plan: Plan | None = None,
     most: int = _MAX_QUESTIONS,
@@ -100,14 +99,14 @@ async def estimate_research(
     """Estimate what a research needs, if each question reads the whole input once. Assumes `most` questions
     if a model would make the plan. Asks no model. Raises UsageError."""
     own_plan = plan or (from_task(task, most) if is_extractive(rlm.model) else None)
-    each = await rlm.plan(with_chats(context))
+    each = await rlm.plan(with_chats(sources_of(context)))
     return reduce(RunPlan.plus, [each] * (len(own_plan.leaves) if own_plan else most))
 
 
 async def research(
     rlm: RLM,
     task: str,
-    context: Sequence[str | Path | Source],
+    context: Context,
     *,
     plan: Plan | None = None,
     most: int = _MAX_QUESTIONS,
@@ -118,7 +117,7 @@ async def research(
     it as one run with a part for each question. A question that fails is a gap in the report. Raises
     UsageError and JournalError, and SandboxRefused before anything is spent on a question.
     """
-    sources = with_chats(context)
+    sources = with_chats(sources_of(context))
     async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
         return await _run_research(job, task, plan, most)
 
@@ -164,8 +163,7 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
 def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[str, Any]]:
     """Return a function for the facts that the journal stores with a research. Raises UsageError for an empty
     task; the function raises it for an empty input."""
-    if not task.strip():
-        raise UsageError("the task is empty: give a task to research")
+    check_question(task)
 
     def facts(body: Body) -> Mapping[str, Any]:
         if not body.text(0, 1_000_000).strip():
@@ -266,10 +264,9 @@ def _collect_evidence(
             why = result.warnings[-1] if result.warnings else result.stop_reason
             gaps.append((leaf, f"its run ended without an answer: {why}"))
             continue
-        answer = read_answer(leaf.text, result)
-        if not answer.found:
+        if not result.found:
             gaps.append((leaf, "not in the documents"))
-        elif not table.add(leaf, answer):
+        elif not table.add(leaf, result):
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
         job.warn(f"{table.unverified:,} citations are not in the input and were left out of the report")

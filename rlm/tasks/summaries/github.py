@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from rlm.documents import PathSource, Source, StreamSource, TextSource, as_source
+from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.prompts.json_input import parse_json
 
 __all__ = ["as_chats", "with_chats"]
 
@@ -20,7 +20,7 @@ _FACTS = ("state", "stateReason", "state_reason", "labels", "milestone", "assign
 _EVENTS = frozenset(("closed", "reopened", "merged", "labeled", "renamed", "assigned", "milestoned"))
 
 
-def with_chats(sources: Sequence[str | Path | Source]) -> list[str | Path | Source]:
+def with_chats(sources: Sequence[Source]) -> list[Source]:
     """Return the sources, with JSON files and streams of GitHub issues or pull requests converted to
     chats."""
     return [_with_chat(source) for source in sources]
@@ -32,8 +32,8 @@ def as_chats(value: Any) -> list[dict[str, Any]] | None:
     return [_chat(one) for one in _threads(value)] or None
 
 
-def _with_chat(source: str | Path | Source) -> str | Path | Source:
-    match as_source(source):
+def _with_chat(source: Source) -> Source:
+    match source:
         case StreamSource(name, stream):
             data = stream.read()
             if data.lstrip()[:1] not in (b"{", b"["):
@@ -54,8 +54,8 @@ def _with_chat(source: str | Path | Source) -> str | Path | Source:
 
 def _convert(name: str, data: bytes) -> TextSource | None:
     try:
-        chats = as_chats(json.loads(data))
-    except (ValueError, RecursionError):
+        chats = as_chats(parse_json(data))
+    except ValueError:
         return None
     if chats is None:
         return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from rlm.documents import Source, as_source
+from rlm.documents import Context, Source, sources_of
 from rlm.errors import UsageError
 from rlm.results import RunResult
 from rlm.runtime import RLM
@@ -58,7 +57,7 @@ class Summary:
 
 async def summarize(
     rlm: RLM,
-    context: Sequence[str | Path | Source],
+    context: Context,
     *,
     kind: Kind = "auto",
     tokens: int = 8_000,
@@ -72,7 +71,7 @@ async def summarize(
     spent."""
     if tokens < _MIN_TOKENS:
         raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
-    sources = with_chats(context)
+    sources = with_chats(sources_of(context))
     entries: tuple[Entry, ...] = ()
 
     def describe(body: Body) -> Mapping[str, Any]:
@@ -126,6 +125,6 @@ def _count_known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -
     return 0
 
 
-def _task(sources: Sequence[str | Path | Source]) -> str:
-    names = [as_source(source).name for source in sources]
+def _task(sources: Sequence[Source]) -> str:
+    names = [source.name for source in sources]
     return f"Summarize {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import math
+import struct
 from pathlib import Path
 
 import pytest
 from document_tree import put, text_of
 
 from rlm.documents import GuessedEncoding, load
+from rlm.errors import DocumentError
 
 FRENCH = "Les élèves français étaient déjà là, où l'été passé ils mangeaient des crêpes brûlées.\n"
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
@@ -61,3 +64,38 @@ def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None
     loaded = load([tree], tmp_path / "c")
     assert loaded.guessed == (GuessedEncoding("a.txt", "cp1252"), GuessedEncoding("e.txt", "cp1251"))
     assert loaded.replaced == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", [FRENCH, RUSSIAN * 3, JAPANESE * 300, "id;name\r\n1;Ann\r\n"])
+def test_wide_encodings_need_no_byte_order_mark(tmp_path: Path, tree: Path, encoding: str, text: str) -> None:
+    """Programs of Windows write logs and exports this way."""
+    (tree / "a.txt").write_bytes(text.encode(encoding))
+    loaded = load([tree / "a.txt"], tmp_path / "c")
+    assert text_of(loaded) == text
+    assert loaded.guessed == (GuessedEncoding("a.txt", encoding),)
+    assert loaded.replaced == 0
+
+
+@pytest.mark.parametrize("nuls", [b"\0", b"\0" * 4096])
+def test_nuls_in_a_text_are_replaced_and_counted(tmp_path: Path, tree: Path, nuls: bytes) -> None:
+    """A crash of a machine leaves NULs in its logs."""
+    line = b"2026-01-06 INFO served the caf\xc3\xa9 in 868 ms\n"
+    (tree / "a.log").write_bytes(line * 300 + nuls + line * 300)
+    loaded = load([tree / "a.log"], tmp_path / "c")
+    assert text_of(loaded) == (line * 300).decode() + "\ufffd" * len(nuls) + (line * 300).decode()
+    assert loaded.replaced == len(nuls)
+
+
+def test_formats_with_nuls_stay_binary(tmp_path: Path, tree: Path) -> None:
+    for name, data in (
+        ("one", b"\0"),
+        ("elf", Path("/bin/sh").read_bytes()),
+        ("pyc", compile("x = 1", "x", "exec").co_code + b"\0" * 20),
+        ("tar", b"name.txt" + b"\0" * 92 + b"0000644\0" * 3 + b"words " * 40),
+        ("pcm", b"".join(struct.pack("<h", int(9_000 * math.sin(at / 7))) for at in range(9_000))),
+        ("ints", b"".join(struct.pack("<H", at) for at in range(20_000))),
+    ):
+        (tree / name).write_bytes(data)
+        with pytest.raises(DocumentError, match="is binary"):
+            load([tree / name], tmp_path / f"c-{name}")

@@ -10,6 +10,7 @@ import pytest
 from document_tree import put, text_of
 
 from rlm.documents import StreamSource, load
+from rlm.errors import DocumentError
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
 
@@ -135,3 +136,32 @@ def test_a_pipe_that_is_closed_before_it_is_opened_ends(tmp_path: Path) -> None:
     os.close(writing)
     assert text_of(load([Path(f"/dev/fd/{reading}")], tmp_path / "c")) == "substituted\n"
     os.close(reading)
+
+
+def test_a_named_pipe_without_a_writer_is_not_waited_for_without_end(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlm.documents.blocks._WRITER_SECONDS", 0.5)
+    pipe = tree / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DocumentError, match=r"no program opened it for writing within 0\.5 s: start"):
+        load([pipe], tmp_path / "c")
+
+
+def test_a_slow_writer_of_a_named_pipe_is_waited_for(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlm.documents.blocks._WRITER_SECONDS", 0.5)
+    pipe = tree / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb") as stream:
+            time.sleep(1.5)
+            stream.write(b"late\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    loaded = load([pipe], tmp_path / "c")
+    writer.join()
+    assert text_of(loaded) == "late\n"

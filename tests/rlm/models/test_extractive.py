@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import textwrap
 from itertools import pairwise
 
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm import Limits, Settings
+from rlm.models.offline.extractive import scripted_root
 from rlm.models.offline.extractive.computing import computing_block
 from rlm.models.offline.extractive.reader import BUDGET, LONGEST_EXTRACT, extracts
 from rlm.models.offline.extractive.sentences import LONGEST, sentences
@@ -58,7 +61,8 @@ async def test_numbers_in_brackets_of_the_text_are_no_marks_of_the_answer(run) -
     text = "".join(f"[{n}] Anna: the remote control costs {n} euros [{n}, {n + 1}]\n" for n in range(70, 90))
     result = await run("extractive", text, task="What does the remote control cost?")
     assert result.stop_reason == "finalized"
-    assert "(74) Anna" in result.answer
+    assert "[74] Anna" in result.answer
+    assert "[74] Anna" in result.text
     assert all(citation.verified for citation in result.citations)
     assert not [warning for warning in result.warnings if "points" in warning]
 
@@ -71,8 +75,8 @@ async def test_a_chinese_question_is_answered(run) -> None:
 
 async def test_a_missing_answer_is_reported(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="Which zeppelin landed in Reykjavik?")
-    assert result.answer.startswith("No passage of the input")
-    assert result.citations == ()
+    assert result.answer.startswith("Not in the documents")
+    assert (result.found, result.citations, result.confidence) == (False, (), "low")
 
 
 @pytest.mark.parametrize("limits", [Limits(rounds=n) for n in range(1, 5)] + [Limits(seconds=0.01)])
@@ -96,6 +100,7 @@ async def test_without_children_the_lines_themselves_are_the_extracts(run) -> No
 async def test_a_question_without_words_is_reported(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="What is it?")
     assert "no words to search for" in result.answer
+    assert not result.found
 
 
 async def test_a_short_text_is_answered_directly(run) -> None:
@@ -342,3 +347,126 @@ async def test_a_question_with_any_sign_in_it_makes_a_sound_cell(run) -> None:
     odd = "'" * 3
     result = await run("extractive", text, task=f'What is the "quoted" {{brace}} 😀 code{odd}\\n ``` of it?')
     assert "55" in result.answer
+
+
+LOG = "".join(
+    f"2026-01-06 10:{n // 60:02}:{n % 60:02} INFO served in {n * 7 % 900} ms with code 200 from host a{n}\n"
+    for n in range(600)
+)
+FAILED = "".join(f"2026-01-06 11:00:{n:02} ERROR disk /dev/sda is full\n" for n in range(50))
+CODE = "2026-01-06 12:00:00 WARN The code word is Zebra-99\n"
+
+
+@pytest.mark.parametrize("size", [1, 40], ids=["direct", "rlm"])
+async def test_a_line_of_a_log_is_a_unit_and_repeated_lines_are_folded(run, size) -> None:
+    text = LOG * size + FAILED + CODE
+    asked = Settings() if size > 1 else Settings(strategy="direct")
+    found = await run("extractive", text, task="What is the code word?", settings=asked)
+    assert found.citations[0].quote.strip() == CODE.strip()
+    disk = await run("extractive", text, task="Which disk is full?", settings=asked)
+    assert re.search(r"11:00:\d\d ERROR disk /dev/sda is full \[¹\] \(50 times\)", disk.text)
+    assert disk.text.count("/dev/sda") == 1
+    assert len(disk.text) < 2_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n" + "1,Ann,x\n2,Ben,y\n3,Cid,z\n",
+        "2026-01-06 one\n2026-01-07 two\n2026-01-08 three\n",
+        '{"a": 1}\n{"a": 2}\n{"a": 3}\n',
+        "[17:03] Ann: hi\n[17:04] Ben: ho\n[17:05] Ann: bye\n",
+    ],
+)
+def test_records_are_not_joined(text) -> None:
+    assert [text[start:end] for start, end in sentences(text)] == text.splitlines()
+
+
+def test_wrapped_prose_and_lists_are_no_records() -> None:
+    prose = textwrap.fill("Mira, who came late, saw the yard, and then she went home again. " * 20, 72)
+    assert len(sentences(prose)) == 20
+    assert sentences("1. Go home.\n2. Sleep.\n3. Eat well. Drink.\n")[-1] != (21, 40)
+
+
+async def test_marks_of_the_text_stay_text(run) -> None:
+    """`[2]` of a document names nothing of ours, and must not point at our second source."""
+    text = (
+        "Tin melts at 232 degrees [2].\nLead melts at 327 degrees [1].\nTin is in tin cans [²].\n"
+        "Tin melts slowly in a fire of wood, as smiths know.\n"
+    )
+    for strategy in ("direct", "rlm"):
+        result = await run(
+            "extractive", text, task="When does tin melt?", settings=Settings(strategy=strategy)
+        )
+        assert "232 degrees [2]" in result.text
+        assert "[²]." not in result.text
+        assert all(citation.verified for citation in result.citations)
+
+
+async def test_an_answer_is_a_dozen_lines_at_most_and_phrases_come_first(run) -> None:
+    scattered = "The court heard the late case of the supreme baker in a small town near the sea. "
+    text = "".join(f"{scattered}{n}.\n\n" for n in range(300)) + "The Supreme Court sat in Bern.\n"
+    result = await run("extractive", text, task="Where did the Supreme Court sit?")
+    assert "sat in Bern" in result.text.split("[¹]")[0]
+    assert len(result.text) < 2_500
+
+
+async def test_a_cell_that_takes_too_long_is_followed_by_a_shorter_search(run, monkeypatch) -> None:
+    slow = "# Load: too slow.\nimport time\ntime.sleep(30)\n"
+    monkeypatch.setattr("rlm.models.offline.extractive.cells.LOAD", slow)
+    monkeypatch.setattr(
+        "rlm.models.offline.extractive.scripted_root._SEARCHING",
+        (slow, *scripted_root._SEARCHING[1:]),
+    )
+    result = await run(
+        "extractive",
+        haystack(["The hidden code of Zanzibar is 7788."], 300_000),
+        task="What is the hidden code of Zanzibar?",
+        limits=Limits(cell_seconds=1.0),
+    )
+    assert "7788" in result.answer
+    assert all(citation.verified for citation in result.citations)
+
+
+BOARD = "".join(
+    json.dumps(
+        {"id": n, "title": f"Card {n}", "data": {"status": ["open", "closed"][n % 3 == 0]}, "labels": ["p1"]}
+    )
+    + "\n"
+    for n in range(90)
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How many cards have status 'open'?", "60 of 90 records have status 'open'"),
+        ("How many cards are closed?", "30 of 90 records have status 'closed'"),
+        ("How many cards have the label p1 and the status closed?", "30 of 90 records have"),
+        ("How many cards have status 'lost'?", "0 of 90 records have status 'lost'"),
+        ("How many cards are there?", "90 records (counted by code)"),
+    ],
+)
+async def test_records_are_counted(run, tmp_path, question, answer) -> None:
+    path = tmp_path / "board.jsonl"
+    path.write_text(BOARD)
+    result = await run("extractive", path, task=question, settings=Settings())
+    assert result.answer.startswith(answer)
+    assert (result.confidence, result.found) == ("high", True)
+
+
+async def test_a_question_about_no_record_is_searched(run, tmp_path) -> None:
+    path = tmp_path / "board.jsonl"
+    path.write_text(BOARD + '{"note": "Three yards hold the cranes of Zanzibar."}\n')
+    result = await run(
+        "extractive", path, task="How many yards hold the cranes of Zanzibar?", settings=Settings()
+    )
+    assert "Three yards" in result.text
+    assert result.confidence == "low"
+
+
+async def test_of_a_long_line_the_part_around_the_words_is_shown(run) -> None:
+    text = "word " * 400_000 + "The code word is Zebra-99."
+    result = await run("extractive", text, task="What is the code word?")
+    assert "The code word is Zebra-99." in result.text
+    assert len(result.text) < 500

@@ -11,9 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from rlm import RLM, Settings
+from rlm.answers.absence import NOT_IN_DOCUMENTS
 from rlm.errors import UsageError
 from rlm.models.base import Request
-from rlm.tasks.question import NOT_IN_DOCUMENTS, Answered, ask
+from rlm.tasks.question import Answered, ask
 from rlm.testing import ScriptedModel
 
 LEASE = (

@@ -20,7 +20,6 @@ from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.tasks.comparison.compare import resume_comparison
-from rlm.tasks.question import Answered
 from rlm.tasks.reports.conflicts import Conflict
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding
 from rlm.tasks.reports.questions import Plan, Question, from_markdown
@@ -240,7 +239,7 @@ def findings_of(
         seconds=0.0,
     )
     table = EvidenceTable()
-    table.add(Question("1", question), Answered(result))
+    table.add(Question("1", question), result)
     return [(one.text, one.sources) for one in table.findings]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -61,11 +60,12 @@ def import_store(
       rlm segments import examples/segments.json
       rlm segments export --store old.db | rlm segments import - --store postgresql://me@db/prompts
     """
+    from rlm.prompts.json_input import parse_json
     from rlm.prompts.segments import import_segments
 
     name = "stdin" if file == "-" else file
     try:
-        data = json.loads(read_text(file))
+        data = parse_json(read_text(file))
     except ValueError as error:
         raise UsageError(f"{name} is not JSON ({error}): give the output of `rlm segments export`") from None
     with open_store(store) as opened:

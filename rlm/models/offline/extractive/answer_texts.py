@@ -22,9 +22,12 @@ NOTHING = (
 def is_extracts(question: str, result: RunResult) -> bool:
     """Return whether the answer to `question` consists of extracts that no language model chose.
 
-    This holds if `extractive` answered every call of the run, and the question is not one that it computes.
-    An answer without citations means that nothing was found.
+    This holds if `extractive` answered every call of the run, and did not compute the answer. An answer
+    without citations means that nothing was found.
     """
     models = {usage.model for usage in result.usage}
-    computed = result.strategy == "rlm" and computing_block(question, 1) is not None
+    # Extracts always have the confidence "low": a question about records may turn out to be about none.
+    computed = (
+        result.strategy == "rlm" and computing_block(question, 1) is not None and result.confidence != "low"
+    )
     return result.answer is not None and models == {EXTRACTIVE} and not computed

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rlm.citation_markers import marker
 from rlm.models.base import Request
 from rlm.models.offline.extractive.answer_texts import HEADING
-from rlm.models.offline.extractive.sentences import sentences
+from rlm.models.offline.extractive.repeats import plain_marks, times, without_time
+from rlm.models.offline.extractive.sentences import are_records, are_turns, sentences
 from rlm.models.offline.extractive.words import (
     asks_for_all,
     distinctive_terms,
@@ -24,12 +26,22 @@ from rlm.models.offline.extractive.words import (
 from rlm.prompts import NOT_FOUND
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
-__all__ = ["BUDGET", "LONGEST_EXTRACT", "Extract", "extracts", "read"]
+__all__ = [
+    "BUDGET",
+    "LONGEST_EXTRACT",
+    "Extract",
+    "extracts",
+    "read",
+]
 
 BUDGET = 5_000
-"""Characters of all extracts of one answer: about five passages of a thousand."""
+"""Characters of all extracts of a summary: about five passages of a thousand."""
 LONGEST_EXTRACT = 590
 """Characters of one extract: less than what a citation shows."""
+_ANSWER = 1_800
+"""Characters of the extracts that answer a question: a dozen lines."""
+_MAX_ANSWERS = 6
+_WINDOW = 300
 _FEW_WORDS = 14
 """In questions with more subject words, distinctive terms are not what the question is about."""
 _PRECISE = 3
@@ -41,6 +53,8 @@ _LEAD = 0.6
 _REPEATED = 0.75
 """The factor by which a word of the question loses weight each time an extract contains it."""
 _NOVELTY = 0.35
+_PHRASE = 0.5
+"""The extra weight of two words of the question that stand next to each other, as a share of their own."""
 _FILLING = 1e-6
 _MIN_SHARE = 0.03
 """Extracts that score less than this share of the best are dropped."""
@@ -59,13 +73,15 @@ class Extract:
 
 @dataclass(slots=True)
 class _Unit:
-    """A sentence: its place, its stems and its score."""
+    """A sentence or a record: its place, its stems, the pairs of stems next to each other, and its score."""
 
     piece: int
     start: int
     end: int
     text: str
     stems: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    is_record: bool
     score: float = 0.0
 
 
@@ -78,7 +94,12 @@ def read(request: Request) -> str:
     lines = [" ".join(extract.text.split()) for extract in found]
     if request.role == "direct":
         quotes = "\n".join(f'"{line}"' for line in lines)
-        cited = "\n\n".join(f"{line} {marker(number)}" for number, line in enumerate(lines, 1))
+        whole = [" ".join(line.split()) for piece in request.slices for line in piece.text.split("\n")]
+        repeated = Counter(map(without_time, whole))
+        cited = "\n\n".join(
+            f"{plain_marks(line)} {marker(number)}{times(repeated[without_time(line)])}"
+            for number, line in enumerate(lines, 1)
+        )
         return f"{HEADING}\n{cited}\n\nEvidence:\n{quotes}"
     return "\n".join(lines)
 
@@ -87,10 +108,11 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
     """Return the extracts that match the question, best first, at most `budget` characters in total.
 
     If the question has a distinctive term (an identifier, a number, a quoted phrase) that the pieces contain,
-    the extracts are the few sentences with it. For other questions they are windows of up to 590 characters
-    with the question's words; among equals those that differ most. For a request for a summary they are the
-    windows that cover most of the recurring topics. Earlier pieces weigh a little more, so pass the best
-    first.
+    the extracts are the few sentences with it. For other questions they are at most six windows of up to 300
+    characters with the question's words and phrases; among equals those that differ most. For a request for a
+    summary they are the windows of up to 590 characters that cover most of the recurring topics. A record (a
+    line of a log, a row) is an extract of its own, and of equal records the first. Earlier pieces weigh a
+    little more, so pass the best first.
     """
     tokens = Tokens()
     try:
@@ -101,40 +123,95 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
         if len(subject_words(question).split()) > _FEW_WORDS:
             named = []
         whole = is_overview(question)
-        query = set() if whole else set(tokens.query(subject_words(question) or question).stems)
+        subject = subject_words(question) or question
+        query = set() if whole else set(tokens.query(subject).stems)
+        phrases = set(pairwise(tokens.stems([subject])[0]))
     finally:
         tokens.close()
+    units = _fold(units)
     precise = _find_precise(question, named, units)
     if precise:
         return precise
+    summary = wants_summary(question)
     if whole:
         chosen = _choose_covering(units, budget)
     else:
-        _weigh(units, query)
-        chosen = _choose_matching(units, query, budget, fill=wants_summary(question))
-    return [
-        Extract(first.piece, first.start, last.end, pieces[first.piece][first.start : last.end], score)
-        for score, first, last in chosen
-    ]
+        _weigh(units, query, phrases)
+        chosen = _choose_matching(
+            units, query, phrases, budget if summary else min(budget, _ANSWER), fill=summary
+        )
+    wanted = [] if whole or summary else [term.casefold() for term in terms(question)]
+    found = []
+    for score, first, last in chosen:
+        start, end = _focus(pieces[first.piece], first.start, last.end, wanted)
+        found.append(Extract(first.piece, start, end, pieces[first.piece][start:end], score))
+    return found
+
+
+def _focus(text: str, start: int, end: int, wanted: Sequence[str]) -> tuple[int, int]:
+    """Return the part of a long extract around its rarest wanted word, cut at blanks."""
+    if end - start <= _WINDOW:
+        return start, end
+    folded = text[start:end].casefold()
+    counts = {term: folded.count(term) for term in wanted if term in folded}
+    if not counts or len(folded) != end - start:
+        return start, end
+    at = start + folded.index(min(counts, key=counts.__getitem__))
+    low, high = max(start, at - _WINDOW // 2), min(end, at + _WINDOW // 2)
+    if low > start:
+        low = text.find(" ", low, at) + 1 or low
+    if high < end:
+        high = max(text.rfind(" ", at, high), at + 1)
+    return low, high
 
 
 def _split_units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:
     places = [(number, *place) for number, piece in enumerate(pieces) for place in sentences(piece)]
     stems = tokens.stems(pieces[number][start:end] for number, start, end in places)
+    records = [are_records(piece) and not are_turns(piece) for piece in pieces]
     return [
-        _Unit(number, start, end, pieces[number][start:end], frozenset(own))
+        _Unit(
+            number,
+            start,
+            end,
+            pieces[number][start:end],
+            frozenset(own),
+            frozenset(pairwise(stem for stem in own if stem not in FUNCTION_WORDS)),
+            records[number],
+        )
         for (number, start, end), own in zip(places, stems, strict=True)
     ]
 
 
-def _weigh(units: list[_Unit], query: set[str]) -> None:
-    """Score each unit by the rarity of its query words, plus a share of its predecessor's score."""
+def _fold(units: list[_Unit]) -> list[_Unit]:
+    """Return the units without the records that differ from an earlier one only in their time."""
+    seen: set[str] = set()
+    kept = []
+    for unit in units:
+        text = without_time(unit.text)
+        if not unit.is_record or text not in seen:
+            kept.append(unit)
+            seen.add(text)
+    return kept
+
+
+def _rate_phrases(
+    pairs: frozenset[tuple[str, str]], phrases: set[tuple[str, str]], weights: Mapping[str, float]
+) -> float:
+    """Return the extra weight of the question's words that stand next to each other here, too."""
+    return _PHRASE * sum(weights.get(one, 0.0) + weights.get(two, 0.0) for one, two in pairs & phrases)
+
+
+def _weigh(units: list[_Unit], query: set[str], phrases: set[tuple[str, str]]) -> None:
+    """Score each unit by the rarity of its query words and phrases, plus a share of its predecessor's
+    score."""
     frequency = Counter(stem for unit in units for stem in unit.stems & query)
     weights = {stem: math.log(1 + len(units) / count) for stem, count in frequency.items()}
     lead = 0.0
     piece = -1
     for unit in units:
         own = sum(weights[stem] for stem in unit.stems & query)
+        own += _rate_phrases(unit.pairs, phrases, weights)
         if unit.piece != piece:
             piece, lead = unit.piece, 0.0
         unit.score = own + lead
@@ -184,7 +261,7 @@ def _find_precise(question: str, named: list[str], units: list[_Unit]) -> list[E
 
 
 def _choose_matching(
-    units: list[_Unit], query: set[str], budget: int, *, fill: bool
+    units: list[_Unit], query: set[str], phrases: set[tuple[str, str]], budget: int, *, fill: bool
 ) -> list[tuple[float, _Unit, _Unit]]:
     """Choose windows with words of the question, as (score, first sentence, last sentence). A chosen window
     lowers the weight of its words; topics that no chosen window contains raise a score. With `fill`, windows
@@ -199,6 +276,7 @@ def _choose_matching(
     def rate(window: _Window) -> float:
         relevance = sum(weights[stem] * _REPEATED ** seen[stem] for stem in window.stems & query)
         fresh = sum(subject.get(stem, 0.0) for stem in window.stems - covered)
+        relevance += _rate_phrases(window.pairs, phrases, weights) * (1 if window.stems - covered else 0)
         prior = 1 - 0.5 * window.first.piece / (last + 1)
         if not relevance and fill:
             return _FILLING * fresh
@@ -208,7 +286,9 @@ def _choose_matching(
         seen.update(window.stems & query)
         covered.update(window.stems)
 
-    return _choose_greedily(units, rate, mark_used, budget, 0.0 if fill else _MIN_SHARE)
+    windows = _grow_windows(units, LONGEST_EXTRACT if fill else _WINDOW)
+    chosen = _choose_greedily(windows, rate, mark_used, budget, 0.0 if fill else _MIN_SHARE)
+    return chosen if fill else chosen[:_MAX_ANSWERS]
 
 
 def _choose_covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit, _Unit]]:
@@ -222,7 +302,8 @@ def _choose_covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit
     def mark_used(window: _Window) -> None:
         covered.update(window.stems)
 
-    chosen = _choose_greedily(units, rate, mark_used, budget, 0.0)
+    windows = _grow_windows(units, LONGEST_EXTRACT)
+    chosen = _choose_greedily(windows, rate, mark_used, budget, 0.0)
     return sorted(chosen, key=lambda one: (one[1].piece, one[1].start))
 
 
@@ -235,10 +316,11 @@ class _Window:
     first: _Unit
     last: _Unit
     stems: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
 
 
 def _choose_greedily(
-    units: list[_Unit],
+    windows: list[_Window],
     rate: Callable[[_Window], float],
     mark_used: Callable[[_Window], None],
     budget: int,
@@ -246,7 +328,7 @@ def _choose_greedily(
 ) -> list[tuple[float, _Unit, _Unit]]:
     """Choose the window with the highest score, repeatedly, without overlaps. Stops when the budget is used,
     or when a score falls below `min_share` of the first."""
-    remaining = _grow_windows(units)
+    remaining = windows
     chosen: list[tuple[float, _Unit, _Unit]] = []
     while remaining:
         score, negative = max((rate(window), -number) for number, window in enumerate(remaining))
@@ -282,18 +364,23 @@ def _weigh_topics(units: list[_Unit], without: set[str]) -> dict[str, float]:
     return {stem: weight / top for stem, weight in weights.items()} if top else {}
 
 
-def _grow_windows(units: list[_Unit]) -> list[_Window]:
-    """Grow a window from each sentence, each time by the neighbour with the higher score, up to the size
-    limit."""
+def _grow_windows(units: list[_Unit], longest: int) -> list[_Window]:
+    """Grow a window from each sentence, each time by the neighbour with the higher score, up to `longest`
+    characters. A record stays alone."""
     windows: dict[tuple[int, int], _Window] = {}
     for at, unit in enumerate(units):
         first = last = at
-        while True:
+        while not unit.is_record:
             before = units[first - 1] if first and units[first - 1].piece == unit.piece else None
             after = units[last + 1] if last + 1 < len(units) and units[last + 1].piece == unit.piece else None
-            if before and units[last].end - before.start > LONGEST_EXTRACT:
+            # A heading begins a window, and is in no window of the text above it.
+            if units[first].text.startswith("#"):
                 before = None
-            if after and after.end - units[first].start > LONGEST_EXTRACT:
+            if after and after.text.startswith("#"):
+                after = None
+            if before and units[last].end - before.start > longest:
+                before = None
+            if after and after.end - units[first].start > longest:
                 after = None
             if after and (not before or after.score >= before.score):
                 last += 1
@@ -302,6 +389,8 @@ def _grow_windows(units: list[_Unit]) -> list[_Window]:
             else:
                 break
         if (first, last) not in windows:
-            stems = frozenset[str]().union(*(one.stems for one in units[first : last + 1]))
-            windows[first, last] = _Window(first, last + 1, units[first], units[last], stems)
+            own = units[first : last + 1]
+            stems = frozenset[str]().union(*(one.stems for one in own))
+            pairs = frozenset[tuple[str, str]]().union(*(one.pairs for one in own))
+            windows[first, last] = _Window(first, last + 1, units[first], units[last], stems, pairs)
     return list(windows.values())

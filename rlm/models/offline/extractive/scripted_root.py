@@ -6,11 +6,14 @@ failed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
 from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
-from rlm.models.offline.extractive.computing import computing_block
+from rlm.models.offline.extractive.computing import computing_block, tries_records
+from rlm.models.offline.extractive.repeats import MIN_REPEATED, TIMESTAMP
 from rlm.models.offline.extractive.words import (
     asks_when,
     distinctive_terms,
@@ -33,19 +36,26 @@ _QUERY = 1_900
 _SEARCH_REPORTED = 3
 """The first round in which the result of searching the whole input is known."""
 
+_COUNTING_SECONDS = 30
+
 _SEARCHING = (cells.LOAD, cells.ORIENT, cells.WINDOWS, cells.RECURSE, cells.CONVERGE)
 _SPREADING = (cells.LOAD, cells.SPREAD, cells.RECURSE, cells.CONVERGE)
 
 
 def next_block(request: Request) -> str:
-    """Return the reply of this round, one repl block. Raises ModelRejected when its own last cell failed."""
+    """Return the reply of this round, one repl block. After a cell that failed, that is a shorter search.
+    Raises ModelRejected when that failed, too."""
     cell = request.last_cell
-    if cell is not None and cell.status != "ok" and not request.final:
+    failed = cell is not None and cell.status != "ok"
+    if cell is not None and cell.stdout.startswith("rescue"):
         raise ModelRejected(
-            f"extractive cannot continue: its block of round {request.round - 1} failed "
+            f"extractive cannot continue: its blocks of the last two rounds failed "
             f"({cell.ename}: {cell.evalue}); ask again, or use a model"
         )
-    computed = computing_block(request.task, request.round)
+    computed = None if failed else computing_block(request.task, request.round)
+    if computed is None and tries_records(request.task) and request.round > 1:
+        # The first round counted no records. The search begins one round later.
+        request = replace(request, round=request.round - 1)
     return f"```repl\n{computed or _fill_template(request).strip()}\n```"
 
 
@@ -66,6 +76,9 @@ def _fill_template(request: Request) -> str:
         most_pieces=_MAX_PIECES,
         piece=_PIECE,
         extracts=repr(f"{HEADING}\n"),
+        counting=_COUNTING_SECONDS,
+        timestamp=repr(TIMESTAMP),
+        repeated=MIN_REPEATED,
         not_found=repr(NOTHING if words else NO_WORDS),
     )
 
@@ -73,6 +86,8 @@ def _fill_template(request: Request) -> str:
 def _choose_template(request: Request, words: list[str], overview: bool) -> str:
     phases = _SPREADING if overview else _SEARCHING
     cell = request.last_cell
+    if cell is not None and cell.status != "ok" and not request.final:
+        return cells.RESCUE
     if request.round > 1 and cell is not None and cell.status == "ok":
         searched = request.round >= _SEARCH_REPORTED
         if searched and "'kept': []" in cell.stdout:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
-__all__ = ["LONGEST", "sentences"]
+__all__ = ["LONGEST", "are_records", "are_turns", "sentences"]
 
 LONGEST = 560
 """Characters of a sentence; a longer one is split at a blank. A citation shows 600."""
@@ -15,6 +16,12 @@ _ABBREVIATED = re.compile(
 )
 _MARKED = re.compile(r"[ \t]*(?:[-*•|>#\[{(=]|\d+[.):]|\w[\w .'-]{0,30}:\s)")
 _WRAPPED_LINES = 3
+_RECORDS = 0.6
+"""The share of lines that begin or are divided alike, if each line is a record (a log, a table)."""
+_LOOKED_AT = 200
+_TURN = re.compile(r"[^A-Za-z\n]{0,40}(?:[AP]M\W{0,3})?[A-Z][a-z][\w .'-]{0,30}:\s")
+_SEPARATORS = tuple(map(re.compile, (r",(?! )", r";(?! )", r"\t", r"\|")))
+"""Commas of prose have a blank after them."""
 _NARROW, _WIDE = 40, 140
 _FULL = 0.75
 """The share of the width that most wrapped lines fill."""
@@ -22,9 +29,15 @@ _FULL = 0.75
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the places (start, end) of all sentences in order, without surrounding white space. Sentences
-    without letters and digits are skipped."""
-    width = _find_wrap_width(text)
+    without letters and digits are skipped. If each line is a record, the lines are the sentences."""
     found: list[tuple[int, int]] = []
+    if are_records(text):
+        at = 0
+        for line in text.split("\n"):
+            _add(text, at, at + len(line), found)
+            at += len(line) + 1
+        return found
+    width = _find_wrap_width(text)
     start = 0
     for edge in _BREAK.finditer(text):
         if _ends_sentence(text, edge, width):
@@ -32,6 +45,33 @@ def sentences(text: str) -> list[tuple[int, int]]:
             start = edge.end()
     _add(text, start, len(text), found)
     return found
+
+
+def are_records(text: str) -> bool:
+    """Return whether each line of `text` is a record: most lines begin with the same form of number or
+    bracket (`2026-01-06`, `[17:03]`, `{`), or have the same number of separators."""
+    lines = [line.strip() for line in text.split("\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    if len(lines) < _WRAPPED_LINES:
+        return False
+    least = _RECORDS * len(lines)
+    heads = Counter(re.sub(r"\d+", "9", line.split(None, 1)[0][:24]) for line in lines)
+    # A bullet or a number of a list is no record: a sentence follows it.
+    numbered = (total for head, total in heads.items() if re.search(r"9.*9|^[{\[<].", head) or head == "{")
+    if max(numbered, default=0) >= least:
+        return True
+    for separator in _SEPARATORS:
+        counts = Counter(len(separator.findall(line)) for line in lines)
+        count, total = counts.most_common(1)[0]
+        if count > 1 and total >= least:
+            return True
+    return False
+
+
+def are_turns(text: str) -> bool:
+    """Return whether most lines of `text` are turns of a talk (`[17:03] Ann: Hello`). A turn is understood
+    with the turns next to it; any other record alone."""
+    lines = [line for line in text.split("\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    return sum(_TURN.match(line) is not None for line in lines) >= _RECORDS * max(1, len(lines))
 
 
 def _ends_sentence(text: str, edge: re.Match[str], width: int | None) -> bool:

@@ -84,6 +84,8 @@ class JsonStream:
                 # Double the text each time, or a large value would be decoded a thousand times.
                 if not self._more(len(self._text) - self._at):
                     raise BadJson(error.msg, self._base + error.pos) from None
+            except ValueError:
+                raise BadJson("a number with too many digits", self.position) from None
             else:
                 # A number may continue in the next piece: `1`, `1.` and `1.5e` all give a value.
                 open_end = isinstance(found, int | float) and len(self._text) - stop < _NUMBER_TAIL

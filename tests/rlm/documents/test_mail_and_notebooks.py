@@ -1,0 +1,187 @@
+"""Mail and notebooks are decoded, and what is not decoded is named: raw, they would hide their words."""
+
+from __future__ import annotations
+
+import json
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from document_tree import text_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm.documents import StreamSource, load
+from rlm.documents.formats.mail import read_mail
+from rlm.documents.formats.notebook import read_notebook
+from rlm.documents.formats.piece import Ended, Unreadable
+from rlm.errors import DocumentError
+from rlm.runtime import RLM
+from rlm.settings import Settings
+
+ANSWER = "The notice period is three weeks."
+
+
+def mail(text: str = f"{ANSWER}\n", subject: str = "Kündigung") -> EmailMessage:
+    message = EmailMessage()
+    message["From"] = "Jörg Müller <j@example.com>"
+    message["To"] = "ann@example.com"
+    message["Subject"] = subject
+    message.set_content(text, cte="base64")
+    return message
+
+
+def test_a_mail_is_decoded_and_its_attachments_are_named(tmp_path: Path) -> None:
+    message = mail()
+    message.add_alternative("<p>The notice period is <b>three</b> weeks.</p>", subtype="html")
+    message.add_attachment(b"%PDF-1.4", maintype="application", subtype="pdf", filename="lease.pdf")
+    message.add_attachment("The rent is 900 euros.\n", filename="rent.txt")
+    message.add_attachment(mail("The code is 77.\n", "Forwarded"))
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    loaded = load([tmp_path / "a.eml"], tmp_path / "c")
+    text = text_of(loaded)
+    assert text.startswith("# Kündigung\nFrom: Jörg Müller <j@example.com>\nTo: ann@example.com\n")
+    assert text.count(ANSWER) == 1
+    assert "## Part 2 (lease.pdf, application/pdf)\nAttachment of 8 bytes, not read." in text
+    assert "## Part 3 (rent.txt, text/plain)\nThe rent is 900 euros." in text
+    assert "## Message 2: Forwarded\n" in text
+    assert "The code is 77." in text
+    (note,) = loaded.notes
+    assert note.startswith("a.eml: its attachments were not read (lease.pdf): save them as files")
+    with loaded.context.open() as body:
+        assert body.heading_path(body.text(0, body.chars).index("900")) == (
+            "Kündigung",
+            "Part 3 (rent.txt, text/plain)",
+        )
+
+
+def test_html_with_more_than_its_plain_form_is_read_too(tmp_path: Path) -> None:
+    message = mail("Your mail program shows no HTML.\n")
+    message.add_alternative(f"<h1>Notice</h1><p>{ANSWER * 5}</p>", subtype="html")
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    assert ANSWER in text_of(load([tmp_path / "a.eml"], tmp_path / "c"))
+
+
+def test_encoded_mail_is_known_without_its_suffix(tmp_path: Path) -> None:
+    """A maildir names its files after machines; a pipe has no name."""
+    (tmp_path / "1699.host,S=1:2,S").write_bytes(bytes(mail()))
+    assert ANSWER in text_of(load([tmp_path / "1699.host,S=1:2,S"], tmp_path / "c1"))
+    with (tmp_path / "1699.host,S=1:2,S").open("rb") as stream:
+        assert ANSWER in text_of(load([StreamSource("stdin", stream)], tmp_path / "c2"))
+    assert ANSWER in text_of(load([bytes(mail())], tmp_path / "c3"))
+    memo = "From: Ann\nTo: Ben\nSubject: Rent\n\nIt is due.\n"
+    (tmp_path / "memo.txt").write_text(memo)
+    assert text_of(load([tmp_path / "memo.txt"], tmp_path / "c4")) == memo
+
+
+def test_a_mailbox_is_its_messages(tmp_path: Path) -> None:
+    mails = [
+        mail(f"The rent of yard {number} is {number}00 euros.\n", f"Yard {number}") for number in (1, 2, 3)
+    ]
+    box = b"".join(b"From j@example.com Mon Jan  5 10:00:00 2026\n" + bytes(one) + b"\n\n" for one in mails)
+    (tmp_path / "box.mbox").write_bytes(box)
+    text = text_of(load([tmp_path / "box.mbox"], tmp_path / "c"))
+    assert [line for line in text.splitlines() if line.startswith("# ")] == [
+        f"# Message {number}: Yard {number}" for number in (1, 2, 3)
+    ]
+    assert "The rent of yard 3 is 300 euros." in text
+
+
+def notebook(*cells: dict[str, Any]) -> str:
+    return json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+
+
+def test_a_notebook_is_its_cells_and_their_output(tmp_path: Path) -> None:
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["42\n"]},
+        {"output_type": "display_data", "data": {"image/png": "iVBOR"}},
+        {
+            "output_type": "execute_result",
+            "data": {"text/html": "<table><tr><td>honey</td><td>7</td></tr></table>"},
+        },
+        {
+            "output_type": "error",
+            "ename": "ValueError",
+            "evalue": "no",
+            "traceback": ["\x1b[31mValueError\x1b[0m: no"],
+        },
+    ]
+    (tmp_path / "a.ipynb").write_text(
+        notebook(
+            {"cell_type": "markdown", "source": ["# Bees\n", "They “dance”.\n"]},
+            {"cell_type": "code", "source": "print(6 * 7)", "outputs": outputs},
+        )
+    )
+    loaded = load([tmp_path / "a.ipynb"], tmp_path / "c")
+    assert text_of(loaded) == (
+        "# Cell 1 (markdown)\n# Bees\nThey “dance”.\n\n# Cell 2 (code)\nprint(6 * 7)\n\n"
+        "Output:\n42\n\nOutput:\nhoney\t7\n\nOutput:\nValueError: no\n\n"
+    )
+    assert loaded.notes == (
+        "a.ipynb: outputs without text were not read (1 image/png): describe them in a cell",
+    )
+    with loaded.context.open() as body:
+        assert body.heading_path(body.text(0, body.chars).index("dance")) == ("Cell 1 (markdown)",)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[]", "no JSON", '{"cells": 5}'])
+def test_a_notebook_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.ipynb").write_text(text)
+    with pytest.raises(DocumentError, match=r"a notebook that is not valid .*: open it in Jupyter"):
+        load([tmp_path / "a.ipynb"], tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        ("a.rtf", rb"{\rtf1 The notice period is {\b three} weeks.}", r"RTF: save it as \.docx"),
+        ("a.txt", rb"{\rtf1 The notice period is {\b three} weeks.}", r"RTF: save it as \.docx"),
+        ("a.ps", b"%!PS-Adobe-3.0\n(The not) show (ice) show\n", "PostScript: convert it to PDF"),
+        (
+            "a.msg",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+            r"an Outlook message\): save it as \.eml",
+        ),
+    ],
+)
+def test_a_text_that_would_have_to_be_decoded_is_refused_by_name(
+    tmp_path: Path, name: str, data: bytes, what: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / name).write_bytes(data)
+    with pytest.raises(DocumentError, match=what):
+        load([folder / name], tmp_path / "c1")
+    (folder / "z.txt").write_text("Another text.\n")
+    (skipped,) = load([folder], tmp_path / "c2").skipped
+    assert skipped.path.endswith(name)
+    assert skipped.remedy
+
+
+def test_a_citation_shows_the_part_and_the_cell(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(bytes(mail()))
+    (tmp_path / "b.ipynb").write_text(
+        notebook({"cell_type": "markdown", "source": "The yard costs 900 euros."})
+    )
+    rlm = RLM("extractive", settings=Settings(store=tmp_path / "rlm.db"))
+    for question, path, place in (
+        ("What is the notice period?", "a.eml", "under “Part 1 (text/plain)”"),
+        ("What does the yard cost?", "b.ipynb", "under “Cell 1 (markdown)”"),
+    ):
+        result = rlm.run_sync(question, tmp_path / path)
+        assert place in result.citations[0].place
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from([b"", b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"]))
+def test_any_bytes_are_read_or_refused(data: bytes, head: bytes) -> None:
+    """Property: a reader ends with Ended, or raises Unreadable."""
+    import io
+
+    for reader in (read_mail, read_notebook):
+        try:
+            *_, last = reader(io.BytesIO(head + data), len(data))
+        except Unreadable:
+            continue
+        assert isinstance(last, Ended)
