@@ -12,21 +12,25 @@ import socket
 import sys
 import time
 
-SECONDS = 1.8
-"""Seconds that a signal may stay unread. The command's own watchdog, a thread, takes it at once."""
+SECONDS = 2.5
+"""Seconds that a signal may stay unread. The command's own watchdog, a thread, takes it at once. Longer than
+any honest import or conversion keeps Python's lock, also on a busy machine."""
 _TICK = 0.1
 _LINE = b"rlm: interrupted; its interpreter was stuck, so it was killed\n"
 
 
-def watch(signals: socket.socket, pid: int) -> None:
-    """Kill the process `pid` if it leaves a byte of `signals` unread for too long. Returns when it ended.
+def watch(signals: socket.socket, pid: int, taken: frozenset[int]) -> None:
+    """Kill the process `pid` if it leaves one of the `taken` numbers unread in `signals` for too long. Return
+    when the process has ended.
 
     The other end of `signals` is where the C code of Python writes the number of each signal. Both processes
     hold this end; here the bytes are only looked at.
     """
     while signals.recv(1, socket.MSG_PEEK):
         since = time.monotonic()
-        while _is_unread(signals):
+        while unread := _unread(signals):
+            if taken.isdisjoint(unread):
+                since = time.monotonic()
             if time.monotonic() - since > SECONDS:
                 os.write(2, _LINE)
                 os.kill(pid, signal.SIGKILL)
@@ -34,12 +38,13 @@ def watch(signals: socket.socket, pid: int) -> None:
             time.sleep(_TICK)
 
 
-def _is_unread(signals: socket.socket) -> bool:
+def _unread(signals: socket.socket) -> bytes:
     try:
-        return bool(signals.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        return signals.recv(1_000, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
-        return False
+        return b""
 
 
 if __name__ == "__main__":
-    watch(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    descriptor, driver, *numbers = map(int, sys.argv[1:])
+    watch(socket.socket(fileno=descriptor), driver, frozenset(numbers))

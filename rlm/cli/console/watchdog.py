@@ -45,7 +45,7 @@ def watching(
     reading, writing = socket.socketpair()
     writing.setblocking(False)
     watchdog = _Watchdog(reading, frozenset(signums), loop, end)
-    process = _start_last_resort(reading)
+    process = _start_last_resort(reading, signums)
     before = {signum: signal.signal(signum, _do_nothing) for signum in signums}
     for signum in signums:
         signal.siginterrupt(signum, False)
@@ -73,15 +73,10 @@ def _do_nothing(*_: object) -> None:
     """Let the C handler alone report the signal."""
 
 
-def _start_last_resort(reading: socket.socket) -> subprocess.Popen[bytes] | None:
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        str(Path(last_resort.__file__)),
-        str(reading.fileno()),
-        str(os.getpid()),
-    ]
+def _start_last_resort(reading: socket.socket, signums: Collection[int]) -> subprocess.Popen[bytes] | None:
+    program = str(Path(last_resort.__file__))
+    numbers = [reading.fileno(), os.getpid(), *map(int, signums)]
+    command = [sys.executable, "-I", "-S", program, *map(str, numbers)]
     with suppress(OSError):
         # A session of its own, so that Ctrl-C in the terminal does not reach it.
         return subprocess.Popen(

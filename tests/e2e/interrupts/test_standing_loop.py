@@ -81,7 +81,7 @@ def test_c_code_that_keeps_pythons_lock_is_killed(signum) -> None:
     """No thread of the process can run then."""
     returncode, _, stderr, seconds = interrupt("re.match('(a|a)*b', 'a' * 60)", signum)
     assert (returncode, stderr) == (-signal.SIGKILL, STUCK)
-    assert seconds < 3.5
+    assert seconds < 5
 
 
 CLEANUP = """
@@ -91,6 +91,14 @@ async def wait():
     finally:
         {cleanup}
 """
+
+
+def test_a_signal_of_other_code_ends_nothing() -> None:
+    """Python reports every signal that has a handler."""
+    act = "signal.signal(signal.SIGUSR1, print); os.kill(os.getpid(), signal.SIGUSR1); "
+    act += "re.match('(a|a)*b', 'a' * 21); await asyncio.sleep(60)"
+    returncode, _, stderr, _ = interrupt(act, signal.SIGTERM, "import os, signal")
+    assert (returncode, stderr) == (130, "")
 
 
 def test_a_loop_that_stops_during_the_cleanup_is_ended() -> None:
