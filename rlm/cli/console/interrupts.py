@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from rlm.cli.console.leaving import leave
+from rlm.cli.process.leaving import leave
 
 __all__ = ["INTERRUPTED", "leave_at_once_on_interrupt", "outlast_interrupts_at_exit", "run_interruptible"]
 
@@ -25,7 +25,7 @@ def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
     """
     import asyncio
 
-    from rlm.cli.console.watchdog import watching
+    from rlm.cli.process.watchdog import watching
 
     taken = [
         signum for signum in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(signum) is signal.SIG_DFL

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlm.cli.console import last_resort
-from rlm.cli.console.leaving import leave
+from rlm.cli.process.leaving import leave
 
 __all__ = ["watching"]
 
