@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rlm.cli.console import last_resort
+from rlm.cli.process import last_resort
 from rlm.cli.process.leaving import leave
 
 __all__ = ["watching"]
