@@ -103,6 +103,8 @@ def _load(sources: Sequence[Source], folder: Path, progress: Progress | None, li
             loading.add(source)
         loading.check_not_empty(sources)
         context = writer.finish()
+        if converter.warning:
+            loading.notes.insert(0, converter.warning)
     return Loaded(
         context,
         tuple(loading.skipped),

@@ -63,7 +63,7 @@ def doctor() -> None:
     Example:
       rlm doctor
     """
-    findings = [_python(), _shadows(), *_libraries(), *_sandbox(), *_models(), _store()]
+    findings = [_python(), _shadows(), *_libraries(), *_sandbox(), _documents(), *_models(), _store()]
     for finding in findings:
         mark = typer.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
         typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
@@ -140,6 +140,22 @@ def _sandbox() -> list[Finding]:
             )
         )
     return [*found, *_levels()]
+
+
+def _documents() -> Finding:
+    """Start a worker as documents get it, and as brokers do."""
+    from rlm.sandbox import ConfinedWorker, WorkerUnavailable
+
+    with ConfinedWorker(memory_mb=512) as worker:
+        try:
+            worker.start()
+        except WorkerUnavailable as error:
+            return Finding("fail", "documents", f"PDF, DOCX, EPUB and HTML cannot be read: {error}")
+        level = worker.level or 0
+        reasons = "; ".join(f"{layer} ({reason})" for layer, reason in worker.refused.items())
+    if level >= 2:
+        return Finding("ok", "documents", f"parsed at level {level}, with a list of allowed system calls")
+    return Finding("warn", "documents", f"parsed at level {level} only: this machine gives no {reasons}")
 
 
 def _levels(machine: Path = Path("/")) -> list[Finding]:

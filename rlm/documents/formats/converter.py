@@ -23,6 +23,10 @@ _CPU_SECONDS_PER_MB = 30.0
 _MAX_CPU_SECONDS = 300
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
+_UNCONFINED = (
+    "PDF, DOCX, EPUB and HTML files were parsed without confinement: this machine gives no {layers}. "
+    "Read only documents that you trust, or run rlm on Linux 5.13 or newer"
+)
 _MIN_TEXT = 64 << 20
 _MAX_GROWTH = 200
 
@@ -46,6 +50,8 @@ class Converter:
         self._worker = ConfinedWorker(memory_mb=memory_mb)
         self._cpu_seconds = cpu_seconds
         self._silence = silence
+        self.warning = ""
+        """What the user must know about the confinement of what was read."""
 
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
@@ -61,6 +67,8 @@ class Converter:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
             raise Unreadable(f"not readable ({error})", "save it as text yourself") from error
+        if self._worker.level == 0:
+            self.warning = _UNCONFINED.format(layers=", ".join(self._worker.refused))
         # Closing the channel kills a process that has not finished.
         with channel:
             yield from self._read(channel, row, room, tick)
