@@ -18,7 +18,7 @@ import pytest
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import cgroup, probe
-from rlm.sandbox.isolation.filters.numbers import MACHINES
+from rlm.sandbox.isolation.syscall_numbers import MACHINES
 from rlm.sandbox.isolation.policy import LEVELS
 from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.isolation.probe import Candidate, Probed
