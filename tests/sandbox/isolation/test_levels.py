@@ -18,10 +18,10 @@ import pytest
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import cgroup, probe
-from rlm.sandbox.isolation.syscall_numbers import MACHINES
 from rlm.sandbox.isolation.policy import LEVELS
 from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.isolation.probe import Candidate, Probed
+from rlm.sandbox.isolation.syscall_numbers import MACHINES
 from rlm.sandbox.isolation.syscalls import number
 from rlm.sandbox.types import KernelLimits
 
