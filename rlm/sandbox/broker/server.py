@@ -18,8 +18,8 @@ from jupyter_client.connect import write_connection_file
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.isolation.filters.post_start import post_start_program
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport, required_layers
-from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.launch.outputs import OutputCollector, error_of
 from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
 

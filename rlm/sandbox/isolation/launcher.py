@@ -27,9 +27,10 @@ from rlm.sandbox.isolation import (
     namespaces,
     orphans,
     rlimits,
-    seccomp,
 )
 from rlm.sandbox.isolation.cgroup import Cgroup
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import kernel_program
 from rlm.sandbox.isolation.policy import Confinement, Layer, required_layers
 from rlm.sandbox.isolation.report import LayerFailed, LayerReport
 
@@ -260,7 +261,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             write=[confinement.scratch, *_DEVICES[:3], *shared],
             sockets=writable,
         ),
-        "seccomp": seccomp.install,
+        "seccomp": lambda: allowlist.install(kernel_program()),
         "late_seccomp": lambda: "by the kernel itself, once its sockets are bound",
     }
     if not private_root:

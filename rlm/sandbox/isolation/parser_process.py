@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from rlm.sandbox.isolation import capabilities, landlock, seccomp
+from rlm.sandbox.isolation import capabilities, landlock
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import kernel_program
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 
 __all__ = ["confine_parser"]
@@ -24,4 +26,4 @@ def confine_parser() -> None:
         capabilities.no_new_privileges()
         landlock.restrict(read=[*interpreter_paths(), *code, *_LIBRARIES], write=(), sockets=())
     with suppress(OSError, KeyError):
-        seccomp.install()
+        allowlist.install(kernel_program())

@@ -6,7 +6,6 @@ import builtins
 import os
 import platform
 import socket
-import struct
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import seccomp, syscalls
+from rlm.sandbox.isolation import syscalls
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.policy import Confinement, required_layers
 
@@ -181,20 +180,6 @@ def test_a_confinement_survives_its_journey() -> None:
         keep_fds=(7,),
     )
     assert Confinement.from_json(confinement.to_json()) == confinement
-
-
-@pytest.mark.parametrize("machine", syscalls.MACHINES)
-def test_every_denied_call_is_known_and_every_jump_lands(machine) -> None:
-    """The filter is made from names. Each has a number, and no jump leads past the end."""
-    steps = seccomp.program(machine)
-    for position, (code, if_true, if_false, _) in enumerate(steps):
-        if code != 0x06:
-            assert position + 1 + max(if_true, if_false) < len(steps)
-    assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
-    refused = {step[3] for step in steps if step[0] == 0x15}
-    denied = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
-    assert denied <= refused
-    assert len(struct.pack("=HBBI", *steps[0])) == 8
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of this machine are not at hand")
