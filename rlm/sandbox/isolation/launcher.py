@@ -64,8 +64,11 @@ def inside(arguments: Sequence[str]) -> NoReturn:
     for descriptor in (log, begun):
         os.close(descriptor)
     report.say(layer="namespaces", detail="on, by bubblewrap")
-    report.say(layer="root", detail="on, by bubblewrap")
     try:
+        report.apply(
+            "root",
+            lambda: filesystem_root.tighten(scratch=confinement.scratch, scratch_mb=confinement.scratch_mb),
+        )
         confine(confinement, report, user=None)
         _take_over(report, required_layers(confinement.level), lambda: _become(arguments[5:], confinement))
     except LayerFailed:
@@ -122,7 +125,11 @@ class _Watcher:
     def _fork(self, report: LayerReport, run: Run) -> int:
         user: int | None = None
         if "namespaces" in self._layers:
-            user = identity.find_unused_user_id()
+            try:
+                user = identity.find_unused_id()
+            except identity.RootKept as error:
+                report.fail("rlimits", str(error))
+                raise LayerFailed("rlimits") from error
             try:
                 first = namespaces.fork_inside(user)
             except OSError as error:
@@ -203,6 +210,7 @@ class _Watcher:
     def _enter_group(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         namespaces.die_with_parent()
+        rlimits.yield_processor()
         if self._group is not None:
             self._group.enter()
             self._group.close()
