@@ -40,6 +40,7 @@ class BrokerServer:
         self._folder = folder
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
+        self._has_cell = False
 
     def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
         """Start the kernel's process. Call before `serve`, without an event loop."""
@@ -153,6 +154,8 @@ class BrokerServer:
     async def _run_cell(self, number: int, code: str, round_: int) -> None:
         client = self._client
         began = time.monotonic()
+        self._provisioner.begin_cell(self._report_computing)
+        self._has_cell = True
         content = {
             "code": code,
             "silent": False,
@@ -170,6 +173,7 @@ class BrokerServer:
         listening = asyncio.get_running_loop().create_task(self._listen(request, outputs))
         try:
             reply = await self._shell_reply(request)
+            self._has_cell = False
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(listening), _DRAIN_SECONDS)
         finally:
@@ -186,6 +190,12 @@ class BrokerServer:
                 **error_of(reply),
             }
         )
+        await self._provisioner.end_cell()
+
+    def _report_computing(self, seconds: float) -> None:
+        """Tell the driver what the kernel computed: its clock stands still while children are in flight."""
+        if self._has_cell:
+            self._begin(self._send({"event": "computing", "seconds": seconds}))
 
     async def _shell_reply(self, request: str) -> dict[str, Any]:
         while True:
@@ -207,6 +217,9 @@ class BrokerServer:
             outputs.add(message["msg_type"], content)
 
     def _interrupt(self) -> None:
+        if not self._has_cell:
+            # The kernel is stopped: the signal would hit the next cell.
+            return
         self._provisioner.interrupt()
         # A top-level await notices the signal only when a message arrives on the shell channel.
         self._client.kernel_info()

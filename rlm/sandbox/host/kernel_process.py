@@ -37,7 +37,9 @@ _DEAD_BROKER_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
 _START_GRACE_SECONDS = 15.0
 _MAX_UNREAD_EVENTS = 32
-_EVENTS = ("started", "refused", "failed", "result", "died")
+_EVENTS = ("started", "refused", "failed", "result", "died", "computing")
+_MAX_COMPUTED = 3_600.0
+"""Seconds of computing that one report may hold. More is no honest number."""
 
 
 class KernelProcess:
@@ -52,6 +54,7 @@ class KernelProcess:
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._closing = asyncio.Lock()
         self._is_helper_attached = False
+        self._computed = 0.0
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -148,6 +151,11 @@ class KernelProcess:
     async def event(self) -> dict[str, Any]:
         """Return the next event from the broker. Cancelling the wait loses no event."""
         return await self._events.get()
+
+    def take_computed(self) -> float:
+        """Return the seconds that the kernel has computed since the last call, as its broker reports them."""
+        computed, self._computed = self._computed, 0.0
+        return computed
 
     async def kill(self, reason: str) -> None:
         """Tell the broker to kill the kernel. Marks it as dead at once."""
@@ -265,6 +273,9 @@ class KernelProcess:
         too many unread events break the protocol."""
         if message["event"] == "result" and not _is_result(message):
             raise wire.WireError("a malformed result")
+        if message["event"] == "computing":
+            self._computed += _computed_seconds(message)
+            return
         if self._events.qsize() >= _MAX_UNREAD_EVENTS:
             raise wire.WireError("too many unread events")
         self._events.put_nowait(message)
@@ -350,6 +361,13 @@ def _is_result(message: Mapping[str, Any]) -> bool:
             for name in ("stdout", "stderr", "ename", "evalue", "traceback")
         )
     )
+
+
+def _computed_seconds(message: Mapping[str, Any]) -> float:
+    seconds = message.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_COMPUTED:
+        raise wire.WireError("a malformed report of computing")
+    return float(seconds)
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:

@@ -31,10 +31,10 @@ def find() -> str:
     Raises OSError if it is not installed, if RLM_BUBBLEWRAP=off, or if this process is root: the kernel would
     keep root's id.
     """
-    if os.geteuid() == 0:
-        raise PermissionError("root does not use bubblewrap: the kernel would keep root's user id")
     if os.environ.get("RLM_BUBBLEWRAP") == "off":
         raise FileNotFoundError("bubblewrap is switched off (RLM_BUBBLEWRAP=off)")
+    if os.geteuid() == 0:
+        raise PermissionError("root does not use bubblewrap: the kernel would keep root's user id")
     found = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if found is None:
         raise FileNotFoundError("bubblewrap is not installed (bwrap)")

@@ -35,7 +35,7 @@ def find_unused_id() -> int | None:
     Root of a user namespace that does not hold the machine's root counts as an ordinary user. Raises RootKept
     if root may not change ids here.
     """
-    if os.geteuid() != 0 or os.stat("/dev/null").st_uid != 0:
+    if os.geteuid() != 0 or Path("/dev/null").stat().st_uid != 0:
         return None
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from rlm.sandbox.isolation import (
     orphans,
     rlimits,
 )
+from rlm.sandbox.isolation.cell_guard import CellGuard
 from rlm.sandbox.isolation.cgroup import Cgroup
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import kernel_program
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     command = arguments[3:]
-    close_other_fds({int(arguments[1]), *confinement.keep_fds})
+    close_other_fds({int(arguments[1]), *confinement.watcher_fds})
     if confinement.launcher == "bubblewrap":
         return _Watcher(confinement).watch_bubblewrap(report, command)
     return launch(confinement, report, lambda: _become(command, confinement))
@@ -92,6 +94,10 @@ class _Watcher:
         self._layers = required_layers(confinement.level)
         self._group: Cgroup | None = None
         self._first: int | None = None
+        self._cells = None if confinement.cells_fd is None else socket.socket(fileno=confinement.cells_fd)
+        if self._cells is not None:
+            # No program that is started here inherits it.
+            self._cells.set_inheritable(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._end)
         namespaces.die_with_parent(signal.SIGTERM)
@@ -144,7 +150,7 @@ class _Watcher:
                 report.say(layer="namespaces", detail="on")
             report.say(init=first)
             report.close()
-            return _wait_for(first)
+            return self._serve(first)
         try:
             self._enter_group()
             if "namespaces" in self._layers:
@@ -194,11 +200,18 @@ class _Watcher:
             report.say(init=first)
         if os.read(begun, 1):
             report.close()
-            return _wait_for(child)
+            return self._serve(child)
         _wait_for(child)
         said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
         report.fail("namespaces", said or "bubblewrap ended at once")
         return _REFUSED
+
+    def _serve(self, child: int) -> int:
+        """Wait for the end of `child`, and let the kernel compute only while a cell runs."""
+        if self._cells is None or self._first is None:
+            return _wait_for(child)
+        guard = CellGuard(self._cells, self._first, is_namespaced="namespaces" in self._layers)
+        return guard.serve(child)
 
     def _clean_up(self) -> None:
         """Kill what is left of the kernel's processes and remove the control group."""
@@ -210,7 +223,8 @@ class _Watcher:
     def _enter_group(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         namespaces.die_with_parent()
-        rlimits.yield_processor()
+        if self._cells is not None:
+            self._cells.close()
         if self._group is not None:
             self._group.enter()
             self._group.close()

@@ -52,7 +52,7 @@ class Confinement:
 
     `mount_point` is an empty folder of the host. `read_only` and `writable` map paths of the host to paths
     of the kernel; without a private root the kernel sees the host's paths. `launcher` creates namespaces
-    and root.
+    and root. `cells_fd` is the watcher's end of the socket on which cells begin and end (`cell_guard.py`).
     """
 
     level: int
@@ -69,6 +69,12 @@ class Confinement:
     environment: Mapping[str, str]
     keep_fds: tuple[int, ...] = ()
     launcher: Launcher = "own"
+    cells_fd: int | None = None
+
+    @property
+    def watcher_fds(self) -> frozenset[int]:
+        """Return the descriptors that the launcher needs."""
+        return frozenset(self.keep_fds if self.cells_fd is None else (*self.keep_fds, self.cells_fd))
 
     def to_json(self) -> str:
         """Return the JSON that `from_json` reads."""

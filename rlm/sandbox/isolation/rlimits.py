@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import resource
-from contextlib import suppress
-from pathlib import Path
 
-__all__ = ["address_bytes", "apply", "yield_processor"]
+__all__ = ["address_bytes", "apply"]
 
 _MB = 2**20
-_NICE = 10
 
 
 def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | None, open_files: int) -> None:
@@ -29,14 +25,6 @@ def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | Non
         _lower(kind, value)
     if processes is not None:
         _lower(resource.RLIMIT_NPROC, processes)
-
-
-def yield_processor() -> None:
-    """Let the user's own programs go first on a busy machine (nice 10)."""
-    os.setpriority(os.PRIO_PROCESS, 0, max(_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-    # Where Linux groups processes by session, niceness counts only within the group, which has its own.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_NICE))
 
 
 def address_bytes(*, memory_mb: int, body_bytes: int) -> int:
