@@ -54,7 +54,7 @@ class ComputeClock:
         return self._counted + (0.0 if self._waiting else time.monotonic() - self._since)
 
     def charge(self, seconds: float) -> None:
-        """Count seconds that the kernel computed. Does nothing unless paused: then they are counted already."""
+        """Count seconds that the kernel computed. Unless paused, they are counted already."""
         if self._waiting:
             self._counted += seconds
 

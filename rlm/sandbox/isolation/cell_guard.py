@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +28,7 @@ _IDLE_SECONDS = 0.05
 """Less than this in one interval is not reported."""
 _USED = slice(11, 15)
 """Fields of /proc/PID/stat: processor time of a process and of its ended children, in ticks."""
+_DYING_SECONDS = 2.0
 _NICE = 10
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +89,13 @@ class CellGuard:
     def _end(self) -> None:
         self._used = None
         self._signal(signal.SIGSTOP)
-        orphans.end_all(self._spared)
+        killed = orphans.end_all(self._spared)
+        end = time.monotonic() + _DYING_SECONDS
+        while killed & orphans.descendants() and time.monotonic() < end:
+            time.sleep(0.001)
+        if killed:
+            # One of them may have let the kernel go on.
+            self._signal(signal.SIGSTOP)
         with suppress(OSError):
             self._cells.send(DONE)
 

@@ -21,8 +21,8 @@ def adopt() -> None:
     check_result(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
 
 
-def end_all(spared: Set[int] = frozenset()) -> None:
-    """Kill every descendant but those in `spared`.
+def end_all(spared: Set[int] = frozenset()) -> set[int]:
+    """Kill every descendant but those in `spared`. Return those killed last.
 
     They are stopped first: a stopped process cannot fork. If none is spared, they are reaped, too.
     """
@@ -32,11 +32,9 @@ def end_all(spared: Set[int] = frozenset()) -> None:
         while fresh := descendants() - stopped - beyond - spared:
             beyond |= _send(fresh, signal.SIGSTOP)
             stopped |= fresh - beyond
-        if not stopped:
-            return
         _send(stopped, signal.SIGKILL)
-        if spared:
-            return
+        if not stopped or spared:
+            return stopped
         with suppress(ChildProcessError):
             # At least one of them ends and is our child. The others may be gone already.
             os.waitpid(-1, 0)
