@@ -131,16 +131,7 @@ class _Watcher:
     def _fork(self, report: LayerReport, run: Run) -> int:
         user: int | None = None
         if "namespaces" in self._layers:
-            try:
-                user = identity.find_unused_id()
-            except identity.RootKept as error:
-                report.fail("rlimits", str(error))
-                raise LayerFailed("rlimits") from error
-            try:
-                first = namespaces.fork_inside(user)
-            except OSError as error:
-                report.fail("namespaces", str(error))
-                raise LayerFailed("namespaces") from error
+            first, user = self._fork_inside(report)
         else:
             report.apply("subreaper", orphans.adopt)
             first = os.fork()
@@ -166,6 +157,27 @@ class _Watcher:
             # The child must not return into the watcher's clean-up.
             traceback.print_exc()
             os._exit(_REFUSED)
+
+    def _fork_inside(self, report: LayerReport) -> tuple[int, int | None]:
+        """Fork into new namespaces. Return the child's id there, 0 in it, and the kernel's user id."""
+        user, kept = None, None
+        try:
+            user = identity.find_unused_id()
+        except identity.RootKept as error:
+            kept = error
+        try:
+            first = namespaces.fork_inside(user)
+        except OSError as error:
+            report.fail("namespaces", str(error))
+            raise LayerFailed("namespaces") from error
+        if kept is not None:
+            # Reported last: where namespaces are refused, that is the reason to mend.
+            if not first:
+                os._exit(_REFUSED)
+            os.waitpid(first, 0)
+            report.fail("rlimits", str(kept))
+            raise LayerFailed("rlimits")
+        return first, user
 
     def _bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
         info, info_theirs = os.pipe()
