@@ -189,3 +189,13 @@ def test_the_table_agrees_with_the_machine() -> None:
     assert syscalls.syscall("landlock_create_ruleset", None, 0, 1) >= 0
     with pytest.raises(OSError, match="pivot_root"):
         syscalls.syscall("pivot_root", b"/nowhere", b"/nowhere")
+
+
+async def test_a_database_in_the_scratch_works_without_locks(confined_kernel) -> None:
+    """Locks are refused, because other kernels would see them. The error says what to do."""
+    refused = await attempt(
+        confined_kernel, "import sqlite3; sqlite3.connect('a.db').execute('create table t(a)')"
+    )
+    assert "nolock=1" in refused.traceback
+    code = "sqlite3.connect('file:a.db?nolock=1', uri=True).execute('create table t(a)'); 'made'"
+    assert (await attempt(confined_kernel, code)).result == "'made'"
