@@ -10,7 +10,7 @@ import ctypes
 import errno
 import platform
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlm.sandbox.isolation.filters.numbers import MACHINES, NUMBERS, X32
@@ -117,7 +117,7 @@ def install(program: bytes) -> None:
         raise OSError(errno.ESRCH, f"seccomp: thread {result} cannot be filtered")
 
 
-def _judge(rule: Rule) -> Iterable[Instruction]:
+def _judge(rule: Rule) -> list[Instruction]:
     """Return the instructions that decide a call by its arguments. They always return."""
     refused: Instruction = (_RETURN, 0, 0, _ERRNO | rule.error)
     steps: list[Instruction] = []
