@@ -16,8 +16,8 @@ import pytest
 
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES, kernel_program
-from rlm.sandbox.isolation.filters.numbers import MACHINES, NUMBERS
 from rlm.sandbox.isolation.filters.post_start import post_start_program
+from rlm.sandbox.isolation.syscall_numbers import MACHINES, NUMBERS
 from rlm.sandbox.isolation.syscalls import number
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

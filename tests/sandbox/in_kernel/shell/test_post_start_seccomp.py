@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.isolation.filters.numbers import MACHINES
+from rlm.sandbox.isolation.syscall_numbers import MACHINES
 
 # Each child makes its threads anew. Without the wait, most end by SIGABRT.
 _KERNELS = """
