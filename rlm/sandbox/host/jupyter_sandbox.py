@@ -162,6 +162,7 @@ class JupyterSandbox:
             try:
                 event = await asyncio.wait_for(kernel.event(), _TICK_SECONDS)
             except TimeoutError:
+                bridge.clock.charge(kernel.take_computed())
                 if interrupted is None and bridge.clock.seconds > timeout:
                     interrupted = loop.time()
                     await self.interrupt()

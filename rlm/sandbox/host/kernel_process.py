@@ -45,8 +45,10 @@ _SWEEP_SECONDS = 5.0
 _MAX_UNREAD_EVENTS = 32
 _SOCKETS = "s"
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
-_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "died")
+_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "died")
 _BROKER_EVENTS = ("connected", "result")
+_MAX_COMPUTED = 3_600.0
+"""Seconds of computing that one report may hold. More is no honest number."""
 
 
 class KernelProcess:
@@ -63,6 +65,7 @@ class KernelProcess:
         self._closing = asyncio.Lock()
         self._is_helper_attached = False
         self._is_closing = False
+        self._computed = 0.0
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -148,6 +151,7 @@ class KernelProcess:
 
     async def execute(self, number: int, code: str, round_: int) -> None:
         """Send a cell. Its result is an event with the id `number`. Raises KernelDied."""
+        await self._send(self._supervisor, {"op": "begin_cell"})
         await self._send(self._broker, {"op": "execute", "id": number, "code": code, "round": round_})
 
     async def interrupt(self) -> None:
@@ -157,6 +161,11 @@ class KernelProcess:
     async def event(self) -> dict[str, Any]:
         """Return the next event from the broker. Cancelling the wait loses no event."""
         return await self._events.get()
+
+    def take_computed(self) -> float:
+        """Return the seconds that the kernel has computed since the last call, by its supervisor's report."""
+        computed, self._computed = self._computed, 0.0
+        return computed
 
     async def kill(self, reason: str) -> None:
         """Tell the supervisor to kill the kernel. Marks it as dead at once."""
@@ -312,6 +321,10 @@ class KernelProcess:
                         await self._send(self._broker, {"op": "wake"})
                 else:
                     self._queue(message)
+                if message["event"] == "result":
+                    # Nothing that the cell left computes on.
+                    with suppress(KernelDied):
+                        await self._send(self._supervisor, {"op": "end_cell"})
         except (asyncio.IncompleteReadError, ConnectionError):
             if sender == "broker" and self._link is not None and not self._is_closing:
                 # Its supervisor would keep the kernel.
@@ -326,6 +339,9 @@ class KernelProcess:
         too many unread events break the protocol."""
         if message["event"] == "result" and not _is_result(message):
             raise wire.WireError("a malformed result")
+        if message["event"] == "computing":
+            self._computed += _computed_seconds(message)
+            return
         if self._events.qsize() >= _MAX_UNREAD_EVENTS:
             raise wire.WireError("too many unread events")
         self._events.put_nowait(message)
@@ -434,6 +450,13 @@ def _discard(opening: asyncio.Future[tuple[socket.socket, bool]]) -> None:
     """Close a broker that nobody wants any more."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result()[0].close()
+
+
+def _computed_seconds(message: Mapping[str, Any]) -> float:
+    seconds = message.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_COMPUTED:
+        raise wire.WireError("a malformed report of computing")
+    return float(seconds)
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:
