@@ -1,8 +1,8 @@
 """Lets a kernel compute only while a cell runs. Used by the launcher's watcher, which stays outside.
 
 The supervisor says on a socket when a cell begins and ends. When it ends, the kernel's process is stopped
-with its threads, until the next cell begins, and every other process of the kernel is killed. While a cell runs,
-the watcher reports how much the kernel computes: a cell that waits for children has no clock of its own.
+with its threads, until the next cell begins, and every other process of the kernel is killed. While a cell
+runs, the watcher reports how much the kernel computes: a cell that waits for children has no clock of its own.
 """
 
 from __future__ import annotations
