@@ -10,6 +10,7 @@ import functools
 import secrets
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -238,7 +239,7 @@ class KernelProcess:
         (folder / "run").chmod(0o711)
         log = folder / "supervisor.log"
         # While the kernel starts, the broker does, too.
-        opening = asyncio.ensure_future(asyncio.to_thread(open_broker, folder / "run", candidate.level))
+        opening = open_broker(folder / "run", candidate.level)
         try:
             link = self._link = await self._open_link(log)
             reader, self._supervisor = await asyncio.open_connection(sock=link.channel)
@@ -254,7 +255,7 @@ class KernelProcess:
                     "connection": {**connection, "ip": str(folder / "run" / _SOCKETS)},
                 },
             )
-            channel, is_confined = await asyncio.shield(opening)
+            channel, is_confined = await asyncio.wrap_future(opening)
         except BaseException:
             # A thread cannot be cancelled.
             opening.add_done_callback(_discard)
@@ -446,9 +447,9 @@ def _connection() -> dict[str, Any]:
     }
 
 
-def _discard(opening: asyncio.Future[tuple[socket.socket, bool]]) -> None:
+def _discard(opening: Future[tuple[socket.socket, bool]]) -> None:
     """Close a broker that nobody wants any more."""
-    if not opening.cancelled() and opening.exception() is None:
+    if opening.exception() is None:
         opening.result()[0].close()
 
 
