@@ -23,6 +23,7 @@ from types import TracebackType
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.isolation.syscalls import syscall
+from rlm.sandbox.launch import brokers
 
 __all__ = ["MAX_GROWTH", "World", "processor_seconds"]
 
@@ -104,8 +105,9 @@ class World:
 
     def snapshot(self) -> None:
         """Record what exists before a kernel starts. Everything else must be gone when it ends."""
-        # It serves all kernels, and stays.
+        # They serve all kernels, and stay.
         shared_forkserver().warm()
+        brokers._shared.start()
         self._processes = _descendants()
         self._files = set(self._traces())
 
