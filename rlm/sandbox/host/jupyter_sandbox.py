@@ -132,7 +132,7 @@ class JupyterSandbox:
         Calls that earlier cells still have in flight (from their threads) are cancelled.
         """
         if self._bridge is not None:
-            await self._bridge.begin_question(chars)
+            await self._bridge.begin_question(chars, shared=self._shared)
 
     async def interrupt(self) -> None:
         if self._running and self._kernel is not None and self._kernel.alive:

@@ -101,6 +101,8 @@ def tighten(*, scratch: str, scratch_mb: int) -> str:
             _mount(None, f"/dev/{device}", None, _REMOUNT | _BIND | _NOSUID | _NOEXEC | _RDONLY)
         _mount(None, scratch, None, _REMOUNT | _NOSUID | _NODEV, scratch_options(scratch_mb))
         _mount(None, "/dev/shm", None, _REMOUNT | _NOSUID | _NODEV, _SHARED_MEMORY)  # noqa: S108
+        # Process 1 is bubblewrap, whose command line names folders of the host.
+        _mount(None, "/proc", None, _REMOUNT | _NOSUID | _NODEV | _NOEXEC, "hidepid=ptraceable")
     except PermissionError as error:
         return f"on, by bubblewrap; the number of files is not bounded ({error})"
     return "on, by bubblewrap"
