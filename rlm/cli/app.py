@@ -14,7 +14,6 @@ from rlm.cli.commands.assemble import assemble_app
 from rlm.cli.commands.batch import batch
 from rlm.cli.commands.compare import compare
 from rlm.cli.commands.doctor import doctor
-from rlm.cli.commands.init import init
 from rlm.cli.commands.models import models
 from rlm.cli.commands.research import research
 from rlm.cli.commands.resume import replay, resume
@@ -22,9 +21,10 @@ from rlm.cli.commands.runs import runs_app
 from rlm.cli.commands.sandbox import sandbox_app
 from rlm.cli.commands.search import search
 from rlm.cli.commands.segments.app import segments_app
+from rlm.cli.commands.settings.init import init
+from rlm.cli.commands.settings.trust import trust
 from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
-from rlm.cli.commands.trust import trust
 from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.version import __version__
 

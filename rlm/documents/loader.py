@@ -30,6 +30,8 @@ from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
 
+_LISTING_GRACE_SECONDS = 1.0
+
 Progress = Callable[[str, int], None]
 """Gets the name of the current document, and the number of bytes read so far from all documents.
 
@@ -101,6 +103,8 @@ def _load(sources: Sequence[Source], folder: Path, progress: Progress | None, li
             loading.add(source)
         loading.check_not_empty(sources)
         context = writer.finish()
+        if converter.warning:
+            loading.notes.insert(0, converter.warning)
     return Loaded(
         context,
         tuple(loading.skipped),
@@ -223,7 +227,7 @@ class _Loading:
         documents_before, skipped_before = self._documents, len(self.skipped)
         repeated: _Skip | None = None
         prefix = f"{folder.resolve().name}/" if self._has_several else ""
-        for found in files_of(folder, exclude, self._tick):
+        for found in files_of(folder, exclude, self._list_tick):
             try:
                 if found.skip_reason is not None:
                     raise _Skip(found.skip_reason)
@@ -247,6 +251,8 @@ class _Loading:
 
     def _add_file(self, path: Path, name: str) -> None:
         """Write one regular file. Raises _Skip before any of it is written."""
+        if self._limit.is_over:
+            raise self._late()
         real = path.resolve()
         if real in self._seen:
             raise _Skip("given twice", reason=SkipReason.REPEATED)
@@ -356,6 +362,12 @@ class _Loading:
     def _count(self, size: int) -> None:
         self._bytes += size
         self._tick()
+
+    def _list_tick(self) -> None:
+        # Each file that is not read in time is named, but not for ever.
+        if self._progress is not None:
+            self._progress(self._name, self._bytes)
+        self._limit.check(_LISTING_GRACE_SECONDS)
 
     def _tick(self) -> None:
         if self._progress is not None:

@@ -20,9 +20,9 @@ class TimeLimit:
         self.is_over = False
         """Whether `check` has raised."""
 
-    def check(self) -> None:
-        """Raise TimeOver if the time is over."""
-        if self._until is not None and time.monotonic() > self._until:
+    def check(self, grace: float = 0.0) -> None:
+        """Raise TimeOver if the time has been over for `grace` seconds."""
+        if self._until is not None and time.monotonic() > self._until + grace:
             self.is_over = True
             raise TimeOver
 

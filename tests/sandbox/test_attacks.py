@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from rlm.sandbox.errors import SandboxRefused
-from rlm.sandbox.isolation.policy import LEVELS
 
 
 def _load() -> dict[str, ModuleType]:
@@ -34,6 +33,7 @@ def _load() -> dict[str, ModuleType]:
 
 _modules = _load()
 catalogue = _modules["catalogue"].catalogue()
+WAYS = _modules["runner"].WAYS
 ROOT = os.getuid() == 0
 SIDE_BY_SIDE = 6
 GREEDY = ("frames", "output")
@@ -60,12 +60,12 @@ def world() -> Iterator[Any]:
         yield world
 
 
-@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize(("level", "way"), WAYS, ids=[f"{level}-{way}" for level, way in WAYS])
 @pytest.mark.parametrize(("name", "attacks"), _groups(), ids=[name for name, _ in _groups()])
-async def test_attacks_are_stopped(world, name, attacks, level) -> None:
-    """The same suite runs against each level."""
+async def test_attacks_are_stopped(world, name, attacks, level, way) -> None:
+    """The same suite runs against each level, and at level 2 against each way to launch a kernel."""
     try:
-        runner = _modules["runner"].Runner(world, level)
+        runner = _modules["runner"].Runner(world, level, way)
         if not attacks[0].alone:
             outcomes = await runner.run(attacks)
         elif ROOT or level >= 2:
@@ -74,7 +74,7 @@ async def test_attacks_are_stopped(world, name, attacks, level) -> None:
             # Here all processes of a user count together: kernels side by side would starve each other.
             outcomes = [outcome for attack in attacks for outcome in await runner.run_side_by_side([attack])]
     except SandboxRefused as error:
-        pytest.skip(f"level {level} can't be had on this machine: {error}")
+        pytest.skip(f"level {level} by {way} can't be had on this machine: {error}")
     for outcome in outcomes:
         print(outcome.line)
     through = [outcome.line for outcome in outcomes if outcome.broken(root=ROOT)]

@@ -23,6 +23,10 @@ _CPU_SECONDS_PER_MB = 30.0
 _MAX_CPU_SECONDS = 300
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
+_UNCONFINED = (
+    "PDF, DOCX, EPUB and HTML files were parsed without confinement: this machine gives no {layers}. "
+    "Read only documents that you trust, or run rlm on Linux 5.13 or newer"
+)
 _MIN_TEXT = 64 << 20
 _MAX_GROWTH = 200
 
@@ -31,20 +35,23 @@ class Converter:
     """Reads documents that are not plain text. A context manager: its processes end with it.
 
     A document's process is confined as `rlm.sandbox.ConfinedWorker` tells: it holds the open document and the
-    socket of its pieces, and can open nothing else. The limits of a document are 300 s of CPU, 60 s without
-    output, 2 GB of memory, and text of 200 times its size (at least 64 MB).
+    socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
+    and 30 s more for each MB, at most 300 s; 60 s without output; 2 GB of memory; and text of 200 times its
+    size (at least 64 MB).
     """
 
     def __init__(
         self,
         *,
         memory_mb: int = _MEMORY_MB,
-        cpu_seconds: int = _CPU_SECONDS,
+        cpu_seconds: float = _CPU_SECONDS,
         silence: float = _SILENCE_SECONDS,
     ) -> None:
         self._worker = ConfinedWorker(memory_mb=memory_mb)
         self._cpu_seconds = cpu_seconds
         self._silence = silence
+        self.warning = ""
+        """What the user must know about the confinement of what was read."""
 
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
@@ -52,13 +59,16 @@ class Converter:
         `tick` is called every 0.1 s of waiting, and may raise. Raises Unreadable, possibly after some pieces.
         """
         row = format_of(kind)
+        cpu = int(min(self._cpu_seconds + size / (1 << 20) * _CPU_SECONDS_PER_MB, _MAX_CPU_SECONDS))
         room = max(_MIN_TEXT, _MAX_GROWTH * size)
         try:
-            channel = self._worker.begin(_CONVERT, row.reader, files=[file], cpu_seconds=self._cpu_seconds)
+            channel = self._worker.begin(_CONVERT, row.reader, files=[file], cpu_seconds=cpu)
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
             raise Unreadable(f"not readable ({error})", "save it as text yourself") from error
+        if self._worker.level == 0:
+            self.warning = _UNCONFINED.format(layers=", ".join(self._worker.refused))
         # Closing the channel kills a process that has not finished.
         with channel:
             yield from self._read(channel, row, room, tick)

@@ -30,6 +30,9 @@ _NESTING = re.compile(
     r"|a|code|pre|form|svg|g|math|button|nobr|s|tt|sub|sup|fieldset|details|figure|header|footer|nav)[\s/>]",
     re.I,
 )
+_MOST_ATTRIBUTES = 5_000
+_LONG_TAG = re.compile(r"<[A-Za-z][^<>]{10000,}")
+_QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -79,6 +82,7 @@ def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
 def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     """Yield text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
     _check_depth(markup)
+    _check_attributes(markup)
     tree = LexborHTMLParser(markup)
     writer = _Writer()
     title = tree.css_first("title") if titled else None
@@ -139,6 +143,17 @@ def _check_depth(markup: str) -> None:
                 )
         elif depth:
             depth -= 1
+
+
+def _check_attributes(markup: str) -> None:
+    """Raise Unreadable for a tag with too many attributes: the parser compares each with all others."""
+    for tag in _LONG_TAG.finditer(markup):
+        bare = _QUOTED.sub("", tag[0])
+        if max(len(bare.split()), bare.count("=")) > _MOST_ATTRIBUTES:
+            raise Unreadable(
+                f"HTML with more than {_MOST_ATTRIBUTES:,} attributes on one tag",
+                "rename it to .txt to have its markup read as text",
+            )
 
 
 @dataclass(slots=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from rlm.documents.formats.frames import packed
 from rlm.documents.formats.piece import Piece, Unreadable
@@ -30,10 +31,18 @@ def prepare(reader: str) -> None:
 
 def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
     """Send the pieces of the document that is open as the first of `files`."""
+    signal.signal(signal.SIGXCPU, _refuse)
     with os.fdopen(files[0], "rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
         _answer(channel, reader, file, size)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise Unreadable(
+        "too complex for its size: it takes too long to read",
+        "open it in its program and save it as text",
+    )
 
 
 def _module(reader: str) -> ModuleType:

@@ -58,7 +58,7 @@ class BrokerServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, connection: dict[str, Any], *, is_confined: bool) -> None:
+    async def _connect(self, connection: Any, *, is_confined: bool) -> None:
         """Connect to the kernel, and give up the right to connect: the first cell has not run yet."""
         client = self._client = AsyncKernelClient()
         client.load_connection_info(connection)

@@ -7,10 +7,12 @@ import importlib
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -65,11 +67,14 @@ def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: st
         # bubblewrap is a program: it can only execute another program.
         return run_kernel(confinement, config, package, log)
     reading, writing = os.pipe()
+    cells, cells_theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    confinement = replace(confinement, cells_fd=cells_theirs.fileno())
     pid = os.fork()
     if pid == 0:
         _become_launcher(confinement, config, package, log, writing)
     os.close(writing)
-    return Launched(pid, reading)
+    cells_theirs.close()
+    return Launched(pid, reading, cells)
 
 
 def _become_launcher(
@@ -79,7 +84,7 @@ def _become_launcher(
     try:
         os.setsid()
         _redirect(log)
-        launcher.close_other_fds({report_fd, *confinement.keep_fds})
+        launcher.close_other_fds({report_fd, *confinement.watcher_fds})
         report = LayerReport(report_fd)
         status = launcher.launch(
             confinement, report, lambda: _become_kernel(confinement, config, package, report)

@@ -37,6 +37,8 @@ the index exists, and later calls count as the cell's own time."""
 _MAX_UNREAD_BYTES = 2**20
 """Bytes of replies that may wait for the kernel to read them."""
 
+_ENDED = {"type": "ended", "message": "the question of this call has ended"}
+
 MAX_FRAGMENTS = 100_000
 """Limit of the spans that a kernel may report as read or scanned for one question, because the driver keeps
 them. One report may use an eighth of what is left. Only the longest spans of a larger report are kept."""
@@ -58,6 +60,7 @@ class Bridge:
         self._load = 0
         self._spans_left = MAX_FRAGMENTS
         self._question = 0
+        self._awaits_view = False
         self._untimed_ranks = _UNTIMED_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -84,20 +87,21 @@ class Bridge:
                 await self._writer.wait_closed()
             self._serving = None
 
-    async def begin_question(self, chars: int) -> None:
+    async def begin_question(self, chars: int, *, shared: bool = False) -> None:
         """Start serving another question, over a body of `chars` characters.
 
-        Calls in flight are cancelled, and their callers get an error.
+        Calls in flight are cancelled, and their callers get an error. A `shared` kernel first asks what the
+        question covers. Calls before that come from threads that an earlier cell left.
         """
         calls = dict(self._calls)
         for task in calls.values():
             _cancel(task)
         await asyncio.gather(*calls.values(), return_exceptions=True)
-        error = {"type": "ended", "message": "the question of this call has ended"}
         for number in calls:
             # No drain, because the kernel may never read it.
-            self._writer.write(wire.encode({"id": number, "error": error}))
+            self._writer.write(wire.encode({"id": number, "error": _ENDED}))
         self._chars = chars
+        self._awaits_view = shared
         self._question += 1
         self._spans_left = MAX_FRAGMENTS
 
@@ -188,6 +192,11 @@ class Bridge:
     ) -> None:
         # The clock of the cell that made the call: the call may outlive its cell, and the next has a new one.
         serve_with(self.clock)
+        if method == "view":
+            self._awaits_view = False
+        elif self._awaits_view and method != "cell_report":
+            await self._send({"id": number, "error": _ENDED})
+            return
         try:
             if broken is not None:
                 raise requests.BadCall(

@@ -26,6 +26,11 @@ class ComputeClock:
         """Return the seconds counted so far."""
         return self._counted + (0.0 if self._waiting else time.monotonic() - self._since)
 
+    def charge(self, seconds: float) -> None:
+        """Count seconds that the kernel computed. Unless paused, they are counted already."""
+        if self._waiting:
+            self._counted += seconds
+
     def pause(self) -> None:
         """Stop counting until the matching `resume`. Pauses nest."""
         if self._waiting == 0:

@@ -15,6 +15,7 @@ _NAME = 200
 _DETAIL = 10_000
 _MAX_LAYERS = 100
 _MAX_SECONDS = 1e9
+_MAX_COMPUTED = 3_600.0  # seconds in one report
 _MAX_NUMBER = 2**53
 _MAX_LEVEL = 3
 
@@ -68,6 +69,13 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _computed_seconds(value: Any) -> float:
+    seconds = _seconds(value)
+    if seconds > _MAX_COMPUTED:
+        raise ValueError("more than can be computed in that time")
+    return seconds
+
+
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("no flag")
@@ -90,6 +98,7 @@ def _some_layers(value: Any) -> dict[str, str]:
 
 _FIELDS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "confined": {"level": _number(_MAX_LEVEL), "layers": _layers},
+    "computing": {"seconds": _computed_seconds},
     "connected": {},
     "interrupted": {},
     "refused": {"failed": _some_layers},

@@ -136,7 +136,7 @@ class JupyterSandbox:
         Calls that earlier cells still have in flight (from their threads) are cancelled.
         """
         if self._bridge is not None:
-            await self._bridge.begin_question(chars)
+            await self._bridge.begin_question(chars, shared=self._shared)
 
     async def interrupt(self) -> None:
         if self._running and self._kernel is not None and self._kernel.alive:
@@ -168,6 +168,7 @@ class JupyterSandbox:
             event: dict[str, Any] = {"event": "none"}
             with suppress(TimeoutError):
                 event = await asyncio.wait_for(kernel.event(), _TICK_SECONDS)
+            bridge.clock.charge(kernel.take_computed())
             if event["event"] == "result" and event.get("id") == number:
                 status = "timeout" if interrupted is not None else "ok" if event["ok"] else "error"
                 return {**event, "status": status}

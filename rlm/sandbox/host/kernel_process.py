@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,7 @@ _SWEEP_SECONDS = 5.0
 _MAX_UNREAD_EVENTS = 32
 _SOCKETS = "s"
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
-_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "died")
+_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "died")
 _BROKER_EVENTS = ("connected", "result")
 _LOG_BYTES = 10_000
 
@@ -66,6 +67,7 @@ class KernelProcess:
         self._closing = asyncio.Lock()
         self._is_helper_attached = False
         self._is_closing = False
+        self._computed = 0.0
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -151,6 +153,7 @@ class KernelProcess:
 
     async def execute(self, number: int, code: str, round_: int) -> None:
         """Send a cell. Its result is an event with the id `number`. Raises KernelDied."""
+        await self._send(self._supervisor, {"op": "begin_cell"})
         await self._send(self._broker, {"op": "execute", "id": number, "code": code, "round": round_})
 
     async def interrupt(self) -> None:
@@ -160,6 +163,11 @@ class KernelProcess:
     async def event(self) -> dict[str, Any]:
         """Return the next event from the broker. Cancelling the wait loses no event."""
         return await self._events.get()
+
+    def take_computed(self) -> float:
+        """Return the seconds that the kernel has computed since the last call, by its supervisor's report."""
+        computed, self._computed = self._computed, 0.0
+        return computed
 
     async def kill(self, reason: str) -> None:
         """Tell the supervisor to kill the kernel. Marks it as dead at once."""
@@ -232,7 +240,7 @@ class KernelProcess:
         (folder / "run").chmod(0o711)
         log = folder / "supervisor.log"
         # While the kernel starts, the broker does, too.
-        opening = asyncio.ensure_future(asyncio.to_thread(open_broker, folder / "run", candidate.level))
+        opening = open_broker(folder / "run", candidate.level)
         try:
             link = self._link = await self._open_link(log)
             reader, self._supervisor = await asyncio.open_connection(sock=link.channel)
@@ -248,7 +256,7 @@ class KernelProcess:
                     "connection": {**connection, "ip": str(folder / "run" / _SOCKETS)},
                 },
             )
-            channel, is_confined = await asyncio.shield(opening)
+            channel, is_confined = await asyncio.wrap_future(opening)
         except BaseException:
             # A thread cannot be cancelled.
             opening.add_done_callback(_discard)
@@ -314,6 +322,10 @@ class KernelProcess:
                         await self._send(self._broker, {"op": "wake"})
                 else:
                     self._queue(event)
+                if event["event"] == "result":
+                    # Nothing that the cell left computes on.
+                    with suppress(KernelDied):
+                        await self._send(self._supervisor, {"op": "end_cell"})
         except (asyncio.IncompleteReadError, ConnectionError):
             if sender == "broker" and self._link is not None and not self._is_closing:
                 # Its supervisor would keep the kernel.
@@ -325,6 +337,9 @@ class KernelProcess:
 
     def _queue(self, event: dict[str, Any]) -> None:
         """Queue an event for `event`. Too many unread events break the protocol."""
+        if event["event"] == "computing":
+            self._computed += event["seconds"]
+            return
         if self._events.qsize() >= _MAX_UNREAD_EVENTS:
             raise wire.WireError("too many unread events")
         self._events.put_nowait(event)
@@ -424,9 +439,9 @@ def _connection() -> dict[str, Any]:
     }
 
 
-def _discard(opening: asyncio.Future[tuple[socket.socket, bool]]) -> None:
+def _discard(opening: Future[tuple[socket.socket, bool]]) -> None:
     """Close a broker that nobody wants any more."""
-    if not opening.cancelled() and opening.exception() is None:
+    if opening.exception() is None:
         opening.result()[0].close()
 
 

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ipykernel.control import ControlThread
@@ -46,6 +47,9 @@ def _block_import(package: str) -> Iterator[None]:
 # Cells are not debugged. Without debugpy, ipykernel skips its largest import.
 with _block_import("debugpy"):
     import ipykernel.debugger  # noqa: F401
+
+LOG_NAME = "kernel.log"
+"""The file next to the connection file to which the kernel's interpreter writes while it starts."""
 
 MAX_OUTPUTS = 64
 """Rounds whose output `output_of` remembers. Older ones are dropped."""
@@ -254,12 +258,20 @@ def run(connection_file: str, channel_socket: socket.socket, post_start: bytes =
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.close(quiet)
+    _remove_files(Path(connection_file))
     if post_start:
         post_start_seccomp.wait_for_libzmq()
         post_start_seccomp.install(post_start)
     # Its welcome message to the subscriber means that everything above is done.
     app.iopub_thread.start()
     app.start()
+
+
+def _remove_files(connection_file: Path) -> None:
+    """Remove the connection file and the log of the start: they are on the host's disk, and nobody reads them
+    again."""
+    for path in (connection_file, connection_file.with_name(LOG_NAME)):
+        path.unlink(missing_ok=True)
 
 
 def furnish(shell: CellShell, channel: Channel, given: Given) -> None:

@@ -32,6 +32,8 @@ def advice(missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
         if "controller" in missing["cgroup"] or "mounted" in missing["cgroup"]:
             return "boot with the kernel parameter systemd.unified_cgroup_hierarchy=1"
         return "systemd-run --user --scope -p Delegate=yes rlm …"
+    if "rlimits" in missing:
+        return "let others read the interpreter (chmod -R go+rX), or run rlm as an ordinary user"
     if "bubblewrap" in missing:
         return _BUBBLEWRAP
     return "run it on Linux 5.13 or newer"

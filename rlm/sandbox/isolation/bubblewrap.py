@@ -26,9 +26,15 @@ _BOOT = (
 
 
 def find() -> str:
-    """Return the path of bwrap. Raises OSError if it is not installed, or if RLM_BUBBLEWRAP=off."""
+    """Return the path of bwrap.
+
+    Raises OSError if it is not installed, if RLM_BUBBLEWRAP=off, or if this process is root: the kernel would
+    keep root's id.
+    """
     if os.environ.get("RLM_BUBBLEWRAP") == "off":
         raise FileNotFoundError("bubblewrap is switched off (RLM_BUBBLEWRAP=off)")
+    if os.geteuid() == 0:
+        raise PermissionError("root does not use bubblewrap: the kernel would keep root's user id")
     found = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if found is None:
         raise FileNotFoundError("bubblewrap is not installed (bwrap)")
@@ -43,7 +49,9 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
     words = [
         find(),
         "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
-        "--die-with-parent", "--cap-drop", "ALL", "--info-fd", str(info),
+        "--die-with-parent", "--hostname", "kernel", "--info-fd", str(info),
+        # For our launcher inside, which drops it.
+        "--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN",
     ]  # fmt: skip
     for path in SYSTEM_PATHS:
         if Path(path).is_symlink():

@@ -17,6 +17,10 @@ __all__ = ["SYSTEM_PATHS", "change_root"]
 
 SYSTEM_PATHS: tuple[str, ...] = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
+_HOST_NAME = b"kernel"
+_FEW_FILES = "nr_inodes=1024"
+"""Each file takes a kilobyte of the machine's memory, which no size of a tmpfs counts."""
+_SHARED_MEMORY = f"size=16m,mode=700,{_FEW_FILES}"
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
 _BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
@@ -45,9 +49,10 @@ def change_root(
     `writable` map host paths to paths inside; `hidden` are folders inside that become empty; `scratch` is a
     fresh tmpfs of that many megabytes. Must run in a mount namespace of our own. Gives words for the
     report."""
+    check_result(libc.sethostname(_HOST_NAME, len(_HOST_NAME)), "sethostname")
     _mount(None, "/", None, _REC | _PRIVATE)
     new = mount_point
-    _mount("tmpfs", new, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")
+    _mount("tmpfs", new, "tmpfs", _NOSUID | _NODEV, f"size=4m,mode=755,{_FEW_FILES}")
     for path in SYSTEM_PATHS:
         _mirror(path, new)
     for source, target in read_only.items():
@@ -58,11 +63,12 @@ def change_root(
         if Path(new + folder).is_dir():
             _mount("tmpfs", new + folder, "tmpfs", _NOSUID | _NODEV | _RDONLY, "size=4k,mode=555")
     _make_folder(new + scratch)
-    _mount("tmpfs", new + scratch, "tmpfs", _NOSUID | _NODEV, f"size={scratch_mb}m,mode=700,nr_inodes=65536")
+    _mount("tmpfs", new + scratch, "tmpfs", _NOSUID | _NODEV, scratch_options(scratch_mb))
     for device in _DEVICES:
-        _bind(f"/dev/{device}", f"{new}/dev/{device}", read_only=False, device=True)
+        # It can still be written to, but nobody can change the mode, owner or times of the host's device.
+        _bind(f"/dev/{device}", f"{new}/dev/{device}", read_only=True, device=True)
     _make_folder(new + "/dev/shm")  # noqa: S108 - the sandbox's own
-    _mount("tmpfs", new + "/dev/shm", "tmpfs", _NOSUID | _NODEV | _NOEXEC, "size=16m,mode=700")  # noqa: S108
+    _mount("tmpfs", new + "/dev/shm", "tmpfs", _NOSUID | _NODEV | _NOEXEC, _SHARED_MEMORY)  # noqa: S108
     _make_folder(new + "/proc")
     words = "on"
     try:
@@ -79,15 +85,39 @@ def change_root(
     return words
 
 
-def _mount_proc(target: str) -> None:
-    """Mount a /proc with the processes of our namespace only.
+def scratch_options(megabytes: int) -> str:
+    """Return the mount options of a scratch folder of that size."""
+    return f"size={megabytes}m,mode=700,nr_inodes=65536"
 
-    It leaves out the files about the machine (slabinfo, kallsyms, kcore, sys/), which root can read even
-    without capabilities. Linux before 5.8 only supports a full /proc.
+
+def tighten(*, scratch: str, scratch_mb: int) -> str:
+    """Finish the root that bubblewrap made: bound the number of files, make the devices read-only.
+
+    Returns the detail for the report. bubblewrap has no options for this, and a machine's profile for it may
+    refuse its programs every capability.
+    """
+    try:
+        for device in _DEVICES:
+            _mount(None, f"/dev/{device}", None, _REMOUNT | _BIND | _NOSUID | _NOEXEC | _RDONLY)
+        _mount(None, scratch, None, _REMOUNT | _NOSUID | _NODEV, scratch_options(scratch_mb))
+        _mount(None, "/dev/shm", None, _REMOUNT | _NOSUID | _NODEV, _SHARED_MEMORY)  # noqa: S108
+        # Process 1 is bubblewrap, whose command line names folders of the host.
+        _mount(None, "/proc", None, _REMOUNT | _NOSUID | _NODEV | _NOEXEC, "hidepid=ptraceable")
+    except PermissionError as error:
+        return f"on, by bubblewrap; the number of files is not bounded ({error})"
+    return "on, by bubblewrap"
+
+
+def _mount_proc(target: str) -> None:
+    """Mount a /proc with the kernel's own processes only.
+
+    Process 1, whose command line names folders of the host, is not among them. The files about the machine
+    (slabinfo, kallsyms, kcore, sys/) are left out: root can read them even without capabilities. Linux before
+    5.8 only supports a full /proc.
     """
     flags = _NOSUID | _NODEV | _NOEXEC
     try:
-        _mount("proc", target, "proc", flags, "subset=pid")
+        _mount("proc", target, "proc", flags, "subset=pid,hidepid=ptraceable")
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise

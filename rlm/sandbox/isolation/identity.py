@@ -1,8 +1,8 @@
-"""Gives a kernel its own user id, if the driver is root.
+"""Gives a kernel its own user and group id, if the driver is root.
 
-A kernel that runs as root could fork without limit, because Linux does not apply RLIMIT_NPROC to root. Linux
-does apply the limit to other user ids. The id is unused on the host, and is mapped into the kernel's user
-namespace next to root.
+A kernel that runs as root could fork without limit, because Linux does not apply RLIMIT_NPROC to root, and it
+would own the host's files that it sees. Its id is unused on the host, and is mapped into the kernel's user
+namespace next to root. No kernel from level 2 on keeps root's id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlm.sandbox.isolation.syscalls import check_result, libc
 
-__all__ = ["count_user_threads", "find_unused_user_id", "switch_user"]
+__all__ = ["RootKept", "count_user_threads", "find_unused_id", "switch_user"]
 
 _FIRST_UNUSED_ID = 0x7000_0000
 """Start of the range of ids that no distribution, container runtime or directory service assigns."""
@@ -25,37 +25,55 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_SECUREBITS, _NO_SETUID_FIXUP = 28, 1 << 2
 
 
-def find_unused_user_id() -> int | None:
-    """Return an unused id for a kernel, or None if this process is not root or may not change ids."""
-    if os.geteuid() != 0:
+class RootKept(OSError):
+    """The kernel would keep root's id. The message holds the reason and the remedy."""
+
+
+def find_unused_id() -> int | None:
+    """Return an unused user and group id for a kernel, or None if this process is not root.
+
+    Root of a user namespace that does not hold the machine's root counts as an ordinary user. Raises RootKept
+    if root may not change ids here.
+    """
+    if os.geteuid() != 0 or Path("/dev/null").stat().st_uid != 0:
         return None
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff"))
     if effective & _NEEDED_CAPABILITIES != _NEEDED_CAPABILITIES:
-        return None
-    ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        raise RootKept(
+            "the kernel would keep root's id, because root may not change ids here (CAP_SETUID, CAP_SETGID, "
+            "CAP_CHOWN, CAP_KILL, CAP_DAC_OVERRIDE): run rlm as an ordinary user"
+        )
     # Linux before 5.14 counts all processes of an id together, so each kernel gets its own id.
     for candidate in (_FIRST_UNUSED_ID + os.getpid() % _MAX_PROCESS_ID, _NOBODY):
-        if any(inside <= candidate < inside + count for inside, _, count in ranges):
+        if all(_is_mapped(candidate, kind) for kind in ("uid_map", "gid_map")):
             return candidate
-    return None
+    raise RootKept(
+        "the kernel would keep root's id, because no other id is mapped into this container: "
+        "run rlm as an ordinary user"
+    )
 
 
 def switch_user(user: int, *, owned: Iterable[str], must_read: Iterable[str]) -> str:
-    """Switch to `user` permanently and keep the group. The folders `owned` and their files get the new owner.
+    """Switch to `user`, as user and as group, permanently.
 
-    Stays root if `user` cannot read a path in `must_read`. Returns the detail for the report.
+    The folders `owned` and their files get the new owner. Raises RootKept if `user` cannot read a path in
+    `must_read`. Returns the detail for the report.
     """
     os.setgroups([])
     unreadable = _unreadable(user, must_read)
     if unreadable:
-        return f"processes are NOT bounded: the kernel stays root because only root can read {unreadable}"
+        raise RootKept(
+            f"the kernel would keep root's id, because only root can read {unreadable}: "
+            f"chmod -R go+rX {unreadable}, or run rlm as an ordinary user"
+        )
     for folder in owned:
         for path in (Path(folder), *Path(folder).iterdir()):
-            os.chown(path, user, -1, follow_symlinks=False)
+            os.chown(path, user, user, follow_symlinks=False)
     # Without this, the switch would remove the capabilities that the next layer needs. That layer then drops
     # all of them.
     check_result(libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0), "prctl(SECUREBITS)")
+    os.setresgid(user, user, user)
     os.setresuid(user, user, user)
     # Otherwise root would own this process's /proc/self.
     check_result(libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
@@ -78,15 +96,22 @@ def count_user_threads() -> int:
     return total
 
 
+def _is_mapped(candidate: int, kind: str) -> bool:
+    ranges = (map(int, line.split()) for line in Path("/proc/self", kind).read_text().splitlines())
+    return any(inside <= candidate < inside + count for inside, _, count in ranges)
+
+
 def _unreadable(user: int, paths: Iterable[str]) -> str:
     """Return the first path that `user` cannot read, or an empty string."""
+    os.setegid(user)
     os.seteuid(user)
     try:
-        return next((path for path in paths if not _readable(path)), "")
+        return next((path for path in paths if not _readable(Path(path))), "")
     finally:
         os.seteuid(0)
+        os.setegid(0)
 
 
-def _readable(path: str) -> bool:
-    mode = os.R_OK | (os.X_OK if Path(path).is_dir() else 0)
+def _readable(path: Path) -> bool:
+    mode = os.R_OK | (os.X_OK if path.is_dir() else 0)
     return os.access(path, mode, effective_ids=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +28,11 @@ from rlm.sandbox.isolation import (
     namespaces,
     orphans,
     rlimits,
-    seccomp,
 )
+from rlm.sandbox.isolation.cell_guard import CellGuard
 from rlm.sandbox.isolation.cgroup import Cgroup
 from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import kernel_program
 from rlm.sandbox.isolation.filters.worker import worker_program
 from rlm.sandbox.isolation.policy import Confinement, Layer, Role, required_layers
 from rlm.sandbox.isolation.report import LayerFailed, LayerReport
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     command = arguments[3:]
-    close_other_fds({int(arguments[1]), *confinement.keep_fds})
+    close_other_fds({int(arguments[1]), *confinement.watcher_fds})
     if confinement.launcher == "bubblewrap":
         return _Watcher(confinement).watch_bubblewrap(report, command)
     return launch(confinement, report, lambda: _become(command, confinement))
@@ -69,8 +71,11 @@ def inside(arguments: Sequence[str]) -> NoReturn:
     for descriptor in (log, begun):
         os.close(descriptor)
     report.say(layer="namespaces", detail="on, by bubblewrap")
-    report.say(layer="root", detail="on, by bubblewrap")
     try:
+        report.apply(
+            "root",
+            lambda: filesystem_root.tighten(scratch=confinement.scratch, scratch_mb=confinement.scratch_mb),
+        )
         confine(confinement, report, user=None)
         _take_over(report, required_layers(confinement.level), lambda: _become(arguments[5:], confinement))
     except LayerFailed:
@@ -94,6 +99,10 @@ class _Watcher:
         self._layers = required_layers(confinement.level)
         self._group: Cgroup | None = None
         self._first: int | None = None
+        self._cells = None if confinement.cells_fd is None else socket.socket(fileno=confinement.cells_fd)
+        if self._cells is not None:
+            # No program that is started here inherits it.
+            self._cells.set_inheritable(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._end)
         # Linux means the parent's thread, and a worker may outlive the thread that started it.
@@ -129,12 +138,7 @@ class _Watcher:
     def _fork(self, report: LayerReport, run: Run) -> int:
         user: int | None = None
         if "namespaces" in self._layers:
-            user = identity.find_unused_user_id()
-            try:
-                first = namespaces.fork_inside(user)
-            except OSError as error:
-                report.fail("namespaces", str(error))
-                raise LayerFailed("namespaces") from error
+            first, user = self._fork_inside(report)
         else:
             report.apply("subreaper", orphans.adopt)
             first = os.fork()
@@ -144,7 +148,7 @@ class _Watcher:
                 report.say(layer="namespaces", detail="on")
             report.say(init=first)
             report.close()
-            return _wait_for(first)
+            return self._serve(first)
         try:
             self._enter_group()
             if "namespaces" in self._layers:
@@ -160,6 +164,27 @@ class _Watcher:
             # The child must not return into the watcher's clean-up.
             traceback.print_exc()
             os._exit(_REFUSED)
+
+    def _fork_inside(self, report: LayerReport) -> tuple[int, int | None]:
+        """Fork into new namespaces. Return the child's id there, 0 in it, and the kernel's user id."""
+        user, kept = None, None
+        try:
+            user = identity.find_unused_id()
+        except identity.RootKept as error:
+            kept = error
+        try:
+            first = namespaces.fork_inside(user)
+        except OSError as error:
+            report.fail("namespaces", str(error))
+            raise LayerFailed("namespaces") from error
+        if kept is not None:
+            # Reported last: where namespaces are refused, that is the reason to mend.
+            if not first:
+                os._exit(_REFUSED)
+            os.waitpid(first, 0)
+            report.fail("rlimits", str(kept))
+            raise LayerFailed("rlimits")
+        return first, user
 
     def _bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
         info, info_theirs = os.pipe()
@@ -194,11 +219,18 @@ class _Watcher:
             report.say(init=first)
         if os.read(begun, 1):
             report.close()
-            return _wait_for(child)
+            return self._serve(child)
         _wait_for(child)
         said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
         report.fail("namespaces", said or "bubblewrap ended at once")
         return _REFUSED
+
+    def _serve(self, child: int) -> int:
+        """Wait for the end of `child`, and let the kernel compute only while a cell runs."""
+        if self._cells is None or self._first is None:
+            return _wait_for(child)
+        guard = CellGuard(self._cells, self._first, is_namespaced="namespaces" in self._layers)
+        return guard.serve(child)
 
     def _clean_up(self) -> None:
         """Kill what is left of the kernel's processes and remove the control group."""
@@ -210,6 +242,8 @@ class _Watcher:
     def _enter_group(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         namespaces.die_with_parent()
+        if self._cells is not None:
+            self._cells.close()
         if self._group is not None:
             self._group.enter()
             self._group.close()
@@ -282,7 +316,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
 
 def _install_filter(role: Role) -> None:
     if role == "kernel":
-        seccomp.install()
+        allowlist.install(kernel_program())
     else:
         allowlist.install(worker_program())
 

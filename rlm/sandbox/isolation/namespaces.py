@@ -24,11 +24,11 @@ def fork_inside(spare: int | None = None) -> int:
     """Fork as `os.fork` does. The child is process 1 of new namespaces.
 
     When it ends, every process in its namespaces ends. It keeps user and group id, and its network has no
-    loopback that is up. `spare` maps a second user id, which only root may do. The caller stays outside and
-    must have one thread.
+    loopback that is up. `spare` maps a second id, for a user and a group, which only root may do. The caller
+    stays outside and must have one thread.
     """
     uid, gid = os.getuid(), os.getgid()
-    users = f"{uid} {uid} 1" if spare is None else f"{uid} {uid} 1\n{spare} {spare} 1"
+    second = "" if spare is None else f"\n{spare} {spare} 1"
     reading, writing = os.pipe()
     child = _clone(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | _NEWNET | signal.SIGCHLD)
     if not child:
@@ -41,8 +41,8 @@ def fork_inside(spare: int | None = None) -> int:
     try:
         if spare is None:
             Path(f"/proc/{child}/setgroups").write_text("deny")
-        Path(f"/proc/{child}/uid_map").write_text(users)
-        Path(f"/proc/{child}/gid_map").write_text(f"{gid} {gid} 1")
+        Path(f"/proc/{child}/uid_map").write_text(f"{uid} {uid} 1{second}")
+        Path(f"/proc/{child}/gid_map").write_text(f"{gid} {gid} 1{second}")
         os.write(writing, b"1")
     except OSError:
         os.kill(child, signal.SIGKILL)

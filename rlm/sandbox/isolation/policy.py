@@ -54,7 +54,8 @@ class Confinement:
     `mount_point` is an empty folder of the host. `read_only` and `writable` map paths of the host to paths
     of the kernel; without a private root the kernel sees the host's paths. `launcher` creates namespaces
     and root. `role` chooses the list of system calls. A kernel ends with the launcher's parent, a worker
-    with its channel.
+    with its channel. `cells_fd` is the watcher's end of the socket on which cells begin and
+    end (`cell_guard.py`).
     """
 
     level: int
@@ -72,6 +73,12 @@ class Confinement:
     keep_fds: tuple[int, ...] = ()
     launcher: Launcher = "own"
     role: Role = "kernel"
+    cells_fd: int | None = None
+
+    @property
+    def watcher_fds(self) -> frozenset[int]:
+        """Return the descriptors that the launcher needs."""
+        return frozenset(self.keep_fds if self.cells_fd is None else (*self.keep_fds, self.cells_fd))
 
     def to_json(self) -> str:
         """Return the JSON that `from_json` reads."""

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-from rlm.sandbox.isolation.filters.numbers import MACHINES, NUMBERS
+from rlm.sandbox.isolation.syscall_numbers import MACHINES, NUMBERS
 
 __all__ = ["Unsupported", "libc", "number", "syscall"]
 

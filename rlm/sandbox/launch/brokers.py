@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
 from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed
@@ -33,12 +34,28 @@ class BrokersUnavailable(Exception):
 _shared = ConfinedWorker(memory_mb=_MEMORY_MB)
 
 
-def open_broker(folder: Path, level: int) -> tuple[socket.socket, bool]:
-    """Start a broker for a kernel at `level`, whose sockets are in `folder`. Blocks while it starts.
+def open_broker(folder: Path, level: int) -> Future[tuple[socket.socket, bool]]:
+    """Start a broker for a kernel at `level`, whose sockets are in `folder`, on a thread of its own.
 
-    Returns the driver's end of its channel, and whether its system calls can be filtered. Raises
-    BrokersUnavailable.
+    Returns the driver's end of its channel, and whether its system calls can be filtered, or raises
+    BrokersUnavailable. Who no longer waits for it closes the channel in a callback.
     """
+    outcome: Future[tuple[socket.socket, bool]] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def work() -> None:
+        # The boundary of the thread: every exception is raised by the future.
+        try:
+            outcome.set_result(_open(folder, level))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    # Not asyncio.to_thread, which loses what it opens when its caller is cancelled.
+    threading.Thread(target=work, name="rlm-broker", daemon=True).start()
+    return outcome
+
+
+def _open(folder: Path, level: int) -> tuple[socket.socket, bool]:
     run = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         channel = _shared.begin(_FUNCTION, files=[run], calls="broker")

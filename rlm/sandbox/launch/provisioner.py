@@ -6,15 +6,17 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlm.sandbox.errors import KernelStartError
+from rlm.sandbox.isolation.cell_guard import BEGIN, DONE, END
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport
 from rlm.sandbox.isolation.report import read_report
 from rlm.sandbox.launch.readiness import readable
@@ -28,12 +30,13 @@ _LOG_LIMIT = 2_000
 class Launched:
     """The launcher: a child of this process that watches the kernel and exits with its status.
 
-    It writes the layers to `report`, line by line, and closes it when the kernel is confined. `program` is
-    set if it was started as a program.
+    It writes the layers to `report`, line by line, and closes it when the kernel is confined. On `cells` it
+    is told when a cell begins and ends. `program` is set if it was started as a program.
     """
 
     pid: int
     report: int
+    cells: socket.socket
     program: subprocess.Popen[bytes] | None = None
 
     def reap(self) -> int:
@@ -51,8 +54,10 @@ file for its stderr. Called before this process has a second thread."""
 def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
     """Start a kernel as a program, through the launcher that confines it. Works everywhere."""
     reading, writing = os.pipe()
+    cells, cells_theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    confinement = replace(confinement, cells_fd=cells_theirs.fileno())
     try:
-        with log.open("ab") as complaints:
+        with cells_theirs, log.open("ab") as complaints:
             program = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-m", "rlm.sandbox.isolation.launcher"),
@@ -64,15 +69,16 @@ def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
                 env=dict(confinement.environment),
-                pass_fds=(writing, *confinement.keep_fds),
+                pass_fds=(writing, *confinement.watcher_fds),
                 start_new_session=True,
             )
     except BaseException:
         os.close(reading)
+        cells.close()
         raise
     finally:
         os.close(writing)
-    return Launched(program.pid, reading, program)
+    return Launched(program.pid, reading, cells, program)
 
 
 class LayerRefused(KernelStartError):
@@ -94,6 +100,9 @@ class ConfinedProvisioner:
         self._log = log
         self._status: int | None = None
         self._init: int | None = None
+        self._cells = launched.cells
+        self._cells.setblocking(False)
+        self._stopped = asyncio.Event()
         self._kernel_pidfd: int | None = None
         self._report: IsolationReport | None = None
 
@@ -147,7 +156,45 @@ class ConfinedProvisioner:
         if self._kernel_pidfd is not None:
             os.close(self._kernel_pidfd)
             self._kernel_pidfd = None
+        self._close_cells()
         return self._status
+
+    def begin_cell(self, on_computing: Callable[[float], None]) -> None:
+        """Let the kernel compute. `on_computing` gets the seconds that it computed, from time to time."""
+        if self._cells.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._cells, self._hear, on_computing)
+            self._tell(BEGIN)
+
+    async def end_cell(self) -> None:
+        """Stop the kernel until the next cell, and kill the processes that the cell left."""
+        if self._cells.fileno() >= 0:
+            self._stopped.clear()
+            self._tell(END)
+            await self._stopped.wait()
+
+    def _tell(self, word: bytes) -> None:
+        with suppress(OSError):  # the watcher has ended: `_hear` notices
+            self._cells.send(word)
+
+    def _hear(self, on_computing: Callable[[float], None]) -> None:
+        try:
+            word = self._cells.recv(64)
+        except BlockingIOError:
+            return
+        except OSError:
+            word = b""
+        if not word:
+            self._close_cells()
+        elif word == DONE:
+            self._stopped.set()
+        else:
+            on_computing(float(word))
+
+    def _close_cells(self) -> None:
+        if self._cells.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._cells)
+            self._cells.close()
+        self._stopped.set()
 
     def interrupt(self) -> None:
         """Interrupt the kernel as Ctrl-C does. Call after `pin`."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.isolation.filters.post_start import post_start_program
 from rlm.sandbox.isolation.policy import Confinement, required_layers
-from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
 __all__ = ["SupervisorServer"]
@@ -31,6 +31,9 @@ class SupervisorServer:
         self._channel = channel
         self._folder = folder
         self._watching: asyncio.Task[None] | None = None
+        self._has_cell = False
+        self._cells: asyncio.Task[None] | None = None
+        self._reports: set[asyncio.Task[None]] = set()
 
     def launch(
         self, launch: Launch, confinement: Confinement, connection: Mapping[str, Any], package: str
@@ -56,15 +59,46 @@ class SupervisorServer:
                 header = await reader.readexactly(wire.HEADER_SIZE)
                 message = wire.decode(await reader.readexactly(wire.body_size(header)))
                 match message.get("op"):
+                    case "begin_cell":
+                        self._has_cell = True
+                        self._next(self._begin_cell())
+                    case "end_cell":
+                        self._has_cell = False
+                        self._next(self._provisioner.end_cell())
                     case "interrupt":
-                        self._provisioner.interrupt()
-                        await self._send({"event": "interrupted"})
+                        # Without a cell the kernel is stopped: the signal would hit the next one.
+                        if self._has_cell:
+                            self._provisioner.interrupt()
+                            await self._send({"event": "interrupted"})
                     case "kill":
                         self._provisioner.kill()
         except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
             return
         finally:
             await self._end()
+
+    def _next(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` after what was begun before. Meanwhile, the driver may have the kernel killed."""
+        before = self._cells
+
+        async def in_turn() -> None:
+            if before is not None:
+                await before
+            await work
+
+        self._cells = asyncio.get_running_loop().create_task(in_turn())
+
+    async def _begin_cell(self) -> None:
+        self._provisioner.begin_cell(self._report_computing)
+
+    def _report_computing(self, seconds: float) -> None:
+        """Tell the driver what the kernel computed: its clock stands still while children are in flight."""
+        if self._has_cell:
+            task = asyncio.get_running_loop().create_task(
+                self._send({"event": "computing", "seconds": seconds})
+            )
+            self._reports.add(task)
+            task.add_done_callback(self._reports.discard)
 
     async def _watch(self) -> None:
         """Report to the driver how the start went and, once, when the kernel ends by itself."""

@@ -14,11 +14,15 @@ from rlm.sandbox.isolation.syscalls import check_result, libc
 __all__ = ["JobLimits", "confine_job", "hide_from_tracing"]
 
 _PR_SET_DUMPABLE = 4
+_LAST_WORDS_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """The system calls of a job, and its seconds of CPU (None: no limit)."""
+    """The system calls of a job, and its seconds of CPU (None: no limit).
+
+    After them it gets SIGXCPU, which ends it unless it has a handler, and 5 s later SIGKILL.
+    """
 
     calls: Calls = "parser"
     cpu_seconds: int | None = None
@@ -54,9 +58,12 @@ def _limit(limits: JobLimits) -> None:
         (resource.RLIMIT_NPROC, 0 if limits.calls == "parser" else None),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, limits.cpu_seconds),
     ):
         if value is not None:
             _, hard = resource.getrlimit(kind)
             held = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(kind, (held, held))
+    if limits.cpu_seconds is not None:
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + _LAST_WORDS_SECONDS)
+        )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
-from rlm.cli.commands.doctor import _levels
+from rlm.cli.commands import doctor_attacks
+from rlm.cli.commands.doctor import _levels, _sandbox
+from rlm.cli.commands.sandbox import run_cell
 from rlm.sandbox.isolation import probe
 from rlm.sandbox.isolation.probe import Candidate, Probed
 
@@ -45,3 +49,29 @@ def test_bubblewrap_is_recommended_where_only_it_may_start(refusing_machine, tmp
     details = [finding.detail for finding in _levels(tmp_path)]
     (detail,) = [one for one in details if one.startswith("level 3 by bubblewrap does not work")]
     assert detail.endswith("sudo apt install bubblewrap")
+
+
+def test_the_attacks_cover_every_class_and_each_is_reported() -> None:
+    """Run without confinement, most attacks succeed, and each names its class."""
+    code = doctor_attacks.attacks(Path("/nonexistent"))
+    names = re.findall(r'^attack\("([a-z ]+): ', code, re.MULTILINE)
+    assert set(names) == set(doctor_attacks.CLASSES)
+    result, _ = asyncio.run(run_cell(code, [], level=0, seconds=60.0))
+    got_through = set(result.stdout.splitlines())
+    assert {
+        "all tried",
+        "files: read /etc/passwd",
+        "locks: flock",
+        "network: open a network socket",
+    } <= got_through
+    assert doctor_attacks.expected(1)
+    assert not doctor_attacks.expected(2)
+
+
+def test_every_attack_is_blocked_at_the_level_that_is_chosen() -> None:
+    """It says how many were tried, within a few seconds."""
+    findings = {finding.what: finding for finding in _sandbox()}
+    if "attacks" not in findings:
+        pytest.skip(f"nothing is confined on this machine: {findings}")
+    assert findings["attacks"].verdict == "ok", findings["attacks"].detail
+    assert "21 attacks on files, processes, network" in findings["attacks"].detail

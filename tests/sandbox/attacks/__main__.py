@@ -12,7 +12,7 @@ from rlm.sandbox.isolation.policy import LEVELS
 
 from .catalogue import Attack, catalogue, markdown
 from .document import DOCUMENT, with_table
-from .runner import Runner
+from .runner import WAYS, Runner, Way
 from .world import World
 
 
@@ -26,15 +26,16 @@ def main() -> int:
         DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8"), markdown()), encoding="utf-8")
         return 0
     broken = 0
-    for level in chosen.levels or sorted(LEVELS):
-        broken += asyncio.run(_level(level, chosen.only))
+    for level, way in WAYS:
+        if level in (chosen.levels or LEVELS):
+            broken += asyncio.run(_level(level, way, chosen.only))
     return 1 if broken else 0
 
 
-async def _level(level: int, only: str) -> int:
+async def _level(level: int, way: Way, only: str) -> int:
     broken = 0
     with World() as world:
-        runner = Runner(world, level)
+        runner = Runner(world, level, way)
         for category in catalogue():
             selected = [one for one in category.attacks if only in f"{one.category}/{one.name}"]
             together = [one for one in selected if not one.alone]
@@ -43,7 +44,7 @@ async def _level(level: int, only: str) -> int:
                 try:
                     outcomes = await runner.run(group)
                 except SandboxRefused as error:
-                    print(f"level {level} can't be had here: {error}")
+                    print(f"level {level} by {way} can't be had here: {error}")
                     return 0
                 for outcome in outcomes:
                     unexpected = outcome.broken(root=os.getuid() == 0)

@@ -20,7 +20,8 @@ class Attack:
 
     through: the levels that do not stop it. through_as_root: those that do not if root starts the kernel.
     harmful: it would harm the machine where it is not stopped, so it is not tried there. alone: it needs
-    its own kernel. seconds: the cell's deadline. machine: the only architecture it is written for.
+    its own kernel. idle: the kernel must not compute once the cell has ended. seconds: the cell's deadline.
+    machine: the only architecture it is written for.
     """
 
     category: str
@@ -30,6 +31,7 @@ class Attack:
     through_as_root: frozenset[int] = frozenset()
     harmful: bool = False
     alone: bool = False
+    idle: bool = False
     seconds: float = 2.0
     machine: str = ""
     why: str = ""

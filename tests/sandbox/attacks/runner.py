@@ -11,11 +11,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
+
+from rlm.sandbox.launch.broker_process import PlainBrokers
 
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.errors import KernelDied
 from rlm.sandbox.host.jupyter_sandbox import GRACE_SECONDS, JupyterSandbox
+from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.isolation.bubblewrap import find
+from rlm.sandbox.isolation.probe import Candidate
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     CellResult,
@@ -30,13 +36,23 @@ from rlm.sandbox.types import (
 )
 
 from .catalogue import Attack, prelude
-from .world import World
+from .world import World, processor_seconds
 
-__all__ = ["Outcome", "Runner"]
+__all__ = ["WAYS", "Outcome", "Runner", "Way"]
+
+Way = Literal["forkserver", "programs", "bubblewrap"]
+WAYS: tuple[tuple[int, Way], ...] = (
+    *((level, "forkserver") for level in range(4)),
+    (2, "programs"),
+    (2, "bubblewrap"),
+)
+"""The levels, and the ways to launch a kernel at them, that the suite tries."""
 
 LIMITS = KernelLimits(memory_mb=512, scratch_mb=16)
 _SLACK_SECONDS = 1.0
 _CLOSE_SECONDS = 3.5
+_IDLE_SECONDS = 0.6
+_MOST_COMPUTED = 0.2
 _TEXT = "one foo\ntwo fooo\nthree\n"
 
 
@@ -91,12 +107,27 @@ class PatientHandler:
         return Progress(False, {}, {}, {"recommended_chunk": 1, "calls": 1, "cost_usd": None})
 
 
-class Runner:
-    """Runs kernels at one level, over one small text, in one world."""
+class BubblewrapKernels(FreshKernels):
+    """Starts kernels through bubblewrap alone."""
 
-    def __init__(self, world: World, level: int) -> None:
+    def _candidates(self) -> tuple[list[Candidate], dict[str, str]]:
+        try:
+            find()
+        except OSError as error:
+            return [], {"bubblewrap": str(error)}
+        return [Candidate(2, "bubblewrap")], {}
+
+
+class Runner:
+    """Runs kernels at one level, over one small text, in one world. `way` is how they are launched."""
+
+    def __init__(self, world: World, level: int, way: Way = "forkserver") -> None:
         self._world = world
         self._level = level
+        kernels = BubblewrapKernels if way == "bubblewrap" else FreshKernels
+        self._kernels = kernels(
+            LIMITS, level=level, minimum=level, brokers=PlainBrokers() if way == "programs" else None
+        )
         self._root = os.getuid() == 0
         with tempfile.TemporaryDirectory(dir=world.folder) as folder:
             self._folder = Path(folder)
@@ -167,9 +198,7 @@ class Runner:
         return [replace(outcome, harm=(*outcome.harm, *harm)) for outcome in closed]
 
     async def _open(self) -> JupyterSandbox:
-        kernel = JupyterSandbox(
-            self._context, PatientHandler(), limits=LIMITS, level=self._level, minimum=self._level
-        )
+        kernel = JupyterSandbox(self._context, PatientHandler(), kernels=self._kernels)
         await kernel.open()
         first = await kernel.execute("1", round=1, timeout=10.0)
         assert first.status == "ok", first
@@ -183,6 +212,8 @@ class Runner:
         harm = _missing_reason(result)
         if seconds > attack.seconds + GRACE_SECONDS + _SLACK_SECONDS:
             harm.append(f"held the run for {seconds:.1f} s")
+        if kernel.alive and attack.idle and (computed := await _computed_meanwhile(kernel)) > _MOST_COMPUTED:
+            harm.append(f"computed {computed:.1f} s after the cell")
         if kernel.alive and attack.alone:
             # Whatever the attack has left in its kernel, the next cell must end in time, too.
             began = time.monotonic()
@@ -215,6 +246,17 @@ class Runner:
 
     def _context_is_whole(self) -> bool:
         return any(path.read_bytes() == _TEXT.encode() for path in self._folder.iterdir() if path.is_file())
+
+
+async def _computed_meanwhile(kernel: JupyterSandbox) -> float:
+    """Return the seconds that the broker and all below it compute in a while."""
+    assert kernel._kernel is not None
+    assert kernel._kernel._link is not None
+    facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.process._pidfd}").read_text()
+    broker = next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
+    before = processor_seconds(broker)
+    await asyncio.sleep(_IDLE_SECONDS)
+    return processor_seconds(broker) - before
 
 
 def _output(result: CellResult) -> str:

@@ -23,8 +23,9 @@ from types import TracebackType
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.isolation.syscalls import syscall
+from rlm.sandbox.launch import brokers
 
-__all__ = ["MAX_GROWTH", "World"]
+__all__ = ["MAX_GROWTH", "World", "processor_seconds"]
 
 MAX_GROWTH = 64 * 2**20
 """Bytes by which the driver may grow while a hostile cell runs."""
@@ -90,6 +91,7 @@ class World:
             "abstract": self.mark,
             "system_v": self._system_v,
             "queue": self._queue,
+            "host": socket.gethostname(),
         }
 
     def begin(self) -> None:
@@ -103,8 +105,9 @@ class World:
 
     def snapshot(self) -> None:
         """Record what exists before a kernel starts. Everything else must be gone when it ends."""
-        # It serves all kernels, and stays.
+        # They serve all kernels, and stay.
         shared_forkserver().warm()
+        brokers._shared.start()
         self._processes = _descendants()
         self._files = set(self._traces())
 
@@ -283,8 +286,21 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _descendants() -> set[int]:
-    """Return the living processes that descend from this one."""
+def processor_seconds(pid: int) -> float:
+    """Return what a process and all below it have computed, as far as they live or were waited for."""
+    ticks = 0
+    for one in {pid, *_descendants(pid)}:
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(of: int | None = None) -> set[int]:
+    """Return the living processes that descend from a process, by default from this one."""
+    of = of or os.getpid()
     parents: dict[int, int] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -296,9 +312,9 @@ def _descendants() -> set[int]:
     found: set[int] = set()
     for pid in parents:
         line = [pid]
-        while line[-1] in parents and parents[line[-1]] not in (0, 1, os.getpid()):
+        while line[-1] in parents and parents[line[-1]] not in (0, 1, of):
             line.append(parents[line[-1]])
-        if parents.get(line[-1]) == os.getpid():
+        if parents.get(line[-1]) == of:
             found.update(line)
     return found
 

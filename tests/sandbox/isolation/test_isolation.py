@@ -6,7 +6,6 @@ import builtins
 import os
 import platform
 import socket
-import struct
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import seccomp, syscalls
+from rlm.sandbox.isolation import syscalls
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.policy import Confinement, required_layers
 
@@ -73,11 +72,12 @@ async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> N
 
 
 async def test_other_processes_cannot_be_seen(confined_kernel) -> None:
-    """The kernel has its own process namespace."""
+    """The kernel has its own process namespace. Process 1, whose command line names the host's folders, is
+    hidden."""
     result = await attempt(
         confined_kernel, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])"
     )
-    assert result.stdout == "['1', '2']\n"
+    assert result.stdout == "['2']\n"
     assert (
         await attempt(confined_kernel, f"import os; os.kill({os.getpid()}, 0)")
     ).ename == "ProcessLookupError"
@@ -183,23 +183,19 @@ def test_a_confinement_survives_its_journey() -> None:
     assert Confinement.from_json(confinement.to_json()) == confinement
 
 
-@pytest.mark.parametrize("machine", syscalls.MACHINES)
-def test_every_denied_call_is_known_and_every_jump_lands(machine) -> None:
-    """The filter is made from names. Each has a number, and no jump leads past the end."""
-    steps = seccomp.program(machine)
-    for position, (code, if_true, if_false, _) in enumerate(steps):
-        if code != 0x06:
-            assert position + 1 + max(if_true, if_false) < len(steps)
-    assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
-    refused = {step[3] for step in steps if step[0] == 0x15}
-    denied = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
-    assert denied <= refused
-    assert len(struct.pack("=HBBI", *steps[0])) == 8
-
-
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of this machine are not at hand")
 def test_the_table_agrees_with_the_machine() -> None:
     """The numbers equal those of calls that libc knows by name."""
     assert syscalls.syscall("landlock_create_ruleset", None, 0, 1) >= 0
     with pytest.raises(OSError, match="pivot_root"):
         syscalls.syscall("pivot_root", b"/nowhere", b"/nowhere")
+
+
+async def test_a_database_in_the_scratch_works_without_locks(confined_kernel) -> None:
+    """Locks are refused, because other kernels would see them. The error says what to do."""
+    refused = await attempt(
+        confined_kernel, "import sqlite3; sqlite3.connect('a.db').execute('create table t(a)')"
+    )
+    assert "nolock=1" in refused.traceback
+    code = "sqlite3.connect('file:a.db?nolock=1', uri=True).execute('create table t(a)'); 'made'"
+    assert (await attempt(confined_kernel, code)).result == "'made'"

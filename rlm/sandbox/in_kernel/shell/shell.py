@@ -25,6 +25,10 @@ from .output import sendable
 
 RESULT_LIMIT = 20_000
 MESSAGE_LIMIT = 2_000
+_SQLITE_CANNOT_LOCK = "sqlite3.OperationalError: access permission denied"
+_SQLITE_REMEDY = (
+    " (files cannot be locked here: use sqlite3.connect('file:NAME?nolock=1', uri=True), or ':memory:')"
+)
 TRACEBACK_LIMIT = 8_000
 _PIPE_BYTES = 65_536
 _EXIT = "exit() has no effect: the kernel and its variables stay. To end the run, call finalize(value)."
@@ -169,6 +173,8 @@ def cell_traceback(etype: type[BaseException], value: BaseException, trace: Trac
             lines.append(f"  line {value.lineno}\n    {bounded(value.text.strip(), 300)}\n")
         message = value.msg if isinstance(value, SyntaxError) else str(value)
         text = "".join(lines) + f"{etype.__name__}: {bounded(message, MESSAGE_LIMIT)}"
+        if f"{etype.__module__}.{etype.__name__}: {message}" == _SQLITE_CANNOT_LOCK:
+            text += _SQLITE_REMEDY
         return bounded(text, TRACEBACK_LIMIT)
     except Exception:
         # str() of an exception runs its own code, which can raise anything.

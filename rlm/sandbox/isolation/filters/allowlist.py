@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlm.sandbox.isolation.filters.numbers import MACHINES, NUMBERS, X32
+from rlm.sandbox.isolation.syscall_numbers import MACHINES, NUMBERS, X32
 from rlm.sandbox.isolation.syscalls import Unsupported, check_result, libc, number
 
 __all__ = ["ANY", "Condition", "Rule", "compile_allowlist", "install", "one_of", "refuse", "without_bits"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.isolation.filters.numbers import MACHINES
+from rlm.sandbox.isolation.syscall_numbers import MACHINES
 
 # Each child makes its threads anew. Without the wait, most end by SIGABRT.
 _KERNELS = """
@@ -17,7 +17,7 @@ import ctypes, os, signal, sys, time
 import zmq
 sys.path.insert(0, sys.argv[1])
 from rlm.sandbox.in_kernel.shell import post_start_seccomp
-from rlm.sandbox.isolation.post_start_seccomp import post_start_program
+from rlm.sandbox.isolation.filters.post_start import post_start_program
 
 post_start_seccomp._BEGIN_SECONDS = 1_000.0  # names that it does not know would take so long
 assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0

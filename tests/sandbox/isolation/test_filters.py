@@ -1,0 +1,215 @@
+"""Test the seccomp filters by running their programs over calls, as Linux does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES, kernel_program
+from rlm.sandbox.isolation.filters.post_start import post_start_program
+from rlm.sandbox.isolation.syscall_numbers import MACHINES, NUMBERS
+from rlm.sandbox.isolation.syscalls import number
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+HEADERS = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+
+
+def judge(program: bytes, machine: str, call: int | str, *arguments: int, architecture: int = 0) -> int:
+    """Return what the filter answers. Every instruction is checked: no jump leads past the end."""
+    found = number(call, machine) if isinstance(call, str) else call
+    assert found is not None
+    values = [argument & (2**64 - 1) for argument in (*arguments, *[0] * (6 - len(arguments)))]
+    data = struct.pack("=IIQ6Q", found & 0xFFFFFFFF, architecture or ARCHITECTURES[machine], 0, *values)
+    steps = list(struct.iter_unpack("=HBBI", program))
+    accumulator = at = 0
+    while True:
+        code, if_true, if_false, constant = steps[at]
+        at += 1
+        match code:
+            case 0x20:
+                (accumulator,) = struct.unpack_from("=I", data, constant)
+            case 0x54:
+                accumulator &= constant
+            case 0x15:
+                at += if_true if accumulator == constant else if_false
+            case 0x35:
+                at += if_true if accumulator >= constant else if_false
+            case 0x06:
+                return constant
+            case _:
+                raise AssertionError(f"unknown instruction {code:#x}")
+
+
+def refused(program: bytes, machine: str, call: int | str, *arguments: int) -> int:
+    """Return the error with which a call fails, or 0 if it is allowed."""
+    answer = judge(program, machine, call, *arguments)
+    assert answer == ALLOW or answer & 0xFFFF0000 == ERRNO, hex(answer)
+    return 0 if answer == ALLOW else answer & 0xFFFF
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_only_listed_calls_are_allowed(machine) -> None:
+    """All others of the table fail with EPERM, calls that it does not know yet with ENOSYS."""
+    program = kernel_program(machine)
+    for name in NUMBERS:
+        if number(name, machine) is not None and name not in KERNEL_RULES:
+            assert refused(program, machine, name) == errno.EPERM, name
+    newest = max(number(name, machine) or 0 for name in NUMBERS)
+    for unknown in (newest + 1, newest + 1_000, 2**30 - 1):
+        assert refused(program, machine, unknown) == errno.ENOSYS
+    for name in ("read", "futex", "mmap", "openat", "execve", "exit_group"):
+        assert refused(program, machine, name) == 0
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_another_architecture_ends_the_process(machine) -> None:
+    """Its numbers mean other calls. So do those of x32."""
+    program = kernel_program(machine)
+    for architecture in (0x40000003, 0x40000028, *ARCHITECTURES.values()):
+        if architecture != ARCHITECTURES[machine]:
+            assert judge(program, machine, "read", architecture=architecture) == KILL
+    if machine == "x86_64":
+        assert judge(program, machine, 0x40000000) == KILL
+        assert judge(program, machine, 0x40000029, 2, 1) == KILL
+
+
+BY_ARGUMENT = [
+    ("fcntl", (3, 0), (3, 1), (3, 3), (3, 4), (3, 1030)),
+    ("ioctl", (0, 0x541B), (0, 0x5401), (0, 0x5451)),
+    ("prctl", (15,), (16,), (1, 9)),
+    ("clone", (0x1200011,), (0x3D0F00,), (0x4111,)),
+    ("prlimit64", (0, 7)),
+    ("socket", (1, 1), (1, 2)),
+    ("socketpair", (1, 1)),
+    ("openat", (-100, 0, 0o101, 0o644)),
+    ("fchmod", (3, 0o755)),
+]
+REFUSED_BY_ARGUMENT = [
+    ("fcntl", *((3, command) for command in (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026, 1031, 1033))),
+    ("ioctl", (0, 0x5412), (0, 0x541C), (0, 0x40049409), (0, 0x5452)),
+    ("prctl", (4,), (22,), (28,), (35,), (36,), (0x59616D61,)),
+    ("clone", (0x10000000 | 17,), (0x20000,), (0x40000000,), (0x02000000,), (0x8000 | 17,)),
+    ("prlimit64", (1, 7), (2**32 + 1, 7)),
+    ("socket", (2, 1), (16, 3), (40, 1), (2**32 + 2, 1)),
+    ("openat", (-100, 0, 0o101, 0o4755)),
+    ("fchmod", (3, 0o2755)),
+    ("fchmodat2", (-100, 0, 0o6755)),
+    ("seccomp", (1, 8), (1, 9), (2, 1), (3, 0)),
+    ("sched_setscheduler", (0, 1), (0, 2), (0, 6)),
+    ("flock", (3, 2)),
+    ("memfd_create",),
+    ("statmount",),
+    ("listmount",),
+    ("file_setattr",),
+    ("open_tree_attr",),
+    ("move_pages",),
+    ("mbind",),
+    ("inotify_add_watch",),
+    ("linkat",),
+    ("mknodat",),
+    ("chroot",),
+    ("io_uring_setup",),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_calls_are_judged_by_their_arguments(machine) -> None:
+    program = kernel_program(machine)
+    for name, *calls in BY_ARGUMENT:
+        for call in calls:
+            assert refused(program, machine, name, *call) == 0, (name, call)
+    for name, *calls in REFUSED_BY_ARGUMENT:
+        for call in calls or [()]:
+            assert refused(program, machine, name, *call), (name, call)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_what_only_the_start_needs_is_refused_after_it(machine, level) -> None:
+    """At level 1, where the host's sockets and processes are visible, sockets are refused, too."""
+    program = post_start_program(level, machine)
+    assert refused(program, machine, "bind") == errno.EACCES
+    assert refused(program, machine, "seccomp", 1, 1) == errno.EPERM
+    for name in ("accept4", "sendmsg", "futex"):
+        assert refused(program, machine, name) == 0
+    at_level_1 = errno.EOPNOTSUPP if level == 1 else 0
+    assert refused(program, machine, "connect") == at_level_1
+    assert refused(program, machine, "socket", socket.AF_UNIX, 1) == at_level_1
+    assert refused(program, machine, "socketpair", 1, socket.SOCK_STREAM | 0o2000000) == 0
+    assert refused(program, machine, "socketpair", 1, socket.SOCK_DGRAM | 0o4000) == at_level_1
+    assert refused(program, machine, "socketpair", 2, socket.SOCK_STREAM) == errno.EOPNOTSUPP
+    assert refused(program, machine, "sched_setscheduler", 0, 0) == (errno.EPERM if level == 1 else 0)
+
+
+def test_every_condition_of_a_rule_must_hold() -> None:
+    rule = allowlist.Rule((allowlist.Condition(0, (1, 2, 3)), allowlist.Condition(1, (0,), 0xF0)), 71)
+    program = allowlist.compile_allowlist({"read": rule}, "x86_64")
+    for first in (1, 2, 3):
+        assert refused(program, "x86_64", "read", first, 0x0F) == 0
+        assert refused(program, "x86_64", "read", first, 0x10) == 71
+    assert refused(program, "x86_64", "read", 4, 0) == 71
+    assert refused(program, "x86_64", "write") == errno.EPERM
+
+
+def test_a_name_that_no_machine_has_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        allowlist.compile_allowlist({"raed": allowlist.ANY})
+    with pytest.raises(OSError, match="riscv64"):
+        allowlist.compile_allowlist({"read": allowlist.ANY}, "riscv64")
+
+
+@pytest.mark.skipif(not HEADERS.exists(), reason="Linux's headers are not installed")
+def test_the_numbers_agree_with_the_machines_headers() -> None:
+    defined = dict(re.findall(r"#define __NR_(\w+) (\d+)", HEADERS.read_text()))
+    compared = {name: numbers[0] for name, numbers in NUMBERS.items() if name in defined}
+    assert len(compared) > 300
+    assert compared == {name: int(defined[name]) for name in compared}
+
+
+_INSTALLED = """
+import ctypes, os, sys, threading
+from rlm.sandbox.isolation import capabilities
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import kernel_program
+go = threading.Event()
+def other():
+    go.wait()
+    try: os.chroot("/")
+    except OSError as error: print("thread", error.errno)
+thread = threading.Thread(target=other); thread.start()
+capabilities.no_new_privileges()
+allowlist.install(kernel_program())
+go.set(); thread.join()
+libc = ctypes.CDLL(None, use_errno=True)
+print("newer", libc.syscall(4_000), ctypes.get_errno(), flush=True)
+libc.syscall(0x40000027)
+print("x32 lives")
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() != "x86_64", reason="calls by number"
+)
+def test_an_installed_filter_holds_for_every_thread() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INSTALLED],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert done.stdout == f"thread {errno.EPERM}\nnewer -1 {errno.ENOSYS}\n", done.stderr
+    assert done.returncode == -31  # SIGSYS
