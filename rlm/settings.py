@@ -57,8 +57,8 @@ class Settings:
     store: the journal's file or URL. None is a file in the user's state folder.
     store_mb: above this size in megabytes, the store drops its oldest finished runs.
     document_cache: cache the text of large files between runs, in the user's cache folder.
-    keep_input: store a copy of the input with the run, up to 16 MB (64 MB if it cannot be read again), so that
-        the run can be resumed without its files.
+    keep_input: store a copy of the input with the run, so that it can be resumed without its files. At most
+        16 MB, or 64 MB if the input cannot be read again.
     cache: reuse children's answers to identical calls from earlier runs in the store.
     tool_seconds: the timeout of one call of a tool.
     facts: windows and prices by model name. They override the built-in ones.

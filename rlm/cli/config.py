@@ -25,7 +25,7 @@ from rlm.cli.console.option_names import limit_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rlm.config_file import FileSettings, FolderSettings, Setting
+    from rlm.config_file.loading import FileSettings, FolderSettings, Setting
     from rlm.models.catalog.overrides import ModelFacts
     from rlm.prompts import CardSettings
 
@@ -142,7 +142,8 @@ def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
 
 
 def _apply(ctx: typer.Context, file: str | None) -> str | None:
-    from rlm.config_file import load_settings, settings_files
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
 
     if ctx.resilient_parsing:
         return file

@@ -113,9 +113,9 @@ class StoredRun:
         lost = [source["name"] for source in sources if "path" not in source]
         if lost and not given:
             raise UsageError(
-                f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (because of "
-                f"--no-cache, its size of over {MAX_KEPT_FROM_STREAMS // _MB} MB, or an API key in it). Ask the "
-                "question again"
+                f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
+                f"given with --no-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key). "
+                "Ask the question again"
             )
         try:
             loaded = await workspace.load(given or [_source(source) for source in sources])

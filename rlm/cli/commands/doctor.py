@@ -236,7 +236,8 @@ def _keys() -> list[Finding]:
 
 def _settings(ctx: typer.Context) -> Finding:
     from rlm.cli.config import describe_refused, folder_refusal, split_by_right
-    from rlm.config_file import load_settings, settings_files
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
     from rlm.errors import ConfigurationError
 
     explicit = os.environ.get("RLM_CONFIG")

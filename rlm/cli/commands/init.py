@@ -49,8 +49,10 @@ def init(
     path = Path(file).expanduser()
     text = template(ctx)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if force and not path.is_dir():
+        path.unlink(missing_ok=True)  # a link in this folder may lead to another file of the user's
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as out:
+        with path.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
         say(f"{file} exists already: rlm init --force overwrites it")

@@ -14,7 +14,7 @@ from rlm.cli.console.render_result import printable
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlm.config_file import TrustedFolders
+    from rlm.config_file.trusted_folders import TrustedFolders
 
 __all__ = ["trust"]
 
@@ -39,7 +39,9 @@ def trust(
       rlm trust projects/offers --remove
       rlm trust --list
     """
-    from rlm.config_file import FILE_NAME, TrustedFolders, user_config_folder
+    from rlm.config_file.settings_file import FILE_NAME
+    from rlm.config_file.trusted_folders import TrustedFolders
+    from rlm.config_file.user_folder import user_config_folder
 
     trusted = TrustedFolders(user_config_folder(os.environ))
     if show_list:
@@ -53,7 +55,8 @@ def trust(
 
 
 def _add(ctx: typer.Context, trusted: TrustedFolders, folder: Path) -> None:
-    from rlm.config_file import FILE_NAME, SettingsFile, load_settings, read_folder_file
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import FILE_NAME, SettingsFile, read_folder_file
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name the folder of an {FILE_NAME}")
@@ -76,7 +79,7 @@ def _add(ctx: typer.Context, trusted: TrustedFolders, folder: Path) -> None:
 
 
 def _print_list(trusted: TrustedFolders) -> None:
-    from rlm.config_file import FILE_NAME, read_folder_file
+    from rlm.config_file.settings_file import FILE_NAME, read_folder_file
     from rlm.errors import ConfigurationError
 
     for folder in trusted.list():

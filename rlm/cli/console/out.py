@@ -52,8 +52,8 @@ def write_output(text: str, out: Path | None) -> None:
 def open_output(out: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Yield a file that replaces `out` when the block ends, or is removed if the block raises.
 
-    The result has the mode of the file that it replaces; `private` makes it readable and writable by its owner
-    only. A device or a pipe is written directly.
+    The result has the mode of the file that it replaces; with `private` only its owner can read and write it.
+    A device or a pipe is written directly.
     """
     if not _is_file(out):
         with out.open("wb") as stream:

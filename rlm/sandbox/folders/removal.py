@@ -94,7 +94,7 @@ def _open_folder(name: str, above: int | None) -> int:
     handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
         # Without write permission it could be listed but not emptied.
-        os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        Path(f"/proc/self/fd/{handle}").chmod(0o700)
         return os.open(".", _CONTENTS, dir_fd=handle)
     finally:
         os.close(handle)

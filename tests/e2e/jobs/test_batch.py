@@ -206,6 +206,19 @@ def test_a_dry_run_estimates_without_a_call(rlm, counting, tasks, tmp_path) -> N
     assert not out.exists()
 
 
+def test_a_dry_run_plans_tasks_about_the_same_documents_once(rlm, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("One. Two. Three.\n" * 50)
+    shared = [{"id": n, "task": f"Question {n}?", "context": [str(tmp_path / "a.txt")]} for n in range(300)]
+    other = [{"id": "x", "task": "What?", "context": [{"text": "another text"}]}]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, [*shared, *other])))
+    one = rlm("ask", "What?", str(tmp_path / "a.txt"), "--dry-run", "--json").json
+    ran = rlm("batch", str(tmp_path / "t.jsonl"), "--out", str(tmp_path / "r"), "--dry-run", "--json")
+    assert ran.code == 0, ran.stderr
+    assert (ran.json["tasks"], ran.json["direct"]) == (301, 301)
+    assert ran.json["chars"] == 300 * one["chars"] + len("another text")
+    assert 300 * one["tokens"] < ran.json["tokens"] < 302 * one["tokens"]
+
+
 @pytest.mark.parametrize("option", [("--address", "auto"), ("--workers", "2")])
 def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path, option) -> None:
     ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), *option)

@@ -13,6 +13,16 @@ def test_keys_are_listed_as_set_and_never_shown(rlm) -> None:
     assert KEY not in ran.stdout + ran.stderr
 
 
+def test_the_servers_of_a_key_are_listed(rlm) -> None:
+    env = {"RLM_OPENAI_COMPATIBLE_KEY": KEY}
+    assert "RLM_OPENAI_COMPATIBLE_KEY is set, for no server" in rlm("models", env=env).stdout
+    env["RLM_OPENAI_COMPATIBLE_KEY_HOST"] = "openrouter.ai, 127.0.0.1:8000"
+    listed = rlm("models", "--json", env=env)
+    hosts = ["127.0.0.1:8000", "https://openrouter.ai:443"]
+    assert listed.json["key_hosts"] == {"RLM_OPENAI_COMPATIBLE_KEY": hosts}
+    assert KEY not in listed.stdout
+
+
 def test_windows_and_prices_are_listed(rlm) -> None:
     listed = rlm("models", "--json").json
     by_name = {row["name"]: row for row in listed["models"]}

@@ -59,3 +59,12 @@ async def test_a_plan_of_nothing_is_refused(tmp_path) -> None:
 async def test_a_plan_is_json() -> None:
     plan = await RLM("extractive").plan("one")
     assert json.loads(json.dumps(plan.to_json()))["strategy"] in ("rlm", "direct")
+
+
+async def test_many_plans_are_those_of_each_and_leave_nothing(tmp_path, monkeypatch) -> None:
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
+    rlm = RLM(_Priced.of())
+    texts = ["one two three", TEXT, [f"text {number}" for number in range(3)]]
+    assert await rlm.plan_each(texts) == [await rlm.plan(text) for text in texts]
+    assert list((tmp_path / "temp").iterdir()) == []

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlm.config_file import FileSettings, SettingsFile, load_settings, settings_files
+from rlm.config_file.loading import FileSettings, load_settings
+from rlm.config_file.settings_file import SettingsFile, settings_files
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rlm.config_file import TrustedFolders, read_folder_file, user_config_folder
+from rlm.config_file.settings_file import read_folder_file
+from rlm.config_file.trusted_folders import TrustedFolders
+from rlm.config_file.user_folder import user_config_folder
 from rlm.errors import ConfigurationError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.errors import ConfigurationError, ModelRejected
+from rlm.journal.redaction import secrets_of
 from rlm.models import Message, Request, resolve
 
 VARIABLE = "RLM_OPENAI_COMPATIBLE_KEY"
@@ -101,3 +102,8 @@ def test_a_password_in_the_url_of_a_gateway_is_refused_by_name(variable: str, ur
     ) as caught:
         resolve(f"{provider.lower()}:m", {f"{provider}_API_KEY": "sk-0123456789", variable: url})
     assert "hunter2" not in str(caught.value)
+
+
+def test_the_server_of_a_key_is_no_secret() -> None:
+    """Blanking it would blank the server in the model's name, and the run could not be resumed."""
+    assert secrets_of(env("127.0.0.1:8000")) == [KEY]

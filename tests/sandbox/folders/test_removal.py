@@ -134,3 +134,35 @@ def test_closed_folders_go_for_an_ordinary_user(tmp_path: Path, mode: int) -> No
         [sys.executable, "-c", code, str(tmp_path / "left")], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_a_link_put_in_place_of_a_folder_changes_no_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder becomes a link just after it was examined. Its target keeps its mode and contents."""
+    victim = tmp_path / "victim"
+    victim.mkdir(0o755)
+    (victim / "file").write_text("kept")
+    folder = tmp_path / "left"
+    (folder / "below").mkdir(parents=True)
+
+    def swap() -> None:
+        (folder / "below").rmdir()
+        (folder / "below").symlink_to(victim)
+
+    swaps = [swap]
+    for name in ("stat", "open", "chmod"):
+        real = getattr(os, name)
+
+        def swapping(path: object, *arguments: object, _real: object = real, **options: object) -> object:
+            """Call it, then turn the folder into a link the first time that its name is used."""
+            result = _real(path, *arguments, **options)  # type: ignore[operator]
+            if path == "below" and swaps:
+                swaps.pop()()
+            return result
+
+        monkeypatch.setattr(os, name, swapping)
+    remove(folder)
+    monkeypatch.undo()
+    assert victim.stat().st_mode & 0o777 == 0o755
+    assert (victim / "file").read_text() == "kept"
