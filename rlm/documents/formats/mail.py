@@ -31,8 +31,8 @@ _SEPARATOR = re.compile(rb"(?:\A|\r?\n(?=\r?\n)\r?\n|\A\r?\n)From [^\r\n]*\r?\n"
 
 
 _CHARSETS = (
-    "ascii utf_8 utf_8_sig utf_7 utf_16 utf_32 latin_1 cp437 cp850 cp932 cp949 mac_roman koi8_r koi8_u gb2312 "
-    "gbk gb18030 big5 shift_jis euc_jp iso2022_jp euc_kr "
+    "ascii utf_8 utf_8_sig utf_7 utf_16 utf_32 latin_1 cp437 cp850 cp932 cp949 mac_roman koi8_r koi8_u "
+    "gb2312 gbk gb18030 big5 shift_jis euc_jp iso2022_jp euc_kr "
     + " ".join(f"cp125{number}" for number in range(9))
     + " "
     + " ".join(f"iso8859_{number}" for number in (*range(2, 12), 13, 14, 15, 16))

@@ -193,9 +193,8 @@ def test_after_the_preparation_nothing_is_imported() -> None:
     message = mail("Grüße\n")
     message.add_alternative("<p>Grüße</p>", subtype="html", charset="cp1250")
     message.add_attachment(bytes(300), maintype="image", subtype="png", filename="é.png")
-    raw = b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + base64.b64encode(
-        "Привет мир".encode("cp1251")
-    )
+    data = base64.b64encode(("吾輩は猫である。" * 9).encode("shift_jis"))
+    raw = b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + data
     code = _IMPORTS.replace("DATA", repr([bytes(message), raw]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
