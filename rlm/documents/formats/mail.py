@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import email
 import email.errors
 import email.policy
 import email.utils
+import io
 import re
 from collections.abc import Iterator
 from email.header import decode_header, make_header
@@ -16,7 +18,7 @@ from rlm.documents.encoding import Decoder
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
 
-__all__ = ["read_mail"]
+__all__ = ["prepare", "read_mail"]
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _MAX_MESSAGES = 100_000
@@ -26,6 +28,48 @@ _SHOWN_NAMES = 5
 _SAME_TEXT = 0.6
 """Of two forms of one text, the plain one is enough if it has this share of the other's letters."""
 _SEPARATOR = re.compile(rb"(?:\A|\r?\n(?=\r?\n)\r?\n|\A\r?\n)From [^\r\n]*\r?\n", re.ASCII)
+
+
+_CHARSETS = (
+    "ascii utf_8 utf_8_sig utf_7 utf_16 utf_32 latin_1 cp437 cp850 cp932 cp949 mac_roman koi8_r koi8_u "
+    "gb2312 gbk gb18030 big5 shift_jis euc_jp iso2022_jp euc_kr "
+    + " ".join(f"cp125{number}" for number in range(9))
+    + " "
+    + " ".join(f"iso8859_{number}" for number in (*range(2, 12), 13, 14, 15, 16))
+).split()
+_SAMPLE = b"""From: =?iso-8859-1?q?J=F6rg?= <a@b>
+Subject: =?utf-8?b?w6k=?=
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/plain
+Content-Transfer-Encoding: base64
+
+Q2Fm6Q==
+--b
+Content-Type: text/html; charset=latin-1
+Content-Disposition: attachment; filename*=utf-8''%C3%A9.html
+Content-Transfer-Encoding: quoted-printable
+
+<h1>a</h1><p>b=E9</p>
+--b
+Content-Type: text/plain
+Content-Transfer-Encoding: x-uuencode
+
+begin 644 a
+#86)C
+`
+end
+--b--
+"""
+
+
+def prepare() -> None:
+    """Import what reading needs, by reading a small mail: later the process can open nothing."""
+    for name in _CHARSETS:
+        codecs.lookup(name)
+    Decoder().feed(bytes(range(0x80, 0x100)) * 8)  # a guess at the encoding tries many
+    list(read_mail(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:

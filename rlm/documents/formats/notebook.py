@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
@@ -11,11 +12,20 @@ from typing import Any, BinaryIO
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
 
-__all__ = ["read_notebook"]
+__all__ = ["prepare", "read_notebook"]
 
 _TERMINAL_STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NO_NOTEBOOK = "a notebook that is not valid"
 _REMEDY = "open it in Jupyter and save it again"
+
+
+_SAMPLE = b"""{"cells": [{"cell_type": "code", "source": ["x"], "outputs": [
+{"output_type": "execute_result", "data": {"text/html": "<p>y</p>"}}]}]}"""
+
+
+def prepare() -> None:
+    """Import what reading needs, by reading a small notebook: later the process can open nothing."""
+    list(read_notebook(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_notebook(file: BinaryIO, size: int) -> Iterator[Piece]:

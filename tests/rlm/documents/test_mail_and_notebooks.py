@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import subprocess
+import sys
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -171,6 +174,30 @@ def test_a_citation_shows_the_part_and_the_cell(tmp_path: Path) -> None:
     ):
         result = rlm.run_sync(question, tmp_path / path)
         assert place in result.citations[0].place
+
+
+_IMPORTS = """
+import io, sys
+from rlm.documents.formats import mail, notebook
+mail.prepare()
+notebook.prepare()
+before = set(sys.modules)
+for data in DATA:
+    list(mail.read_mail(io.BytesIO(data), len(data)))
+print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_after_the_preparation_nothing_is_imported() -> None:
+    """The process that reads untrusted mail can open nothing once it reads."""
+    message = mail("Grüße\n")
+    message.add_alternative("<p>Grüße</p>", subtype="html", charset="cp1250")
+    message.add_attachment(bytes(300), maintype="image", subtype="png", filename="é.png")
+    data = base64.b64encode(("吾輩は猫である。" * 9).encode("shift_jis"))
+    raw = b"Subject: x\nContent-Transfer-Encoding: base64\n\n" + data
+    code = _IMPORTS.replace("DATA", repr([bytes(message), raw]))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @settings(max_examples=200, deadline=None)
