@@ -10,9 +10,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rlm.answers.checker.process import CheckerProcess
+from rlm.sandbox import ConfinedWorker
 
 __all__ = ["CheckerPool", "shared_pool"]
 
+_MEMORY_MB = 1_024
 _MAX_PROCESSES = 2
 """Processes of one event loop."""
 _MAX_IDLE = 2
@@ -25,15 +27,16 @@ class CheckerPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._worker = ConfinedWorker(memory_mb=_MEMORY_MB)
         self._idle: list[CheckerProcess] = []
         self._busy: set[CheckerProcess] = set()
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @property
-    def pids(self) -> list[int]:
-        """Return the ids of the processes, idle ones first."""
+    def size(self) -> int:
+        """Return the number of processes."""
         with self._lock:
-            return [process.pid for process in (*self._idle, *self._busy)]
+            return len(self._idle) + len(self._busy)
 
     async def ask(
         self, request: dict[str, Any], *, descriptor: int | None = None, seconds: float
@@ -60,12 +63,14 @@ class CheckerPool:
             self._idle, self._busy = [], set()
         for process in processes:
             process.kill()
+        self._worker.close()
 
     def abandon(self) -> None:
         """Forget all processes. For a fork of the process that owns them."""
         self._lock = threading.Lock()
         for process in (*self._idle, *self._busy):
-            process.abandon()
+            process.kill()  # closes this process's copy of the channel, and so ends nothing
+        self._worker.abandon()
         self._idle, self._busy = [], set()
         self._slots = WeakKeyDictionary()
 
@@ -81,7 +86,7 @@ class CheckerPool:
                     self._busy.add(process)
                     return process
                 process.kill()
-            process = CheckerProcess()
+            process = CheckerProcess(self._worker)
             self._busy.add(process)
             return process
 

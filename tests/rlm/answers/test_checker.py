@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from rlm.answers.checker.pool import CheckerPool
 from rlm.answers.checker.process import CheckerProcess, CheckFailed
+from rlm.sandbox import ConfinedWorker
 
 SIMPLE = {"kind": "schema", "schema": '{"type": "string"}', "value": '"a"'}
 ENDLESS = {"kind": "schema", "schema": '{"pattern": "^(a|a)+$"}', "value": json.dumps("a" * 60 + "b")}
@@ -38,9 +38,15 @@ GREEDY = {
 }
 
 
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ConfinedWorker]:
+    with ConfinedWorker(memory_mb=1_024) as worker:
+        yield worker
+
+
 @pytest.fixture
-async def process() -> AsyncIterator[CheckerProcess]:
-    process = CheckerProcess()
+def process(worker: ConfinedWorker) -> Iterator[CheckerProcess]:
+    process = CheckerProcess(worker)
     yield process
     process.kill()
 
@@ -61,9 +67,8 @@ async def test_it_answers_one_request_after_another(process: CheckerProcess) -> 
     assert await process.ask(SIMPLE, None, 5) == {"fault": None}
     wrong = await process.ask({**SIMPLE, "value": "1"}, None, 5)
     assert "does not match" in wrong["fault"]
-    pid = process.pid
     assert await process.ask(SIMPLE, None, 5) == {"fault": None}
-    assert process.pid == pid
+    assert process.is_alive
 
 
 async def test_it_reads_the_text_that_it_is_given(process: CheckerProcess, tmp_path: Path) -> None:
@@ -90,7 +95,7 @@ async def test_a_check_without_end_is_killed(request_: dict[str, Any]) -> None:
 
         assert await largest_pause(ask()) < 0.5
         assert time.monotonic() - began < 5
-        assert pool.pids == []
+        assert pool.size == 0
         assert await pool.ask(SIMPLE, seconds=5) == {"fault": None}
     finally:
         pool.close()
@@ -123,8 +128,9 @@ async def test_a_killed_process_is_replaced() -> None:
     pool = CheckerPool()
     try:
         await pool.ask(SIMPLE, seconds=5)
-        os.killpg(pool._idle[0].pid, signal.SIGKILL)
-        pool._idle[0]._process.wait()
+        pool._worker.close()
+        while pool._idle[0].is_alive:
+            await asyncio.sleep(0.01)
         assert await pool.ask(SIMPLE, seconds=5) == {"fault": None}
     finally:
         pool.close()
@@ -135,7 +141,7 @@ async def test_many_checks_share_few_processes() -> None:
     try:
         answers = await asyncio.gather(*(pool.ask(SIMPLE, seconds=5) for _ in range(50)))
         assert answers == [{"fault": None}] * 50
-        assert 1 <= len(pool.pids) <= 2
+        assert 1 <= pool.size <= 2
     finally:
         pool.close()
 
@@ -146,22 +152,18 @@ def test_one_pool_serves_several_event_loops() -> None:
     try:
         for _ in range(3):
             assert asyncio.run(pool.ask(SIMPLE, seconds=5)) == {"fault": None}
-        assert len(pool.pids) == 1
+        assert pool.size == 1
     finally:
         pool.close()
 
 
-async def test_it_has_no_files_and_no_keys(process: CheckerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its environment holds nothing of the driver's, and its files are its socket and /dev/null."""
+async def test_it_is_behind_the_walls_of_this_machine(
+    process: CheckerProcess, worker: ConfinedWorker
+) -> None:
+    """What such a job can't do is tested with the worker (`tests/sandbox/worker`)."""
     await process.ask(SIMPLE, None, 5)
-    environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-    names = {line.partition(b"=")[0] for line in environment.split(b"\0") if line}
-    assert names <= {b"PYTHONPATH", b"LC_ALL"}
-    links = {os.readlink(link) for link in Path(f"/proc/{process.pid}/fd").iterdir()}
-    assert all(link == "/dev/null" or link.startswith("socket:") for link in links), links
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    assert "NoNewPrivs:\t1" in status
-    assert os.getsid(process.pid) == process.pid
+    assert worker.level is not None
+    assert worker.level >= 1
 
 
 DRIVER = """
@@ -172,7 +174,7 @@ async def main():
     await shared_pool().ask(json.loads(sys.argv[1]), seconds=5)
     asking = asyncio.ensure_future(shared_pool().ask(json.loads(sys.argv[2]), seconds=3))
     await asyncio.sleep(0.3)
-    print(*shared_pool().pids, flush=True)
+    print(shared_pool()._worker.pid, flush=True)
     await asking
 
 asyncio.run(main())
@@ -195,7 +197,7 @@ def test_a_signal_ends_the_driver_at_once_and_the_process_with_it(number: signal
     driver.wait(10)
     driver.stdout.close()
     assert time.monotonic() - began < 2
-    # Without a driver it ends itself, at the latest when the time of its request is over.
+    # Without a driver the worker ends, and its jobs with it.
     until = time.monotonic() + 15
     while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
         time.sleep(0.05)
