@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm import Settings
+from rlm.answers.absence import NOT_IN_DOCUMENTS
 from rlm.models.base import ModelWindow, Reply
 from rlm.testing import ScriptedModel
 
@@ -81,7 +82,8 @@ async def test_direct_can_be_forced_and_then_says_why_there_is_no_answer(run, re
     """It has no fallback, and `finalized` is the end of an answer only."""
     model = ScriptedModel.of(direct=lambda request: reply)
     result = await run(model, BODY, settings=Settings(strategy="direct"))
-    assert (result.answer, result.strategy, result.stop_reason) == (None, "direct", reason)
+    assert (result.found, result.strategy, result.stop_reason) == (False, "direct", reason)
+    assert result.answer == (NOT_IN_DOCUMENTS if reason == "not_found" else None)
     assert words in result.warnings[-1]
 
 
