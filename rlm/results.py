@@ -12,7 +12,13 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from rlm.citation_markers import marker, unmark_unknown, write_marks
-from rlm.escaping import has_false_sources, html_text, markdown_answer, markdown_line, terminal_answer
+from rlm.escaping import (
+    has_false_sources,
+    html_answer,
+    html_text,
+    markdown_answer,
+    markdown_line,
+)
 from rlm.sandbox.types import Span
 
 __all__ = [
@@ -260,7 +266,7 @@ class RunResult:
         """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
         answer = f"<em>No answer ({self.stop_reason}).</em>"
         if self.answer is not None:
-            answer = html_text(terminal_answer(self.text) if isinstance(self.answer, str) else self.text)
+            answer = html_answer(self.text)
         rows = "".join(
             f"<li>{html_text(citation.marker)} {html_text(citation.place)} "
             f"{'' if citation.verified else '<strong>not found in the input</strong> '}"

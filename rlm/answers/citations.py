@@ -90,7 +90,7 @@ async def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> Cited
     ]
     answer_quotes = list(dict.fromkeys(quote.rstrip(_SENTENCE_END) for quote in quotes_in(answer)))
     evidence_spans = [place for _, place, verified in cited if place is not None and verified]
-    answer_places = await _look_up(answer_quotes, body, evidence_spans)
+    answer_places = await _look_up_passages(answer_quotes, body, evidence_spans)
     for quote, found in answer_places.items():
         span = found.span
         if span is None or not any(
@@ -116,6 +116,21 @@ async def _look_up(quotes: Sequence[str], body: Body, near: Sequence[Span]) -> d
     wanted = [Wanted(quote, None if len(quote.split()) > 1 else _MAX_PLACES) for quote in telling]
     places = dict(zip(telling, await find_places(wanted, body, near), strict=True))
     return {quote: places.get(quote, QuotePlace("common")) for quote in each}
+
+
+async def _look_up_passages(
+    passages: Sequence[str], body: Body, near: Sequence[Span]
+) -> dict[str, QuotePlace]:
+    """Return the place of each passage that an answer quotes. Its first letter may be a capital that only the
+    sentence of the answer gave it."""
+    lowered = {passage: passage[:1].lower() + passage[1:] for passage in passages if passage[:1].isupper()}
+    places = await _look_up([*passages, *lowered.values()], body, near)
+    return {
+        passage: places[passage]
+        if places[passage].span is not None or passage not in lowered
+        else places[lowered[passage]]
+        for passage in passages
+    }
 
 
 def _proves_nothing(quote: str) -> bool:

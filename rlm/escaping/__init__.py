@@ -18,6 +18,7 @@ __all__ = [
     "RULE",
     "encodable",
     "has_false_sources",
+    "html_answer",
     "html_text",
     "json_bytes",
     "json_chunks",
@@ -135,6 +136,11 @@ def json_chunks(value: Any) -> Iterator[bytes]:
 
 
 # HTML
+
+
+def html_answer(answer: str) -> str:
+    """Return an answer escaped for HTML. Lines that look like the runtime's list of sources begin with `> `."""
+    return html_text("\n".join(map(_quoted_if_runtime_like, terminal_text(answer).split("\n"))))
 
 
 def html_text(text: str) -> str:

@@ -61,13 +61,17 @@ def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:
 
 
 def window_warnings(models: Sequence[Model]) -> list[str]:
-    """Return a line for each model whose window is a guess. A server whose window is smaller may cut the
-    prompts without a word."""
+    """Return one line about the models whose window is a guess, which is the same for all. A server whose
+    window is smaller may cut the prompts without a word."""
     guessed = {model.name: model.window for model in models if not model.window.known}
+    if not guessed:
+        return []
+    window = next(iter(guessed.values()))
+    first, *_ = guessed
     return [
-        f"the window of {name} is a guess: {window.context:,} tokens, {window.output:,} of them for "
-        f'a reply; if it is smaller, set window and output under [models."{name}"] in your settings file'
-        for name, window in guessed.items()
+        f"the window of {' and of '.join(guessed)} is a guess: {window.context:,} tokens, {window.output:,} of "
+        f'them for a reply; if it is smaller, set window and output under [models."{first}"] in your settings '
+        "file"
     ]
 
 

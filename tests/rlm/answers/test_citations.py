@@ -127,6 +127,13 @@ async def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None
     ]
 
 
+async def test_a_quotation_may_begin_with_the_capital_of_the_answer_s_sentence(make_body: MakeBody) -> None:
+    body = make_body("so people say how do I get to the castle and go there")
+    (cited,) = await cite([], "“How do I get to the castle” is what they say.", body)
+    assert cited.verified
+    assert (cited.start, cited.end) == (14, 40)
+
+
 @pytest.mark.parametrize(
     ("answer", "quotes"),
     [
