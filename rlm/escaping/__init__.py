@@ -139,7 +139,7 @@ def json_chunks(value: Any) -> Iterator[bytes]:
 
 
 def html_answer(answer: str) -> str:
-    """Return an answer escaped for HTML. Lines that look like the runtime's list of sources begin with `> `."""
+    """Return an answer escaped for HTML. Lines that look like the runtime's sources begin with `> `."""
     return html_text("\n".join(map(_quoted_if_runtime_like, terminal_text(answer).split("\n"))))
 
 

@@ -67,11 +67,11 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
     if not guessed:
         return []
     window = next(iter(guessed.values()))
-    first, *_ = guessed
+    names = tuple(guessed)
     return [
-        f"the window of {' and of '.join(guessed)} is a guess: {window.context:,} tokens, {window.output:,} of "
-        f'them for a reply; if it is smaller, set window and output under [models."{first}"] in your settings '
-        "file"
+        f"the window of {' and of '.join(names)} is a guess: {window.context:,} tokens, {window.output:,} "
+        f'of them for a reply; if it is smaller, set window and output under [models."{names[0]}"] in your '
+        "settings file"
     ]
 
 
