@@ -24,7 +24,7 @@ from rlm.answers.text_folding import (
     skeleton_sizes,
     stable_words,
     tokens,
-    words_or_not_plain,
+    words_or_unsure,
 )
 
 __all__ = [
@@ -264,6 +264,8 @@ class _Prefilter:
 
 _PREFILTER_BYTES = 24
 _MIN_WORDS = 3
+_MAX_COMPILED = 16
+_STEPS_PER_WORD = 30_000
 _MANY = 6
 """Quotes from which on one pass for all of them is faster than a pass for each."""
 
@@ -276,8 +278,7 @@ class _Search:
         self._size = size
         self._budget = budget
         self._window = window
-        self._telling: tuple[str, ...] = ()
-        self._telling_pattern: Any = None
+        self._patterns_of_words: dict[tuple[str, ...], Any] = {}
 
     def near(
         self, patterns: dict[int, _Pattern], near: Sequence[tuple[int, int]]
@@ -344,23 +345,32 @@ class _Search:
         """Return False if `data` lacks most of the words of each quote, at less than the price of folding."""
         if any(len(one.words) < _MIN_WORDS for one in patterns):
             return True
-        self._budget.spend(20 * len(data))
-        telling = tuple(word for one in patterns for word in one.words[:_MIN_WORDS])
-        if telling != self._telling:
-            self._telling, self._telling_pattern = telling, words_or_not_plain(telling)
-        if self._telling_pattern.search(data) is None:
+        if not self._may_hold_a_word([word for one in patterns for word in one.words[:_MIN_WORDS]], data):
             return False
         if len(patterns) >= _MANY or not is_plain(data):
             return True
-        return any(self._has_most_words(pattern, data) for pattern in patterns)
+        return any(self._may_hold_most_words(pattern, data) for pattern in patterns)
 
-    def _has_most_words(self, pattern: _Pattern, data: bytes) -> bool:
-        missing = 0
+    def _may_hold_a_word(self, words: Sequence[str], data: bytes) -> bool:
+        """Return False if `data` holds none of some words, whole or broken at the ends of lines."""
+        key = tuple(words)
+        if key not in self._patterns_of_words:
+            if len(self._patterns_of_words) >= _MAX_COMPILED:
+                self._patterns_of_words.clear()
+            self._budget.spend(_STEPS_PER_WORD * len(key))
+            self._patterns_of_words[key] = words_or_unsure(key)
+        self._budget.spend(20 * len(data))
+        return self._patterns_of_words[key].search(data) is not None
+
+    def _may_hold_most_words(self, pattern: _Pattern, data: bytes) -> bool:
+        missing = []
         for word in pattern.words:
             self._pay_find(len(data))
-            missing += word.encode() not in data
-            if 2 * missing > len(pattern.words):
-                return False
+            if word.encode() not in data:
+                missing.append(word)
+            if 2 * len(missing) > len(pattern.words):
+                # Where the quote stands, each of these words is broken.
+                return self._may_hold_a_word(missing, data)
         return True
 
     def is_common(self, pattern: _Pattern, most: int) -> bool:

@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import re2
@@ -32,7 +33,7 @@ __all__ = [
     "skeleton_sizes",
     "stable_words",
     "tokens",
-    "words_or_not_plain",
+    "words_or_unsure",
 ]
 
 _DASHES = "-‐‑‒–—―−"
@@ -233,7 +234,16 @@ _RECOMPOSED = (
 _ALPHANUMERIC_FORMS = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\uffa0-\uffdc\ufb00-\ufb06"
 _WORD = re.compile(r"[^\W_]+")
 _STABLE_WORDS = 8
+_MAX_WORD_CHARS = 12
 _NOT_ALPHANUMERIC = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+_SPACES = r"\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+_BLANK = rf"(?:[{_SPACES}]|\\[nrtf])"
+_BREAK = rf"[{_DASHES}]{_BLANK}*(?:\n|\\n){_BLANK}*"
+"""A hyphen at a line's end, as a pattern. The line's end may be an escape of JSON."""
+_GAP = rf"(?:[{_DASHES}{_EMPHASIS}]|{_BLANK})"
+"""A part of what may break a word in scripts without blanks."""
+_PART = f"[^{_DASHES}{_SPACES}]"
+"""At least the letters and digits."""
 _ESCAPE = re.compile(
     rb'\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\["\\/bfnrt]', re.IGNORECASE
 )
@@ -260,29 +270,55 @@ def skeleton(data: bytes) -> bytes:
 
 
 def stable_words(text: str) -> list[str]:
-    """Return words of `text` that stand unchanged in a plain text that reads the same: up to eight long ones.
+    """Return words that stand in any plain text (`is_plain`) that reads as `text`: up to eight long ones.
 
-    Of a script without blanks, three characters count as a word. A plain text (`is_plain`) may still break
-    some of them at its lines' ends.
+    Of a script without blanks, three characters count as a word, and a very long word counts as several. The
+    text may break any of them.
     """
     words: dict[str, None] = {}
-    for word in _WORD.findall(text):
+    # A plain text is composed and has no escapes within words, so its words are those of this form.
+    plain = unicodedata.normalize("NFC", "".join(unit.text for unit in _marked(_units(text, 0))))
+    for word in _WORD.findall(plain):
         if unicodedata.is_normalized("NFKC", word):
-            size = 3 if is_east_asian(word[0]) else len(word)
+            size = 3 if any(map(is_east_asian, word)) else _MAX_WORD_CHARS
             words.update(dict.fromkeys(word[at : at + size] for at in range(0, len(word), size)))
     return sorted(words, key=len, reverse=True)[:_STABLE_WORDS]
 
 
 def is_plain(data: bytes) -> bool:
-    """Return whether a UTF-8 text spells its words in the usual way: composed, unescaped, not full-width."""
+    """Return whether a UTF-8 text spells its words in the usual way: composed, unescaped, not full-width.
+
+    Only a hyphen at a line's end may break a word of it, and in scripts without blanks any line's end and
+    marks of emphasis.
+    """
     return _patterns().respelled.search(data) is None
 
 
-def words_or_not_plain(words: Iterable[str]) -> Any:
-    """Return a pattern over UTF-8 that matches a text if it holds one of the words or is not plain."""
+def words_or_unsure(words: Iterable[str]) -> Any:
+    """Return a pattern over UTF-8. A text that it does not match holds none of the words, whole or broken.
+
+    It also matches a text that is not plain, one with a word that is broken twice, and one in which a broken
+    word begins or ends with half of one of the words.
+    """
+    whole, pairs, beginnings, ends = [], [], [], []
+    for word in words:
+        whole.append(re2.escape(word))
+        if any(map(is_east_asian, word)):
+            pairs += [f"{re2.escape(one)}{_GAP}+{re2.escape(two)}" for one, two in pairwise(word)]
+        elif len(word) > 1:
+            half = len(word) // 2
+            beginnings.append(re2.escape(word[:half]))
+            ends.append(re2.escape(word[half:]))
+    parts = [_patterns().respelled.pattern, *whole, *pairs]
+    if ends:
+        parts += [
+            f"{_PART}{_BREAK}{_PART}+{_BREAK}",
+            f"(?:{'|'.join(beginnings)}){_PART}*{_BREAK}",
+            f"{_BREAK}{_PART}*(?:{'|'.join(ends)})",
+        ]
     options = re2.Options()
     options.log_errors = False
-    return re2.compile("|".join([_patterns().respelled.pattern, *map(re2.escape, words)]), options)
+    return re2.compile("|".join(parts), options)
 
 
 def skeleton_sizes(text: str) -> Iterator[tuple[int, int]]:
@@ -313,7 +349,7 @@ class _Patterns:
 
     decomposed: a character that NFC may change. long_marks: more combining marks than any letter has.
     compatible: a character of `_COMPATIBLE`. dropped: one of `_DROP` or `_COMPATIBLE`. respelled: anything
-    that may stand within a word, or for its letters, besides a hyphen at a line's end.
+    that may stand within a word, or for its letters, and does not break it (`is_plain`).
     """
 
     decomposed: Any

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.answers.quote_search import MAX_QUOTE_CHARS, Budget, Found, Wanted, find_quotes
-from rlm.answers.text_folding import skeleton
+from rlm.answers.text_folding import skeleton, stable_words, words_or_unsure
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
@@ -70,6 +70,8 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBody]:
         ("the kettle whistled at seven", "the  kettle\nwhistled at\u3000seven"),
         ("infor-\nmation and infor\u2010\r\n   mation", "information and information"),
         ("a well-\nknown fact", "a well-known fact"),
+        ("in-\nfor-\n  ma-\ntion is po- \n wer", "information is power"),
+        ("infor\u2014\\n  mation bro-\\nken into\u2010 \r\n pieces", "information broken into pieces"),
         ("soft\u00adhyphen and zero\u200bwidth", "softhyphen and zerowidth"),
         ("“curly” and it’s ‘so’", "\"curly\" and it's 'so'"),
         ('"straight" and it\'s', "“straight” and it’s"),
@@ -81,10 +83,14 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBody]:
         ("wait and see", "…wait and see…"),
         ("第七扇门后\n面的密码", "第七扇门后面的密码"),
         ("第七扇门后面的密码", "第七扇门后\n面的密码"),
+        ("第七\n扇门\n后**面**的\n密\n\u3000码", "第七扇门后面的密码"),
+        ("第七\\n扇门\\n后面\\n的密\\n码", "第七扇门后面的密码"),
         ("первое\n слово", "первое слово"),
         ("🙂 a 👩‍👩‍👧\nfamily", "🙂 a 👩‍👩‍👧 family"),
         ("the cafe\u0301 is open", "the caf\u00e9 is open"),
         ("the caf\u00e9 is open", "the cafe\u0301 is open"),
+        ("été né là", "e\u0301te\u0301 ne\u0301 la\u0300"),
+        ("naïve été là", "na\\u00efve \\u00e9t\u00e9 l\\u00e0"),
         ("\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165 글", "한국어 글"),
         ("価格は100円", "価格は１００円"),
         ("価格は１００円（税込）", "価格は100円(税込)"),
@@ -220,7 +226,7 @@ def spellings(draw: st.DrawFn) -> tuple[str, str]:
 
 @st.composite
 def write_word(draw: st.DrawFn, word: str) -> str:
-    way = draw(st.integers(0, 6))
+    way = draw(st.integers(0, 7))
     if way == 1:
         return unicodedata.normalize("NFD", word)
     if way == 2:
@@ -233,6 +239,10 @@ def write_word(draw: st.DrawFn, word: str) -> str:
         return f"{word[0]}-\n  {word[1:]}"
     if way == 6 and len(word) > 1:
         return f"{word[0]}\xad{word[1:]}"
+    if way == 7:
+        return re.sub(
+            "(?<=[世界한ガ円])(?=[世界한ガ円])", draw(st.sampled_from(["\n", " \\n", "\n\u3000"])), word
+        )
     return word
 
 
@@ -245,6 +255,7 @@ def write_gap(draw: st.DrawFn, gap: str) -> str:
 
 
 @given(spellings(), spellings(), st.sampled_from([7, 64, 1 << 20]))
+@example(("0 00 01", "0 0-\n  0 0-\n  1"), ("0", "0"), 7)
 @settings(deadline=None)
 def test_any_way_to_write_a_text_is_found_at_its_exact_characters(
     make_body: MakeBody, one: tuple[str, str], other: tuple[str, str], window: int
@@ -259,6 +270,15 @@ def test_any_way_to_write_a_text_is_found_at_its_exact_characters(
         assert cut.strip("*") == written.strip("*")
         (anywhere,) = locate_all([plain], body, window=window)
         assert anywhere is not None
+
+
+@given(spellings())
+@settings(deadline=None)
+def test_a_window_that_holds_a_text_is_never_passed_over(pair: tuple[str, str]) -> None:
+    """Each of its words is found, whole or broken, unless the window is to be read in full anyway."""
+    plain, written = pair
+    for word in stable_words(plain):
+        assert words_or_unsure([word]).search(f"a {written} b".encode()), word
 
 
 @given(spellings())
