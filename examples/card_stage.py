@@ -36,7 +36,7 @@ ACT = """```repl
 # The notes contain the report now, so act on it.
 hits = search("takes its connection from the", max_hits=1)
 finalize(
-    "Take the connection from the request in the handler [1]. <promise>COMPLETE</promise>",
+    "Take the connection from the request in the handler [1].\\n<promise>COMPLETE</promise>",
     evidence=hits,
 )
 ```"""

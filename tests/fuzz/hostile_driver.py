@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,15 +62,19 @@ async def broker_run(folder: Path, rng: random.Random) -> None:
     from rlm.cli.sandbox_handler import OfflineHandler
     from rlm.sandbox.context.writer import ContextFileWriter
     from rlm.sandbox.errors import SandboxError
+    from rlm.sandbox.host import kernel_process
     from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
     from rlm.sandbox.host.kernel_process import FreshKernels
+    from rlm.sandbox.launch.brokers import open_broker
     from rlm.sandbox.types import KernelLimits
 
     with ContextFileWriter(folder / f"context-{rng.random()}") as writer:
         writer.begin_document("a")
         writer.write("The grass is green.\n" * 1_000)
         context = writer.finish()
-    kernels = FreshKernels(KernelLimits(start_seconds=3.0), level=0, brokers=HostileBrokers(rng))
+    kernels = FreshKernels(KernelLimits(start_seconds=3.0), level=0)
+    brokers = HostileBrokers(rng)
+    kernel_process.open_broker = brokers.open
     kernel = JupyterSandbox(context, OfflineHandler(context.chars), kernels=kernels)
     outcome = "opened"
     try:
@@ -82,6 +86,8 @@ async def broker_run(folder: Path, rng: random.Random) -> None:
         outcome = f"{outcome} {type(error).__name__} {str(error)[:100]}"
     finally:
         await kernel.close()
+        kernel_process.open_broker = open_broker
+        brokers.close()
         for file in context.folder.iterdir():
             file.unlink()
         context.folder.rmdir()
@@ -89,39 +95,35 @@ async def broker_run(folder: Path, rng: random.Random) -> None:
 
 
 class HostileBrokers:
-    """Implements Brokers: each is this file, run as a broker."""
+    """Stands in for `open_broker`: each broker is this file, run as a program."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
+        self._started: list[subprocess.Popen[bytes]] = []
 
-    async def open(self, log: Path) -> object:
-        from rlm.sandbox.launch.broker_process import BrokerLink, BrokerProcess, socket_pairs
+    def open(self, folder: Path, level: int) -> Future[tuple[socket.socket, bool]]:
+        channel, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, __file__, "broker", str(theirs.fileno()), str(self._rng.random())]
+            self._started.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
+        opened: Future[tuple[socket.socket, bool]] = Future()
+        opened.set_result((channel, False))
+        return opened
 
-        channel, channel_theirs, helper, helper_theirs = socket_pairs()
-        with channel_theirs, helper_theirs:
-            ends = [channel_theirs.fileno(), helper_theirs.fileno()]
-            command = [sys.executable, __file__, "broker", *map(str, ends), str(self._rng.random())]
-            process = subprocess.Popen(command, pass_fds=ends)
-        return BrokerLink(BrokerProcess(os.pidfd_open(process.pid), process.wait), channel, helper)
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
 
 
-def be_a_broker(channel: socket.socket, helper: socket.socket, rng: random.Random) -> None:
-    """Send what a taken-over broker and kernel could send, and never read more than the first words."""
+def be_a_broker(channel: socket.socket, rng: random.Random) -> None:
+    """Send what a taken-over broker could send, and never read more than the first words."""
     from rlm.sandbox.in_kernel import wire
-
-    def flood_as_kernel() -> None:
-        with suppress(OSError):
-            helper.recv(1 << 16)
-            helper.sendall(wire.encode({"attached": True} if rng.random() < 0.9 else {"attached": 10**400}))
-            while True:
-                helper.sendall(hostile_words.frame(rng, rng.randrange(100), breaks=0.02))
 
     with suppress(OSError):
         channel.recv(1 << 16)
         if rng.random() < 0.8:
-            started = {"event": "started", "level": 0, "layers": {}, "seconds": 0.1}
-            channel.sendall(wire.encode(started))
-        threading.Thread(target=flood_as_kernel, daemon=True).start()
+            channel.sendall(wire.encode({"event": "connected"}))
         for _ in range(rng.choice([3, 100, 10_000])):
             channel.sendall(hostile_words.event(rng))
         while channel.recv(1 << 16):
@@ -130,8 +132,7 @@ def be_a_broker(channel: socket.socket, helper: socket.socket, rng: random.Rando
 
 def main() -> None:
     if sys.argv[1] == "broker":
-        ends = (socket.socket(fileno=int(one)) for one in sys.argv[2:4])
-        be_a_broker(*ends, random.Random(sys.argv[4]))
+        be_a_broker(socket.socket(fileno=int(sys.argv[2])), random.Random(sys.argv[3]))
         return
     folder, text, model, seed, acknowledge = sys.argv[1:]
     from rlm.cli.console.interrupts import run_interruptible

@@ -16,13 +16,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlm.sandbox.launch.broker_process import PlainBrokers
-
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES
 from rlm.sandbox.isolation.syscall_numbers import NUMBERS
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 
 CELLS = (
     "import json, re, csv, gzip, zipfile, decimal, datetime, statistics, uuid, secrets; print(search('one'))",
@@ -49,7 +48,7 @@ async def run_cells() -> None:
             writer.write("one\ntwo\n")
             writer.end_document()
             context = writer.finish()
-        kernels = FreshKernels(level=0, minimum=0, brokers=PlainBrokers())
+        kernels = FreshKernels(level=0, minimum=0, supervisors=PlainSupervisors())
         kernel = JupyterSandbox(context, None, kernels=kernels)  # type: ignore[arg-type]
         await kernel.open()
         for number, cell in enumerate(CELLS):

@@ -79,8 +79,8 @@ def prepare_streams() -> None:
     if sys.stdin is None:
         sys.stdin = open(STDIN, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
-        sys.stdout = open(STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = _Filtered(open(STDOUT, "wb", closefd=False), encoding="utf-8", errors="replace")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout = _Filtered(
             sys.stdout.buffer,
             encoding=sys.stdout.encoding,

@@ -44,7 +44,7 @@ def worked(sandbox_level: int, tmp_path: Path) -> Work:
 async def test_the_state_picks_the_stage_prompt(
     worked: Work, block: Callable[[str], str], state: str
 ) -> None:
-    model = ScriptedModel.of(root=[block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')")])
+    model = ScriptedModel.of(root=[block("peek(0, 9)\nfinalize('Done.\\n<promise>COMPLETE</promise>')")])
     run = await worked(model, card(state))
     words = table("card.toml")["agent"]
     assert words[state].strip().splitlines()[0] in model.requests[0].task
@@ -74,7 +74,7 @@ async def test_a_card_run_may_spawn_research_and_act_on_it(worked: Work, block: 
     model = ScriptedModel.of(
         root=roots(
             block("peek(0, 9)\nfinalize('First:\\nRESEARCH: What caused the lock?')"),
-            block("peek(0, 9)\nfinalize('Use one. <promise>COMPLETE</promise>')"),
+            block("peek(0, 9)\nfinalize('Use one.\\n<promise>COMPLETE</promise>')"),
         ),
         summary=summary,
     )
@@ -105,7 +105,7 @@ async def test_a_turn_researches_at_most_three_questions_within_the_limit(
     """The prompt explains how to ask for research only while more is allowed."""
     five = "\\n".join(f"RESEARCH: What caused lock {number}?" for number in range(5))
     turns = [block(f"peek(0, 9)\nfinalize('{five}')"), block(f"peek(0, 9)\nfinalize('{five}')")]
-    last = block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')")
+    last = block("peek(0, 9)\nfinalize('Done.\\n<promise>COMPLETE</promise>')")
     model = ScriptedModel.of(root=roots(*turns, last), summary=summary)
     run = await worked(model, card(), most_research=4)
     asked = [report.plan.task for report in run.reports]
@@ -123,7 +123,7 @@ async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Calla
     ends = iter(
         [
             block("peek(0, 9)\nfinalize('RESEARCH: What caused the lock?')"),
-            block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')"),
+            block("peek(0, 9)\nfinalize('Done.\\n<promise>COMPLETE</promise>')"),
         ]
     )
 

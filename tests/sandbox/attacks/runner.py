@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rlm.sandbox.launch.broker_process import PlainBrokers
-
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.errors import KernelDied
 from rlm.sandbox.host.jupyter_sandbox import GRACE_SECONDS, JupyterSandbox
@@ -22,6 +20,7 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.isolation.bubblewrap import find
 from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     CellResult,
@@ -126,7 +125,7 @@ class Runner:
         self._level = level
         kernels = BubblewrapKernels if way == "bubblewrap" else FreshKernels
         self._kernels = kernels(
-            LIMITS, level=level, minimum=level, brokers=PlainBrokers() if way == "programs" else None
+            LIMITS, level=level, minimum=level, supervisors=PlainSupervisors() if way == "programs" else None
         )
         self._root = os.getuid() == 0
         with tempfile.TemporaryDirectory(dir=world.folder) as folder:

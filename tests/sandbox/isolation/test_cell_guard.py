@@ -29,7 +29,7 @@ async def test_what_a_cell_leaves_running_is_stopped(open_kernel, level) -> None
     kernel = await open_kernel(level=level)
     assert (await kernel.execute(LEFT, round=1, timeout=20.0)).status == "ok"
     await asyncio.sleep(0.2)
-    processes = "import time; began = time.monotonic(); seen = count; print(left.poll())"
+    processes = "import time; began = time.monotonic(); seen = count; print(left.wait(5))"
     assert (await kernel.execute(processes, round=2, timeout=20.0)).stdout == "-9\n"
     before = await computed(kernel)
     await asyncio.sleep(1.5)
@@ -52,7 +52,7 @@ async def test_a_late_interrupt_does_not_hit_the_next_cell(open_kernel) -> None:
     kernel = await open_kernel()
     for number in range(3):
         assert (await kernel.execute("1", round=number, timeout=20.0)).result == "1"
-        await kernel._kernel.send({"op": "interrupt"})
+        await kernel._kernel.interrupt()
         await asyncio.sleep(0.05)
         slow = await kernel.execute("import time; time.sleep(0.2); 'done'", round=number, timeout=20.0)
         assert (slow.status, slow.result) == ("ok", "'done'")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rlm.sandbox.errors import KernelStartError
+from rlm.sandbox.host.events import checked_event
 from rlm.sandbox.host.kernel_process import KernelProcess
 from rlm.sandbox.in_kernel.wire import WireError
 from rlm.sandbox.isolation.probe import Candidate
@@ -42,10 +43,10 @@ async def test_a_result_is_kept_for_whoever_waits(process) -> None:
     "change",
     [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
 )
-def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
+def test_a_result_that_is_none_breaks_the_protocol(change) -> None:
     """A hostile broker ends its own kernel only."""
     with pytest.raises(WireError):
-        process._queue({**RESULT, **change})
+        checked_event({**RESULT, **change}, ["result"])
 
 
 def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
