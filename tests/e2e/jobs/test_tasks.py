@@ -36,6 +36,8 @@ def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
     assert all(re.search(r"\[m\d+", line) for line in ran.stdout.splitlines() if line.startswith("- "))
     assert re.search(r"facts that must survive: \d+ kept", ran.stderr)
     assert re.search(r"^  kept +Task Summary", ran.stderr, re.MULTILINE)
+    assert re.search(r"(\d+) of \1 lines share their facts with the messages that they cite", ran.stderr)
+    assert re.search(r"(\d+) of \1 citations found in the input", ran.stderr)
 
 
 def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:
