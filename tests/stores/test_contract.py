@@ -121,6 +121,11 @@ def notes(work: Path, old: Path) -> None:
         (work / name).write_bytes((old / name).read_bytes())
 
 
+def test_keys_of_a_summary(rlm, notes) -> None:
+    ran = rlm("summarize", "notes.txt", "--json")
+    assert list(ran.json) == CONTRACT["json_of_summarize"]
+
+
 def test_tables_results_events_and_traces_of_a_new_run_are_those_of_an_old_one(
     rlm, notes, work, tmp_path, old
 ) -> None:

@@ -38,8 +38,8 @@ Examples:
 
 A history is a card (our JSON), a chat (JSON or JSON Lines), a GitHub issue or pull request, a git log, or a
 log in plain text or Markdown. Its summary has five headings: Task Summary, Key Decisions, Errors Resolved,
-Current State and Remaining Work. Each line names its messages. The account on stderr lists the facts that
-must survive: kept, restored or lost.
+Current State and Remaining Work. Each line names its messages. A line whose facts are not in them says so.
+The account on stderr lists the facts that must survive: kept, restored or lost.
 
 --since reuses an earlier summary of the same input and pays for new text only. It also resumes a summary that
 was interrupted.
@@ -155,4 +155,8 @@ def _account(found: Summary) -> str:
     lines = [_fact_rows(found)] if found.facts else []
     if found.kind == "history":
         lines.append(f"{plural(found.messages, 'message')} summarized{new}")
+        lines.append(
+            f"{found.supported:,} of {plural(found.lines, 'line')} share their facts with the messages that "
+            "they cite"
+        )
     return terminal_text("\n".join([*lines, account(found.result)]))

@@ -118,7 +118,7 @@ def _verified(citations: tuple[Citation, ...]) -> str:
     if not citations:
         return ""
     verified = sum(citation.verified for citation in citations)
-    return f"; {verified} of {plural(len(citations), 'citation')} verified"
+    return f"; {verified} of {plural(len(citations), 'citation')} found in the input"
 
 
 def _cost(result: RunResult) -> str:

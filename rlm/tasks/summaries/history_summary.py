@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from rlm.answers.citations import cite_spans
+from rlm.answers.support import SupportCheck
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import is_extractive
 from rlm.prompts.history import (
@@ -36,6 +38,7 @@ _MIN_TOKENS = 300
 _SHARE = 0.5
 """The share of a short history that a summary without a model may have at most."""
 _MAX_PASSES = 4
+_MAX_NAMED = 5
 _FULL = 0.985
 _IN_STATE = "The card is in the state "
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
@@ -44,11 +47,14 @@ _COUNTER = get_counter()
 
 @dataclass(frozen=True, slots=True)
 class HistorySummary:
-    """The text of the summary, the facts it was checked for, and the places of the messages that it cites."""
+    """The text of the summary, the facts it was checked for, and the places of the messages that it cites.
+    `supported` of its `lines` share their facts with the messages that they cite."""
 
     text: str
     facts: tuple[Fact, ...]
     citations: tuple[Citation, ...]
+    lines: int
+    supported: int
 
 
 def digest(entries: Sequence[Entry]) -> str:
@@ -64,8 +70,9 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
     """Summarize the entries in at most `tokens` tokens.
 
     The summary model folds the messages chunk by chunk. Without a model, or if it fails, the summary consists
-    of the most informative sentences. Lines that no message supports are left out, with a warning. Facts that
-    the model dropped are added word for word if there is room.
+    of the most informative sentences. Lines that no message supports are left out, and lines whose facts are
+    not in the messages that they cite are marked, both with a warning. Facts that the model dropped are added
+    word for word if there is room.
     """
     messages = [entry.message for entry in entries]
     names = [entry.name for entry in entries]
@@ -80,13 +87,46 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
     else:
         job.coverage.note_answered([everything])
         lines, unsupported = Tracer(entries).trace(parse_lines(text))
-        for line in unsupported[:5]:
-            job.warn(f"left out of the summary, because no message supports it: {line.text[:200]}")
-        if len(unsupported) > 5:
-            job.warn(f"{len(unsupported) - 5:,} more lines were left out, because no message supports them")
+        _warn_of(
+            job,
+            unsupported,
+            "left out of the summary, because no message supports it",
+            "lines were left out, because no message supports them",
+        )
+        lines = _judge(lines, entries)
+        _warn_of(
+            job,
+            [line for line in lines if line.doubtful],
+            "not supported by the messages that it cites",
+            "lines are not supported by the messages that they cite",
+        )
         lines = [*(state for state in states if not _has_state(lines, state)), *lines]
         lines, checked = _restore_facts(_trim(job, lines, tokens), facts, names, tokens)
-    return HistorySummary(page(lines), checked, _citations(job.body, lines, entries))
+    supported = sum(not line.doubtful for line in lines)
+    return HistorySummary(page(lines), checked, _citations(job.body, lines, entries), len(lines), supported)
+
+
+def _judge(lines: Sequence[Line], entries: Sequence[Entry]) -> list[Line]:
+    """Return the lines, doubtful where the messages that they cite do not have their facts. The messages just
+    before and after are context."""
+    places = {entry.name: place for place, entry in enumerate(entries)}
+    texts = [entry.message.content for entry in entries]
+    speakers = {entry.message.author for entry in entries if entry.message.author}
+    judged: list[Line] = []
+    with closing(SupportCheck(texts, speakers)) as support:
+        for line in lines:
+            cited = {places[name] for name in line.names}
+            near = {at for place in cited for at in (place - 1, place + 1) if 0 <= at < len(texts)} - cited
+            judged.append(replace(line, doubtful=not support.judge(line.text, cited, near).supported))
+    return judged
+
+
+def _warn_of(job: Job, lines: Sequence[Line], what: str, more: str) -> None:
+    """Name the first lines in a warning each, and count the others."""
+    for line in lines[:_MAX_NAMED]:
+        job.warn(f"{what}: {line.text[:200]}")
+    if len(lines) > _MAX_NAMED:
+        job.warn(f"{len(lines) - _MAX_NAMED:,} more {more}")
 
 
 def _states(entries: Sequence[Entry]) -> list[Line]:
@@ -102,7 +142,9 @@ def _states(entries: Sequence[Entry]) -> list[Line]:
 def _has_state(lines: Sequence[Line], state: Line) -> bool:
     """Return whether the model's lines name the state already."""
     words = words_of(state.text.removeprefix(_IN_STATE))
-    return any(line.heading == state.heading and words <= words_of(line.text) for line in lines)
+    return any(
+        line.heading == state.heading and not line.doubtful and words <= words_of(line.text) for line in lines
+    )
 
 
 async def _fold_with_model(
@@ -191,12 +233,14 @@ def _fill(states: Sequence[Line], extraction: Extraction, names: Sequence[str], 
 
 
 def _trim(job: Job, lines: list[Line], tokens: int) -> list[Line]:
-    """Drop lines until the page fits `tokens`: each time the last line of the heading with the most lines."""
+    """Drop lines until the page fits `tokens`: first doubtful ones, then each time the last line of the
+    heading with the most lines."""
     dropped = 0
     while lines and _COUNTER.count(page(lines)) > tokens:
         sizes = {heading: sum(line.heading == heading for line in lines) for heading in HEADINGS}
         longest = max(HEADINGS, key=lambda heading: sizes[heading])
-        last = max(place for place, line in enumerate(lines) if line.heading == longest)
+        doubtful = [place for place, line in enumerate(lines) if line.doubtful]
+        last = max(doubtful or (place for place, line in enumerate(lines) if line.heading == longest))
         lines = lines[:last] + lines[last + 1 :]
         dropped += 1
     if dropped:
@@ -209,7 +253,7 @@ def _restore_facts(
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """Add the missing facts for which there is room. Return the lines, and the status of each fact."""
     counter: Counter = _COUNTER
-    is_kept = check(facts, lines, names)
+    is_kept = check(facts, [line for line in lines if not line.doubtful], names)
     rows: list[Fact] = []
     room = tokens - counter.count(page(lines))
     for fact, kept in zip(facts, is_kept, strict=True):

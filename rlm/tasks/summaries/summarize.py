@@ -34,7 +34,8 @@ class Summary:
     `result` is the job's result: its answer is `text`, and its citations are the sources of the lines.
     `[m12]` is the 12th message of the input, `[¹]` a passage of a document. `facts` are what the summary of a
     history was checked for. `messages` counts the entries of the history. The first `known` of them are
-    unchanged since the run that `since` named."""
+    unchanged since the run that `since` named. `supported` of the `lines` of a history's summary share their
+    facts with the messages that they cite; the others say so in `text`."""
 
     kind: Literal["history", "document"]
     text: str
@@ -42,14 +43,19 @@ class Summary:
     facts: tuple[Fact, ...] = ()
     messages: int = 0
     known: int = 0
+    lines: int = 0
+    supported: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result's JSON with kind, summary, facts, messages and known."""
+        """Return the result's JSON with the fields of the summary. `lines` and `supported` are null for
+        documents."""
         return {
             "kind": self.kind,
             "summary": self.text,
             "messages": self.messages,
             "known": self.known,
+            "lines": self.lines if self.kind == "history" else None,
+            "supported": self.supported if self.kind == "history" else None,
             "facts": [asdict(fact) for fact in self.facts],
             **self.result.to_json(),
         }
@@ -106,7 +112,16 @@ async def summarize(
         known = _count_known(job, past, entries)
         history = await summarize_history(job, entries, tokens)
         result = await job.finish(history.text, history.citations)
-        return Summary("history", history.text, result, history.facts, len(entries), known)
+        return Summary(
+            "history",
+            history.text,
+            result,
+            history.facts,
+            len(entries),
+            known,
+            history.lines,
+            history.supported,
+        )
 
 
 def _count_known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:

@@ -13,10 +13,13 @@ from rlm.prompts.history import HEADINGS
 from rlm.retrieval.words import split_spaceless
 from rlm.tasks.summaries.entries import Entry
 
-__all__ = ["NONE_FOUND", "Line", "Tracer", "page", "parse_lines", "words_of"]
+__all__ = ["DOUBTFUL", "NONE_FOUND", "Line", "Tracer", "page", "parse_lines", "words_of"]
 
 NONE_FOUND = "None found."
 """The text under a heading without lines."""
+
+DOUBTFUL = "(not supported by its source)"
+"""The remark on a line whose messages do not have its facts."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
@@ -43,15 +46,18 @@ _SUPPORTED = 0.45
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line (or fenced code) of a summary, without its mark. `names` are the messages that it cites."""
+    """One line (or fenced code) of a summary, without its mark. `names` are the messages that it cites. It is
+    `doubtful` if they do not have its facts."""
 
     heading: str
     text: str
     names: tuple[str, ...] = ()
+    doubtful: bool = False
 
     def to_markdown(self) -> str:
-        """Return the line as Markdown: `- text [m3, m7]`."""
+        """Return the line as Markdown: `- text [m3, m7]`, with a remark if it is doubtful."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
+        mark += f" {DOUBTFUL}" if self.doubtful else ""
         if "```" in self.text or "~~~" in self.text:
             inside = markdown_answer(self.text).strip("\n").replace("\n", "\n  ")
             return f"-{mark}\n  {inside}"

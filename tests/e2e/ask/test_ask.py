@@ -50,7 +50,7 @@ def test_the_answer_alone_is_on_stdout(rlm, haystack) -> None:
     assert ran.stdout.startswith("Extracts")
     assert "big.txt:" in ran.stdout
     assert "round 1 of 30" in ran.stderr
-    assert "1 of 1 citation verified" in ran.stderr
+    assert "1 of 1 citation found in the input" in ran.stderr
     assert "round" not in ran.stdout
 
 

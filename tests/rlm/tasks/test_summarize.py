@@ -114,6 +114,39 @@ async def test_unsupported_lines_are_left_out_and_lost_facts_restored(summary: S
     assert f"- {TALK[2][1]} [m21]" in found.text
 
 
+async def test_a_line_whose_facts_are_not_in_its_messages_is_marked_and_counted(summary: Summarize) -> None:
+    """A shared name is no proof."""
+    invented = "Ann bought a spaceship on Mars."
+    model = ScriptedModel.of(
+        summary=f"## Task Summary\n- The refund must never be paid twice [m1]\n- {invented} [m1]\n"
+        "- The webhook answers within 90 seconds [m1]\n"
+    )
+    found = await summary([chat(50)], model, tokens=500)
+    (line,) = [line for line in lines(found.text) if "spaceship" in line]
+    assert line.endswith("(not supported by its source)")
+    assert "90 seconds [m1] (not supported by its source)" in found.text
+    assert any("spaceship" in warning for warning in found.result.warnings)
+    assert (found.lines, found.supported) == (len(lines(found.text)), len(lines(found.text)) - 2)
+    assert {"lines": found.lines, "supported": found.supported}.items() <= found.to_json().items()
+
+
+async def test_lines_that_are_not_supported_are_the_first_to_go(summary: Summarize) -> None:
+    model = ScriptedModel.of(
+        summary="## Task Summary\n"
+        + "- The refund must never be paid twice [m1]\n"
+        + "- The webhook answers within 90 seconds [m1]\n" * 11
+    )
+    found = await summary([chat(50)], model, tokens=300)
+    assert COUNT(found.text) <= 300
+    assert "never be paid twice [m1]" in found.text
+    assert any("90 seconds" in warning for warning in found.result.warnings)
+
+
+async def test_without_a_model_all_lines_are_supported(summary: Summarize) -> None:
+    found = await summary([chat(50)], tokens=500)
+    assert found.lines == found.supported == len(lines(found.text))
+
+
 async def test_if_the_model_fails_sentences_of_the_messages_are_used(summary: Summarize) -> None:
     model = ScriptedModel.of(summary=ModelUnavailable("nothing listens"))
     found = await summary([chat(50)], model, tokens=500)
