@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from rlm.documents import PathSource, Source, StreamSource, TextSource
@@ -23,7 +26,13 @@ _CARD_SHARE = 0.8
 """The share of the values of a board that are cards; others may be headers or notes."""
 _LIST_SHARE = 0.8
 """The share of an object's JSON that its list of cards has."""
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_TEXT_KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
+_SUFFIXES = (".json", ".jsonl", ".ndjson", *_TEXT_KINDS)
+_HEADING = re.compile(
+    r"^#{1,6}[ \t]+(?:(?:CARD|EPIC|ISSUE|STORY|TICKET)\b[ \t:#]*)?(?P<title>[^\n]*)$", re.MULTILINE
+)
+_CARD_HEADING = re.compile(r"^#{1,6}[ \t]+(?:CARD|EPIC|ISSUE|STORY|TICKET)\b", re.MULTILINE)
+_CHANGE = re.compile(r"^(?P<before>[^\n{}\"]{0,60})(?P<fields>\{.*\})[ \t]*$", re.MULTILINE)
 
 
 def with_cards(sources: Sequence[Source]) -> tuple[list[Source], Cards]:
@@ -51,14 +60,42 @@ def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
             except OSError:
                 return source  # the loader reports the error
         case TextSource(name, data, kind):
-            if kind not in ("json", "jsonl"):
+            if kind not in ("json", "jsonl", "text", "markdown"):
                 return source
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
     except UnicodeDecodeError:
         return source
+    if _CARD_HEADING.search(text):
+        told = _tell_changes(text)
+        kind = "markdown" if PurePath(name).suffix.lower() in (".md", ".markdown") else "text"
+        return source if told == text else TextSource(name, told, kind)
     chat = _read(text, cards)
     return source if chat is None else TextSource(name, json.dumps(chat, ensure_ascii=False), "json")
+
+
+def _tell_changes(text: str) -> str:
+    """Return a text of cards (`# CARD …`) with the JSON of their changes (`[2026-05-01] {"status": "open"}`)
+    told in words: each change names its card."""
+    titles = [(match.start(), match["title"].strip()) for match in _HEADING.finditer(text)]
+
+    def tell(match: re.Match[str]) -> str:
+        try:
+            fields = parse_json(match["fields"])
+        except ValueError:
+            return match[0]
+        if not isinstance(fields, Mapping) or not {"status", "state"} & fields.keys():
+            return match[0]
+        at = bisect_left(titles, (match.start(), ""))
+        card = titles[at - 1][1] if at else ""
+        changes = (
+            f"{str(key).replace('_', ' ')}: {' '.join(_words(value).split())}"
+            for key, value in fields.items()
+            if value not in (None, "", [], {})
+        )
+        return f"{match['before']}State of {card or 'the card'} – {'; '.join(changes)}."
+
+    return _CHANGE.sub(tell, text)
 
 
 def _read(text: str, cards: dict[str, Card]) -> dict[str, Any] | None:

@@ -274,3 +274,39 @@ async def test_a_broken_line_of_a_board_is_kept(summary: Summarize) -> None:
     found = await summary(TextSource("board.jsonl", text, "jsonl"), tokens=2_500)
     assert found.messages == 31
     assert "30 cards" in found.text
+
+
+EPICS = """# CARD PAY-101 Refund twice
+
+[2026-05-01] {"status": "open", "priority": 1, "assignee": "ann"}
+[2026-05-01] Ann: Customers are refunded twice when the webhook is sent again.
+[2026-05-02] Ben: We decided to store the event id in refund_events.
+[2026-05-03] {"status": "closed", "close_reason": "Fixed in PR #12: unique index on the event id"}
+
+# CARD PAY-102 Rate limit
+
+[2026-05-02] {"status": "in_progress", "blocked_by": ["PAY-101"]}
+[2026-05-04] Ann: It failed with sqlite3.OperationalError: database is locked.
+[2026-05-05] Ben: Still to do: 50 requests per minute. The reply is {"status": 429}
+"""
+
+
+@pytest.mark.parametrize("name", ["epics.md", "epics.txt"])
+async def test_the_changes_in_a_text_of_cards_are_told_in_words(
+    summary: Summarize, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text(EPICS)
+    found = await summary(tmp_path / name, tokens=700)
+    assert_is_plain(found.text.replace('{"status": 429}', ""))
+    assert (
+        "State of PAY-101 Refund twice – status: closed; close reason: Fixed in PR #12: unique index on the "
+        "event id. [m4]" in found.text
+    )
+    assert "State of PAY-102 Rate limit – status: in_progress; blocked by: PAY-101. [m5]" in found.text
+    assert "store the event id in refund_events" in found.text
+
+
+def test_other_texts_are_unchanged() -> None:
+    texts = ['# Notes\n[2026-05-01] {"status": "open"}\n', '# CARD A\n{"colour": 3}\n# CARD B\nwords\n']
+    given = [TextSource("notes.md", text, "markdown") for text in texts]
+    assert with_cards(given) == (given, {})
