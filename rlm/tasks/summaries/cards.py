@@ -331,7 +331,8 @@ def _document(node: Any) -> str:
         return ""
     if node.get("type") == "hardBreak":
         return "\n"
-    inside = "".join(_document(one) for one in node.get("content") or ())
+    content = node.get("content")
+    inside = "".join(map(_document, content)) if isinstance(content, list) else ""
     ends = node.get("type") in ("paragraph", "heading", "listItem", "codeBlock")
     return f"{node.get('text', '')}{inside}{chr(10) if ends else ''}"
 
