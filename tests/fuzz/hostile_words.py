@@ -107,7 +107,9 @@ RESULT = {
 EVENTS = [
     RESULT,
     {**RESULT, "stdout": "😀" * 1_000_000},
-    {"event": "started", "level": 0, "layers": {"a": "b"}, "seconds": 0.1},
+    {"event": "connected"},
+    {"event": "confined", "level": 0, "layers": {"a": "b"}},
+    {"event": "computing", "seconds": 0.1},
     {"event": "refused", "failed": {"a": "b"}},
     {"event": "failed", "detail": "x"},
     {"event": "died", "detail": "x"},

@@ -10,7 +10,7 @@ from typing import Any
 from rlm.documents import PathSource, Source, StreamSource, TextSource
 from rlm.prompts.json_input import parse_json
 
-__all__ = ["as_chats", "with_chats"]
+__all__ = ["as_chats", "has_reviews", "is_thread", "with_chats"]
 
 _MAX_BYTES = 64 << 20
 """Larger files are not examined."""
@@ -65,12 +65,12 @@ def _convert(name: str, data: bytes) -> TextSource | None:
 def _threads(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
         for one in value:
-            if isinstance(one, Mapping) and _is_thread(one):
+            if isinstance(one, Mapping) and is_thread(one):
                 yield one
         return
     if not isinstance(value, Mapping):
         return
-    if _is_thread(value):
+    if is_thread(value):
         yield value
         return
     # GraphQL: {"data": {"repository": {"issue": …}}}; the REST search: {"items": […]}
@@ -89,7 +89,8 @@ def _threads(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _threads(value[key])
 
 
-def _is_thread(value: Mapping[str, Any]) -> bool:
+def is_thread(value: Mapping[str, Any]) -> bool:
+    """Return whether `value` is an issue or pull request of GitHub's API."""
     return (
         isinstance(value.get("title"), str)
         and "body" in value
@@ -97,6 +98,11 @@ def _is_thread(value: Mapping[str, Any]) -> bool:
         and any(key in value for key in ("number", "html_url", "url", *_TALK))
         and ("number" in value or "comments" in value)
     )
+
+
+def has_reviews(thread: Mapping[str, Any]) -> bool:
+    """Return whether it has more than comments: reviews, commits, events."""
+    return any(isinstance(thread.get(key), list | Mapping) and thread[key] for key in _TALK[1:])
 
 
 def _chat(thread: Mapping[str, Any]) -> dict[str, Any]:

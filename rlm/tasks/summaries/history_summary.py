@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import zip_longest
 
 from rlm.answers.citations import cite_spans
 from rlm.answers.support import SupportCheck
@@ -27,6 +28,8 @@ from rlm.results import Citation
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job
+from rlm.tasks.summaries.board_summary import Board, boards_of
+from rlm.tasks.summaries.cards import Card
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.fact_check import Fact, check, facts_of
 from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parse_lines, words_of
@@ -37,6 +40,9 @@ _PROMPT_TOKENS = 100_000
 _MIN_TOKENS = 300
 _SHARE = 0.5
 """The share of a short history that a summary without a model may have at most."""
+_BOARD_SHARE = 0.7
+"""The share of a summary without a model that cards have at most if there is prose, too."""
+_SMALLEST_LINE = 20  # tokens
 _MAX_PASSES = 4
 _MAX_NAMED = 5
 _FULL = 0.985
@@ -66,23 +72,30 @@ def digest(entries: Sequence[Entry]) -> str:
     return hashed.hexdigest()
 
 
-async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> HistorySummary:
+async def summarize_history(
+    job: Job, entries: Sequence[Entry], tokens: int, cards: Mapping[str, Card] | None = None
+) -> HistorySummary:
     """Summarize the entries in at most `tokens` tokens.
 
     The summary model folds the messages chunk by chunk. Without a model, or if it fails, the summary consists
     of the most informative sentences. Lines that no message supports are left out, and lines whose facts are
     not in the messages that they cite are marked, both with a warning. Facts that the model dropped are added
     word for word if there is room.
+
+    `cards` are those of issue trackers, by the text of their entries. Their counts are computed. Without a
+    model, their lines are, too.
     """
     messages = [entry.message for entry in entries]
     names = [entry.name for entry in entries]
-    states = _states(entries)
-    extraction = Extraction(messages)
+    boards = boards_of(entries, cards or {})
+    states = [*(line for board in boards for line in board.counts()), *_states(entries)]
+    prose = _prose(messages, cards or {}, boards)
+    extraction = Extraction(prose)
     facts = facts_of(extraction, len(entries))
     text = await _fold_with_model(job, messages, names, tokens)
     everything = Span(0, job.body.chars)
     if text is None:
-        lines, checked = _extract(states, facts, extraction, messages, names, tokens)
+        lines, checked = _extract(states, boards, facts, extraction, messages, prose, names, tokens)
         job.coverage.note_read([everything])
     else:
         job.coverage.note_answered([everything])
@@ -196,19 +209,54 @@ async def _fold_with_model(
 
 def _extract(
     states: Sequence[Line],
+    boards: Sequence[Board],
     facts: Sequence[SalientSentence],
     extraction: Extraction,
     messages: Sequence[Message],
+    prose: Sequence[Message],
     names: Sequence[str],
     tokens: int,
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """Return the most informative sentences, and the facts for which there is room."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
     limit = min(tokens, max(_MIN_TOKENS, int(whole * _SHARE)))
+    board_share = _BOARD_SHARE if any(message.content for message in prose) else 1.0
+    states = _add_cards(states, boards, int(limit * board_share))
     lines, checked = _restore_facts(_fill(states, extraction, names, limit), facts, names, limit)
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
-    return sorted(lines, key=lambda line: places[line.names[0]]), checked
+    computed = lines[: len(states)] if boards else []
+    return [
+        *computed,
+        *sorted(lines[len(computed) :], key=lambda line: places[line.names[0]]),
+    ], checked
+
+
+def _prose(messages: Sequence[Message], cards: Mapping[str, Card], boards: Sequence[Board]) -> list[Message]:
+    """Return the messages with only what is written as prose: of a single card its description, of the cards
+    of a board nothing, because a line is computed for each."""
+    are_single = all(board.is_single for board in boards)
+    return [
+        replace(message, content=card.description if are_single else "") if card else message
+        for message in messages
+        for card in [cards.get(message.content)]
+    ]
+
+
+def _add_cards(states: Sequence[Line], boards: Sequence[Board], tokens: int) -> list[Line]:
+    """Return the lines with those of the boards' cards for which there is room, in turn from each board."""
+    lines = list(states)
+    room = tokens - _COUNTER.count(page(lines))
+    for line in (
+        line for turn in zip_longest(*(board.lines(tokens) for board in boards)) for line in turn if line
+    ):
+        cost = _COUNTER.count("\n" + line.to_markdown())
+        if cost <= room:
+            lines.append(line)
+            room -= cost
+        elif room < _SMALLEST_LINE:
+            break
+    return lines
 
 
 def _fill(states: Sequence[Line], extraction: Extraction, names: Sequence[str], tokens: int) -> list[Line]:

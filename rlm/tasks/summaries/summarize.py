@@ -13,6 +13,7 @@ from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
+from rlm.tasks.summaries.boards import with_cards
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
@@ -77,7 +78,8 @@ async def summarize(
     spent."""
     if tokens < _MIN_TOKENS:
         raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
-    sources = with_chats(sources_of(context))
+    with_boards, cards = with_cards(sources_of(context))
+    sources = with_chats(with_boards)
     entries: tuple[Entry, ...] = ()
 
     def describe(body: Body) -> Mapping[str, Any]:
@@ -110,7 +112,7 @@ async def summarize(
             result = await job.finish(summary.text or None, summary.citations)
             return Summary("document", summary.text, result)
         known = _count_known(job, past, entries)
-        history = await summarize_history(job, entries, tokens)
+        history = await summarize_history(job, entries, tokens, cards)
         result = await job.finish(history.text, history.citations)
         return Summary(
             "history",

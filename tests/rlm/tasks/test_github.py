@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlm.documents import PathSource, StreamSource, load
+from rlm.documents import PathSource, StreamSource, load, sources_of
 from rlm.tasks.summaries.entries import entries_of
 from rlm.tasks.summaries.github import as_chats, with_chats
 
@@ -126,7 +126,7 @@ def test_other_json_is_unchanged(value: Any) -> None:
 def test_files_and_streams_become_messages_with_places(tmp_path: Path) -> None:
     file = tmp_path / "issue.json"
     file.write_text(json.dumps(GH))
-    for source in (PathSource(file), StreamSource("stdin", io.BytesIO(file.read_bytes()))):
+    for source in (PathSource(file), *sources_of(file), StreamSource("stdin", io.BytesIO(file.read_bytes()))):
         with load(with_chats([source]), tmp_path / f"c{id(source)}").context.open() as body:
             entries = entries_of(body)
             talk = [one for one in entries if one.message.author == "cy"]

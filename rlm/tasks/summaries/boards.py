@@ -1,0 +1,180 @@
+"""Convert boards and single cards of issue trackers, as JSON or JSON Lines, into chats in plain language."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.prompts.json_input import parse_json
+from rlm.tasks.summaries.cards import Card, card_of, day
+from rlm.tasks.summaries.github import has_reviews, is_thread
+
+__all__ = ["Cards", "with_cards"]
+
+Cards = Mapping[str, Card]
+"""The cards that were read, by the text of their entries."""
+
+_MAX_BYTES = 64 << 20
+"""Larger files are not examined."""
+_CARD_SHARE = 0.8
+"""The share of the values of a board that are cards; others may be headers or notes."""
+_LIST_SHARE = 0.8
+"""The share of an object's JSON that its list of cards has."""
+_TEXT_KINDS = {".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
+_SUFFIXES = (".json", ".jsonl", ".ndjson", *_TEXT_KINDS)
+_HEADING = re.compile(
+    r"^#{1,6}[ \t]+(?:(?:CARD|EPIC|ISSUE|STORY|TICKET)\b[ \t:#]*)?(?P<title>[^\n]*)$", re.MULTILINE
+)
+_CARD_HEADING = re.compile(r"^#{1,6}[ \t]+(?:CARD|EPIC|ISSUE|STORY|TICKET)\b", re.MULTILINE)
+_CHANGE = re.compile(r"^(?P<before>[^\n{}\"]{0,60})(?P<fields>\{.*\})[ \t]*$", re.MULTILINE)
+
+
+def with_cards(sources: Sequence[Source]) -> tuple[list[Source], Cards]:
+    """Return the sources, with boards and cards in JSON files, texts and streams converted to chats, and the
+    cards. A card of a board is one message; a single card is a message, and each of its comments another.
+    """
+    cards: dict[str, Card] = {}
+    return [_with_cards(source, cards) for source in sources], cards
+
+
+def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
+    match source:
+        case StreamSource(name, stream):
+            data: bytes | str = stream.read()
+            assert isinstance(data, bytes)
+            source = StreamSource(name, io.BytesIO(data))
+        case PathSource(path):
+            name = path.name
+            try:
+                if path.suffix.lower() not in _SUFFIXES or not path.is_file():
+                    return source
+                if path.stat().st_size > _MAX_BYTES:
+                    return source
+                data = path.read_bytes()
+            except OSError:
+                return source  # the loader reports the error
+        case TextSource(name, data, kind):
+            if kind not in ("json", "jsonl", "text", "markdown"):
+                return source
+    try:
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return source
+    if _CARD_HEADING.search(text):
+        told = _tell_changes(text)
+        kind = "markdown" if PurePath(name).suffix.lower() in (".md", ".markdown") else "text"
+        return source if told == text else TextSource(name, told, kind)
+    chat = _read(text, cards)
+    return source if chat is None else TextSource(name, json.dumps(chat, ensure_ascii=False), "json")
+
+
+def _tell_changes(text: str) -> str:
+    """Return a text of cards (`# CARD …`) with the JSON of their changes (`[2026-05-01] {"status": "open"}`)
+    told in words: each change names its card."""
+    titles = [(match.start(), match["title"].strip()) for match in _HEADING.finditer(text)]
+
+    def tell(match: re.Match[str]) -> str:
+        try:
+            fields = parse_json(match["fields"])
+        except ValueError:
+            return match[0]
+        if not isinstance(fields, Mapping) or not {"status", "state"} & fields.keys():
+            return match[0]
+        at = bisect_left(titles, (match.start(), ""))
+        card = titles[at - 1][1] if at else ""
+        changes = (
+            f"{str(key).replace('_', ' ')}: {' '.join(_words(value).split())}"
+            for key, value in fields.items()
+            if value not in (None, "", [], {})
+        )
+        return f"{match['before']}State of {card or 'the card'} – {'; '.join(changes)}."
+
+    return _CHANGE.sub(tell, text)
+
+
+def _read(text: str, cards: dict[str, Card]) -> dict[str, Any] | None:
+    """Return the chat that a board or card becomes; None if `text` is neither."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    values = _values(text)
+    found = [card_of(value) for value in values]
+    known = [card for card in found if card is not None]
+    if not known or len(known) < _CARD_SHARE * len(values):
+        return None
+    if len(values) == 1:
+        return None if is_thread(values[0]) else _single(known[0], cards)
+    if any(isinstance(value, Mapping) and has_reviews(value) for value in values):
+        return None  # pull requests: each is a conversation
+    messages = []
+    for place, (value, card) in enumerate(zip(values, found, strict=True), 1):
+        if card is None:
+            content = value if isinstance(value, str) else _words(value)
+            messages.append({"author": f"line {place}", "content": content})
+            continue
+        content = card.text()
+        cards[content] = card
+        messages.append(
+            {"author": card.id or f"card {place}", "created_at": day(card.created), "content": content}
+        )
+    return {"messages": messages}
+
+
+def _values(text: str) -> list[Any]:
+    """Return the values of a list, of the list in an object, or of the lines. A broken line is a text."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return _line_values(text)
+    for _ in range(4):  # Linear: {"data": {"issues": {"nodes": […]}}}
+        if isinstance(value, list):
+            return value
+        if not isinstance(value, Mapping) or card_of(value) is not None:
+            break
+        largest = max(value.values(), key=_size, default=None)
+        if not isinstance(largest, list | Mapping) or _size(largest) < _LIST_SHARE * _size(value):
+            break
+        value = largest
+    return [value]
+
+
+def _line_values(text: str) -> list[Any]:
+    values: list[Any] = []
+    for line in text.split("\n"):
+        if line.strip():
+            try:
+                values.append(parse_json(line))
+            except ValueError:
+                values.append(line.strip())
+    return values
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def _single(card: Card, cards: dict[str, Card]) -> dict[str, Any]:
+    content = card.text(with_comments=False)
+    cards[content] = card
+    first = {"author": card.id or "card", "created_at": day(card.created), "content": content}
+    said = [
+        {"author": one.author or "comment", "created_at": one.date, "content": one.text}
+        for one in card.comments
+    ]
+    return {"messages": [first, *said]}
+
+
+def _words(value: Any) -> str:
+    """Return a value that is no card as lines of a name and a text."""
+    if isinstance(value, Mapping):
+        return "\n".join(
+            f"{key}: {_words(one)}" for key, one in value.items() if one not in (None, "", [], {})
+        )
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    return str(value)
