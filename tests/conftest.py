@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _SECRETS = (
     "ANTHROPIC_API_KEY",
@@ -30,7 +30,7 @@ _SECRETS = (
     "RLM_OPENAI_COMPATIBLE_KEY_HOST",
 )
 # How long an example takes depends on the machine. benchmarks/ measures times.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 # A shell that starts a job in the background makes it ignore these signals, and the processes of a test
