@@ -86,19 +86,12 @@ class Board:
         groups: defaultdict[str, list[tuple[str, Card]]] = defaultdict(list)
         for name, card in self._cards:
             groups[_group(card)].append((name, card))
-        blockers = {other for ids in self._blockers.values() for other in ids}
-        groups["left"].sort(key=lambda one: moment(one[1].updated or one[1].created), reverse=True)
-        groups["left"].sort(key=lambda one: (one[1].rank, one[1].id not in blockers))
-        groups["active"].sort(key=lambda one: one[1].rank)
         for done in ("closed", "fixed", "dropped"):
             groups[done].sort(key=lambda one: _recency(one[1]), reverse=True)
         blockers = {other for ids in self._blockers.values() for other in ids}
         groups["left"].sort(key=lambda one: moment(one[1].updated or one[1].created), reverse=True)
         groups["left"].sort(key=lambda one: (one[1].rank, one[1].id not in blockers))
         groups["active"].sort(key=lambda one: one[1].rank)
-        for done in ("closed", "fixed", "dropped"):
-            groups[done].sort(key=lambda one: moment(one[1].closed or one[1].updated), reverse=True)
-            groups[done].sort(key=lambda one: not (one[1].reason or one[1].comments))
         queues = {name: iter(groups[name]) for name in _TURNS}
         longest = _LONGEST if self.is_single else min(_LONGEST, max(_SHORTEST, tokens // 6))
         is_tight = tokens < _TOKENS_PER_CARD * len(self._cards)

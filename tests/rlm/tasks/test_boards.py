@@ -310,3 +310,15 @@ def test_other_texts_are_unchanged() -> None:
     texts = ['# Notes\n[2026-05-01] {"status": "open"}\n', '# CARD A\n{"colour": 3}\n# CARD B\nwords\n']
     given = [TextSource("notes.md", text, "markdown") for text in texts]
     assert with_cards(given) == (given, {})
+
+
+async def test_cards_closed_lately_come_first_and_of_the_same_days_those_that_say_why(
+    summary: Summarize,
+) -> None:
+    cards = [
+        {"id": f"b-{day}{why[:1]}", "title": "Work", "status": "closed", "close_reason": why,
+         "closed_at": f"2026-0{month}-{day}T00:00:00Z"}
+        for month, day, why in ((3, 11, "Merged"), (5, 20, "Closed"), (5, 19, "Merged"), (5, 12, "Merged"))
+    ]  # fmt: skip
+    found = await summary(TextSource("b.jsonl", json_lines(cards), "jsonl"), tokens=900)
+    assert re.findall(r"^- (b-\w+)", found.text, re.MULTILINE) == ["b-19M", "b-12M", "b-20C", "b-11M"]
