@@ -109,7 +109,7 @@ def driver(folder: Path, text: Path, url: str) -> Iterator[tuple[subprocess.Pope
         (folder / name).mkdir(parents=True)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("RLM_", "XDG_"))},
-        **{"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "RLM_OPENAI_COMPATIBLE_KEY": "key"},
+        **{"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")},
     }
     reading, writing = os.pipe()
     program = str(Path(__file__).with_name("hostile_driver.py"))

@@ -153,7 +153,7 @@ if unit == "words":
 else:
     total = meta.documents if unit in ("documents", "files") else meta[unit]
 print(total)
-count("\n")  # the whole input is looked at, not only its facts
+count("\\n")  # the whole input is looked at, not only its facts
 finalize(f"The input has {{total:,}} {{unit}} (counted by code).", confidence="high")
 """
 
