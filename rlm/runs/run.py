@@ -21,7 +21,8 @@ from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.driver.direct import answer_directly
 from rlm.driver.kernel_handler import RunHandler
-from rlm.driver.loop import Driver, Outcome
+from rlm.driver.loop import Driver
+from rlm.driver.outcome import Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
@@ -266,6 +267,7 @@ class Run:
             settings=config.settings.root,
             summary_model=config.summary_model,
             forget_answers=self._forget_answers,
+            violations=config.limits.violations,
         )
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools
