@@ -170,6 +170,8 @@ def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -
     if others:
         return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
     text = "\n".join(lines).strip(f"{whitespace}{_INVISIBLE}")
+    if text.startswith("<"):
+        return Violation("no_block", _excerpt(reply))  # reasoning that was never closed, or a tool call
     # Short sentences and numbers parse as code, too. Code that does something calls or assigns.
     is_code = ("(" in text or "=" in text) and _parses(text)
     is_answer = bool(text) and "```" not in text and not _ANNOUNCEMENT.match(text) and not is_code

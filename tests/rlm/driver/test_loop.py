@@ -329,7 +329,7 @@ async def test_a_cell_over_its_time_is_reported(run, block) -> None:
 
 async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
     """A limit is mentioned once under a quarter of it is left."""
-    model = ScriptedModel.of(root=[*[block("1")] * 7, block("peek(0, 1)\nfinalize(1)")])
+    model = ScriptedModel.of(root=[*map(block, "1234567"), block("peek(0, 1)\nfinalize(1)")])
     await run(model, limits=Limits(rounds=8))
     user_messages = [message.content for message in model.requests[-1].messages if message.role == "user"]
     fed = [text for text in user_messages if text.startswith("Output of your block")]

@@ -220,7 +220,7 @@ def test_a_fence_indented_in_a_list_gives_code_without_the_indent() -> None:
         ("D", "D"),
         ("x" * 5_000, "x" * 199 + "…"),
         ("a\n\n  b\tc", "a b c"),
-        ("Look:\n" + block("print(1)", info="python"), "```python print(1) ```"),
+        ("Look:\n" + block("print(1)", info="ruby"), "```ruby print(1) ```"),
         (block("x = 1") + "\n" + block("y = 2"), "2 blocks: x = 1 | y = 2"),
         ("\n".join([block("x" * 500)] * 9), "3 blocks or more: " + " | ".join(["x" * 39 + "…"] * 3)),
         ("Look:\n```repl\nprint(1)", "print(1)"),
