@@ -43,7 +43,9 @@ __all__ = [
     "answer_directly",
     "ask_directly",
     "fits",
+    "no_answer",
     "room_of",
+    "typed_question",
 ]
 
 _FRAMING = 1_500
@@ -118,7 +120,7 @@ async def answer_directly(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
     )
-    question = _typed(task, answer_type)
+    question = typed_question(task, answer_type)
     try:
         reply = await ask_directly(
             model, question, pieces, body, run_context=run_context, settings=settings, earlier=earlier
@@ -131,16 +133,17 @@ async def answer_directly(
     if reply.fault is not None:
         if reply.fault == "not_found":
             run_context.coverage.note_answered([Span(0, body.chars)])
-        return _no_answer(reply.fault)
+        return no_answer(reply.fault)
     try:
         value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError as error:
-        return _no_answer("invalid_reply", str(error))
+        return no_answer("invalid_reply", str(error))
     run_context.coverage.note_answered([Span(0, body.chars)])
     return DirectOutcome(Answer(value, None, reply.citations))
 
 
-def _no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+def no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+    """Return the outcome of a reply that is no answer. `reason` is a key of `no_answer` in direct.toml."""
     return DirectOutcome(None, reason, table("direct.toml")["no_answer"][reason].format(error=error))
 
 
@@ -216,7 +219,8 @@ def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:
     return "not_found" if is_not_found(said) else None
 
 
-def _typed(task: str, answer_type: AnswerType | None) -> Question:
+def typed_question(task: str, answer_type: AnswerType | None) -> Question:
+    """Return the question for an answer of `answer_type`."""
     form = "" if answer_type is None else table("direct.toml")["typed"].format(schema=answer_type.text)
     return Question(task, task + form, None if answer_type is None else answer_type.text)
 

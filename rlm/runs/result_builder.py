@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.children.child_calls import ChildCalls
-from rlm.driver.loop import Outcome
+from rlm.driver.outcome import Outcome
 from rlm.results import RunResult, Strategy
 from rlm.runs.run_warnings import RunWarnings
 
