@@ -19,7 +19,7 @@ from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
-from rlm.driver.direct import answer_directly
+from rlm.driver.direct import DirectOutcome, answer_directly
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver, Outcome
 from rlm.driver.root_input import RootQuestion, root_input
@@ -32,10 +32,12 @@ from rlm.results import RunResult, RunTotals, Strategy
 from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
+from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.result_builder import ResultBuilder
 from rlm.runs.run_warnings import RunWarnings
+from rlm.runs.scaffold import scaffold_of
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.in_kernel.body.body import Body
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _NO_OPTIONS = RunOptions()
+_SHOWN = 5
 _INDEX_BYTES = 32 * 2**20
 """Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
@@ -78,6 +81,7 @@ class Run:
         self._tools = [
             Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
+        self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
         self._child_calls = ChildCalls(
@@ -93,11 +97,20 @@ class Run:
             depth=self._depth,
             max_depth=config.limits.depth,
         )
+        self._finalizer = Finalizer(
+            input_.body,
+            self.run_context.coverage,
+            options.answer_type,
+            task=task,
+            # A part of a job and a sub-RLM give no answer to the caller.
+            gate=config.gate if options.parent is None else None,
+            sub_calls=lambda: self._child_calls.calls,
+        )
         self.handler = RunHandler(
             self._child_calls,
             self._sub_runs,
             ToolCalls(config.tools, self.run_context),
-            Finalizer(input_.body, self.run_context.coverage, options.answer_type),
+            self._finalizer,
             self._ranking,
             self.run_context,
             FinalizePolicy(looked_before=bool(options.earlier)),
@@ -125,7 +138,16 @@ class Run:
             budget = above.budget.branch()
             metered = above.metered.branch(budget, log, playback)
             coverage = CoverageLedger(chars, parent.coverage)
-            return RunContext(budget, metered, coverage, log, playback, above.concurrency, self._observe)
+            return RunContext(
+                budget,
+                metered,
+                coverage,
+                log,
+                playback,
+                above.concurrency,
+                self._observe,
+                above.degradations,
+            )
         budget = Budget(config.limits)
         metered = MeteredModel(
             budget, log, playback, config.tell, config.prices, remember=config.settings.cache
@@ -246,8 +268,14 @@ class Run:
             return self._finish(Outcome(None, "model", detail=str(error)), "direct")
         except BudgetExhausted as error:
             return self._finish(Outcome(None, STOP_REASONS[error.limit], detail=error.cause), "direct")
+        if found.answer is not None:
+            refused = await self._finalizer.pass_direct(found.answer)
+            if refused is not None:
+                found = DirectOutcome(None, "invalid_reply", f"the check of the answer refused it: {refused}")
         if found.answer is None and self.config.settings.strategy == "auto":
-            abstained = f"the direct call gave no checked answer ({found.reason}): continued as an RLM"
+            why = found.detail if found.reason == "invalid_reply" else found.reason
+            abstained = f"the direct call gave no checked answer ({why}): continued as an RLM"
+            self.run_context.degradations.note("direct_call", abstained)
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
@@ -296,13 +324,34 @@ class Run:
         result = self._results.build(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type
-            result = replace(result, unread=tuple(self._options.unread))
+            result = self._described(result)
             if answer_type is None or answer_type.is_text:
                 result = judge_absence(self._task, result)
             else:
                 result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
+
+    def _described(self, result: RunResult) -> RunResult:
+        """Return the result with what was checked, what it did without, and the hash of its settings."""
+        config, options, degradations = self.config, self._options, self.run_context.degradations
+        answer_type = options.answer_type
+        for warning in window_warnings((config.model, config.sub_model, config.summary_model)):
+            degradations.note("window", warning)
+        if options.unread:
+            degradations.note("unread", ", ".join(options.unread[:_SHOWN]))
+        if result.forced:
+            degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
+        if result.coverage.failed_chars:
+            failed = f"children that read {result.coverage.failed_chars:,} characters failed"
+            degradations.note("failed_children", failed)
+        return replace(
+            result,
+            unread=tuple(options.unread),
+            gates=self._finalizer.gates(has_answer=result.answer is not None),
+            degradations=degradations.notes,
+            scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
+        )
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
@@ -318,6 +367,7 @@ class Run:
 
     def _observe(self, event: Event) -> None:
         """Pass an event of any part to the observers. Each warning is passed once."""
+        self.run_context.degradations.note_event(event)
         if not isinstance(event, Warned) or self._warnings.add(event):
             self.config.tell(event)
 
@@ -332,6 +382,9 @@ class Run:
         )
 
     def _note_kernel(self, isolation: IsolationReport) -> None:
+        self._kernels_opened += 1
+        if self._kernels_opened > 1:
+            self.run_context.degradations.note("kernel", "a kernel died and was replaced")
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
@@ -339,9 +392,9 @@ class Run:
             isolated = "not isolated" if isolation.level == 0 else "only partly isolated"
             # Only for the result, because the observers got KernelOpened. A second kernel gives the same
             # warning, which `add` ignores.
-            self._warnings.add(
-                Warned(f"the code of this run was {isolated} (level {isolation.level}){reason}")
-            )
+            warning = f"the code of this run was {isolated} (level {isolation.level}){reason}"
+            self._warnings.add(Warned(warning))
+            self.run_context.degradations.note("isolation", warning)
 
     def _totals(self) -> RunTotals:
         context = self.run_context

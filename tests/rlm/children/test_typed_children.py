@@ -43,7 +43,8 @@ async def test_answers_are_instances_of_a_model_of_the_block(run, block) -> None
                 TYPES
                 + "p = sub_query('the page', (0, 3), schema=Page)\n"
                 + "q = sub_query_batch('the list', [(0, 3), (4, 7)], schema=list[Item])\n"
-                + "finalize([p.value.items[0].kind, type(p.value).__name__, q[1].value[0].amount, len(q.found)])"
+                + "item = p.value.items[0]\n"
+                + "finalize([item.kind, type(p.value).__name__, q[1].value[0].amount, len(q.found)])"
             )
         ],
         child=child,
@@ -59,7 +60,8 @@ async def test_answers_are_instances_of_a_dataclass(run, block) -> None:
     model = ScriptedModel.of(
         root=[
             block(
-                TYPES + "p = sub_query('q', (0, 3), schema=Point)\nfinalize([type(p.value).__name__, p.value.x])"
+                TYPES
+                + "p = sub_query('q', (0, 3), schema=Point)\nfinalize([type(p.value).__name__, p.value.x])"
             )
         ],
         child='{"x": 4}',
@@ -133,7 +135,8 @@ finalize(r.failed)
 
 async def test_a_failed_check_raises_for_a_single_child(run, block) -> None:
     model = ScriptedModel.of(
-        root=[block("sub_query('q', (0, 3), check=lambda text: 'too short')"), block("finalize(1)")], child="a"
+        root=[block("sub_query('q', (0, 3), check=lambda text: 'too short')"), block("finalize(1)")],
+        child="a",
     )
     await run(model)
     said = model.requests[-1].messages[-1].content
@@ -142,11 +145,14 @@ async def test_a_failed_check_raises_for_a_single_child(run, block) -> None:
 
 
 async def test_a_check_that_is_broken_costs_no_second_call(run, block) -> None:
-    """Its error is the block's own mistake. The answers are kept: the same call with a mended check is free."""
+    """Its error is the block's own mistake. The answers are kept: the same call, mended, is free."""
     model = ScriptedModel.of(
         root=[
             block("r = sub_query_batch('q', [(0, 3), (4, 7)], check=lambda text, index: text['a'])"),
-            block("r = sub_query_batch('q', [(0, 3), (4, 7)], check=lambda text, index: None)\nfinalize(len(r.found))"),
+            block(
+                "r = sub_query_batch('q', [(0, 3), (4, 7)], check=lambda text, index: None)\n"
+                "finalize(len(r.found))"
+            ),
         ],
         child="a",
     )
@@ -179,7 +185,8 @@ async def late(value, index):
     pass
 """
     model = ScriptedModel.of(
-        root=[block(f"{code}sub_query('q', (0, 3), {arguments})"), block("peek(0, 1); finalize(1)")], child="a"
+        root=[block(f"{code}sub_query('q', (0, 3), {arguments})"), block("peek(0, 1); finalize(1)")],
+        child="a",
     )
     result = await run(model)
     assert result.sub_calls == 0

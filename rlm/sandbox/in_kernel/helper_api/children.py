@@ -33,8 +33,9 @@ class ChildResult(str):
     ok: whether it answered. found: whether it answered and did not report that its slice lacks the answer.
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
     cached: whether the answer cost nothing. value: the parsed answer if a schema was given (an instance, if
-    the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the
-    spans that a sub-RLM cited. grounded: False if no text was given, so that it is the model's own knowledge.
+    the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call,
+    "rlm" for a sub-RLM. evidence: the spans that a sub-RLM cited.
+    grounded: False if no text was given, so that it is the model's own knowledge.
     """
 
     __slots__ = (
@@ -92,7 +93,6 @@ class ChildResult(str):
         result.how = str(reply.get("how", "child"))
         result.evidence = [Span(*span) for span in reply.get("evidence", ())]
         return result
-
 
     def refused(self, reason: str) -> ChildResult:
         """Return this answer as a failed one, because it did not pass the check of the block."""

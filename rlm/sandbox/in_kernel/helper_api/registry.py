@@ -105,7 +105,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "sub_query",
         "(prompt, slice=..., sample=0, numbered=False, schema=None, check=None)",
-        "one child reads one slice and answers. schema: types, a JSON Schema, a pydantic model or a dataclass "
+        "one child reads one slice and answers. schema: types, a JSON Schema, a pydantic model or dataclass "
         "(.value is its instance); check(value, index) raises or returns what is wrong, and that child is "
         "asked once more",
     ),

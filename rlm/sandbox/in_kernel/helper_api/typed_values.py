@@ -19,8 +19,8 @@ _MAX_PARTS = 2_000
 _ONE = ("items", "additionalProperties", "propertyNames", "not")
 _MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 _PLAIN = frozenset(
-    "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems "
-    "maxItems minProperties maxProperties default description".split()
+    {"type", "enum", "const", "required", "default", "description", "minimum", "maximum", "exclusiveMinimum"}
+    | {"exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 )
 _TOLD = {"format": "format: {}", "pattern": "matches the pattern {}", "multipleOf": "a multiple of {}"}
 """Keywords that the driver does not check. The child reads them in the description."""
@@ -68,7 +68,9 @@ def inline_schema(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
         name = str(one.get("$ref", "")).removeprefix("#/$defs/")
         if name:
             if name in open_names:
-                raise TypeError(f"{place} contains itself ({name}). Give a flat type and build the tree in Python.")
+                raise TypeError(
+                    f"{place} contains itself ({name}). Give a flat type and build the tree in Python."
+                )
             return inline({**definitions[name], **_without(one, "$ref")}, (*open_names, name))
         result: dict[str, Any] = {}
         for key, value in one.items():
