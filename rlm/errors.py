@@ -8,6 +8,7 @@
     │   ├── ModelUnavailable    nothing listens, or no answer within all retries
     │   ├── ModelRejected       the provider refused the request (key, name, size, policy)
     │   └── ModelProtocolError  the provider's reply is not what its protocol says
+    ├── AnswerCheckError        the caller's check of an answer failed itself
     ├── BudgetExhausted         a limit does not leave room for what was asked; names the limit
     └── JournalError            the store can't be opened, or a run is not in it
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rlm.results import TokenUsage
 
 __all__ = [
+    "AnswerCheckError",
     "BudgetExhausted",
     "ConfigurationError",
     "DocumentError",
@@ -81,6 +83,10 @@ class ModelRejected(ModelError):
 
 class ModelProtocolError(ModelError):
     """The provider's reply is not what its protocol says."""
+
+
+class AnswerCheckError(RLMError):
+    """The caller's check of an answer (`RLM(check=…)`) raised, took too long, or returned no message."""
 
 
 class BudgetExhausted(RLMError):

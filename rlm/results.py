@@ -27,6 +27,9 @@ __all__ = [
     "Citation",
     "Confidence",
     "Coverage",
+    "Degradation",
+    "Gate",
+    "ProposedAnswer",
     "RunResult",
     "RunTotals",
     "Span",
@@ -132,6 +135,41 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class Gate:
+    """A check that an answer of the run had to pass: `input` (something was looked at), `schema`, `evidence`
+    (quotes and spans stand in the input) or `check` (the caller's own). `passed` is its last verdict, None
+    if it judged no answer. `refusals` are its reasons, in order. `rejected` is the answer that it refused
+    last, if the run ended without one."""
+
+    name: str
+    passed: bool | None = None
+    refusals: tuple[str, ...] = ()
+    rejected: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """Something that a run did without. `kind` is one word, `detail` a line for a reader."""
+
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedAnswer:
+    """An answer before it is accepted, for `RLM(check=…)`. `parsed` is it as the caller's own type, or equal
+    to `answer`. `sub_calls` are the child calls so far."""
+
+    task: str
+    answer: Any
+    parsed: Any
+    confidence: Confidence | None
+    citations: tuple[Citation, ...]
+    coverage: Coverage
+    sub_calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class TokenUsage:
     """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
     `cache_write_tokens` (written to it, where that is charged apart)."""
@@ -193,8 +231,9 @@ class RunResult:
     """The outcome of a run. `answer` is None when it ended without one: `cause` says why, and `variables`
     what the kernel held then (`name: type, size`). `answer` is JSON-safe. `found` is False if there is no
     answer, or if it says that the documents hold none. `unread` names documents that were not read, or only
-    in part. `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the
-    JSON."""
+    in part. `gates` are the checks that the answer had to pass. `degradations` are what the run did without.
+    `scaffold` is a hash of the prompts and settings that shaped it. `parsed` is the answer as the caller's
+    own type (`schema=Answer`), and is not part of the JSON."""
 
     run_id: str
     answer: Any
@@ -212,6 +251,9 @@ class RunResult:
     variables: tuple[str, ...] = ()
     found: bool = True
     unread: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    degradations: tuple[Degradation, ...] = ()
+    scaffold: str = ""
     parsed: Any = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -307,6 +349,10 @@ class RunResult:
                 "warnings": tuple(data["warnings"]),
                 "variables": tuple(data["variables"]),
                 "unread": tuple(data.get("unread", ())),
+                "gates": tuple(
+                    Gate(**{**gate, "refusals": tuple(gate["refusals"])}) for gate in data.get("gates", ())
+                ),
+                "degradations": tuple(Degradation(**one) for one in data.get("degradations", ())),
             }
         )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.run_plan import RunPlan, plan_run
+from rlm.answers.answer_gate import AnswerCheck, AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
@@ -67,6 +68,9 @@ class RLM:
     sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
+    check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
+    returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
+    errors are raised as AnswerCheckError; the run can then be resumed.
     observe is one function or several, called from the event loop with every Event of every run.
     """
 
@@ -79,6 +83,7 @@ class RLM:
         limits: Limits | None = None,
         settings: Settings | None = None,
         tools: Sequence[Callable[..., Any]] = (),
+        check: AnswerCheck | None = None,
         observe: Observer | Sequence[Observer] = (),
     ) -> None:
         self.limits = limits or Limits()
@@ -87,6 +92,7 @@ class RLM:
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
+        self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
         self.model = self._resolve(model)
         self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
         self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
@@ -204,6 +210,11 @@ class RLM:
                     raise UsageError(
                         f"run {left.run_id} was begun with tools that are missing or changed: {lost}. "
                         "Resume it in Python, with RLM(…, tools=[…]).resume(…)"
+                    )
+                if "check" in left.facts and rlm._gate is None:
+                    raise UsageError(
+                        f"run {left.run_id} was begun with a check of its answer ({left.facts['check']}). "
+                        "Resume it in Python, with RLM(…, check=…).resume(…)"
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await read_earlier_runs(journal, left)
@@ -416,6 +427,7 @@ class RLM:
             self.settings,
             self._tell,
             self.tools,
+            self._gate,
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.degradations import Degradations
 from rlm.accounting.metered_model import MeteredModel
 from rlm.events import Observer
 from rlm.playback.cursor import ReplayCursor
@@ -29,3 +30,4 @@ class RunContext:
     playback: ReplayCursor
     concurrency: ConcurrencyLimits
     observe: Observer
+    degradations: Degradations = field(default_factory=Degradations)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
+from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
 from rlm.answers.confidence import limit_confidence
+from rlm.answers.gates import GateName, Gates
 from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
+from rlm.errors import AnswerCheckError
 from rlm.prompts.templates import table
-from rlm.results import Citation, Confidence
+from rlm.results import Citation, Confidence, Gate, ProposedAnswer
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Finalization, FinalizeVerdict
 
@@ -41,28 +44,55 @@ class Answer:
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
     answer was already refused for its evidence, which happens once only. `looked_before`: earlier questions
-    in the same kernel have read the input."""
+    in the same kernel have read the input. `replayed`: the caller's check accepted the answer before.
+    """
 
     last_round: bool = False
     warned: bool = False
     looked_before: bool = False
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement of one answer. `warns`: the answer was refused because of its evidence."""
+    """The judgement of one answer. `warns`: the answer was refused because of its evidence. `gate` is the
+    name of the gate that refused it, and `reasons` what it said.
+    """
 
     verdict: FinalizeVerdict
     warns: bool = False
+    gate: GateName | None = None
+    reasons: tuple[str, ...] = ()
 
 
 class Finalizer:
-    """Judges every `finalize` of a run. `answer` is the first accepted answer."""
+    """Judges every `finalize` of a run. `answer` is the first accepted answer.
 
-    def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
+    `gate` is the caller's check of an answer to `task`; `sub_calls` returns the child calls so far. `fault`
+    is the error of that check, if it failed itself: the run then ends with it.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        coverage: CoverageLedger,
+        answer_type: AnswerType | None = None,
+        *,
+        task: str = "",
+        gate: AnswerGate | None = None,
+        sub_calls: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._body = body
         self._coverage = coverage
         self._answer_type = answer_type
+        self._task = task
+        self._gate = gate
+        self._sub_calls = sub_calls
+        armed: list[GateName] = ["input"] if body.chars else []
+        armed += ["schema"] if answer_type is not None else []
+        armed += ["evidence", "check"] if gate is not None else ["evidence"]
+        self._gates = Gates(armed)
+        self.fault: AnswerCheckError | None = None
         self.answer: Answer | None = None
         self._attempts = 0
         self._judging = asyncio.Lock()
@@ -74,7 +104,49 @@ class Finalizer:
         so is an answer without any look at the input. Concurrent calls are judged one after another.
         """
         async with self._judging:
-            return await self._judge(final, policy)
+            judgement = await self._judge(final, policy)
+            if judgement.gate is not None:
+                self._gates.refused(judgement.gate, judgement.reasons, final.value)
+            return judgement
+
+    def note_refusal(self, gate: str | None, reasons: Sequence[str]) -> None:
+        """Note a refusal that the journal holds."""
+        if gate is not None:
+            self._gates.refused(gate, reasons)
+
+    async def pass_direct(self, answer: Answer) -> str | None:
+        """Let the caller's check judge the answer of a direct call, whose quotes are verified. Return why it
+        is refused, or None. Raises AnswerCheckError."""
+        for name in ("input", "schema", "evidence"):
+            self._gates.passed(name)
+        reasons = await self._ask_gate(answer)
+        if reasons:
+            self._gates.refused("check", reasons, answer.value)
+            return "; ".join(reasons)
+        return None
+
+    def gates(self, *, has_answer: bool) -> tuple[Gate, ...]:
+        """Return the checks that an answer had to pass, and what they said."""
+        return self._gates.report(has_answer=has_answer)
+
+    async def _ask_gate(self, answer: Answer) -> tuple[str, ...]:
+        if self._gate is None:
+            return ()
+        kind = self._answer_type
+        reasons = await self._gate.reasons(
+            ProposedAnswer(
+                task=self._task,
+                answer=answer.value,
+                parsed=answer.value if kind is None else kind.parsed(answer.value),
+                confidence=answer.confidence,
+                citations=answer.citations,
+                coverage=self._coverage.report(),
+                sub_calls=self._sub_calls(),
+            )
+        )
+        if not reasons:
+            self._gates.passed("check")
+        return reasons
 
     async def _judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
         if self.answer is not None:
@@ -82,10 +154,13 @@ class Finalizer:
             return _ACCEPTED
         self._attempts += 1
         words = table("feedback.toml")["finalize"]
+        if self.fault is not None:
+            return _refuse(words["check_failed"])
         if self._attempts > MAX_ATTEMPTS:
             return _refuse(words["too_many"])
         if self._body.chars and not self._coverage.looked and not policy.looked_before:
-            return _refuse(words["not_looked"])
+            return _refuse(words["not_looked"], gate="input")
+        self._gates.passed("input")
         if self._answer_type is None and _is_blank(final.value):
             return _refuse(words["blank"])
         try:
@@ -96,7 +171,8 @@ class Finalizer:
             try:
                 await self._answer_type.check(final.value)
             except SchemaError as error:
-                return _refuse(str(error))
+                return _refuse(str(error), gate="schema")
+            self._gates.passed("schema")
         quotes = sum(isinstance(piece, str) for piece in final.evidence)
         if quotes > MAX_QUOTES:
             return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
@@ -106,7 +182,11 @@ class Finalizer:
         unsearched_notes = _describe("unsearched", cited.unsearched)
         faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
-            return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
+            return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True, gate="evidence")
+        if faults:
+            self._gates.refused("evidence", faults)
+        else:
+            self._gates.passed("evidence")
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,
@@ -115,15 +195,25 @@ class Finalizer:
             looked_before=policy.looked_before,
         )
         warnings = [*unsearched_notes, *unknown_marks_notes, *([lowered] if lowered else [])]
-        self.answer = Answer(final.value, confidence, cited.citations, tuple(warnings))
+        answer = Answer(final.value, confidence, cited.citations, tuple(warnings))
+        try:
+            reasons = () if policy.replayed else await self._ask_gate(answer)
+        except AnswerCheckError as error:
+            self.fault = error
+            return _refuse(words["check_failed"])
+        if reasons:
+            return _refuse(words["check"].format(reasons="; ".join(reasons)), gate="check", reasons=reasons)
+        self.answer = answer
         return _ACCEPTED
 
 
 _ACCEPTED = Judgement(FinalizeVerdict(accepted=True))
 
 
-def _refuse(reason: str, *, warns: bool = False) -> Judgement:
-    return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns)
+def _refuse(
+    reason: str, *, warns: bool = False, gate: GateName | None = None, reasons: tuple[str, ...] = ()
+) -> Judgement:
+    return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns, gate, reasons or (reason,))
 
 
 def _is_blank(value: Any) -> bool:

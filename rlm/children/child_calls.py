@@ -36,6 +36,7 @@ from rlm.prompts import (
     SliceTooLarge,
     is_not_found,
 )
+from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
@@ -285,6 +286,8 @@ class ChildCalls:
         """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
         SliceTooLarge or BudgetExceeded."""
         texts = self._texts(spec)
+        if spec.refusal:
+            retry_reason = table("child.toml")["refused"].format(reason=quote(spec.refusal))
         prompt = self._assemble(spec, texts, retry_reason)
         request = Request(
             role="child",
@@ -302,7 +305,7 @@ class ChildCalls:
             part=spec.part,
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
-            retry=retry_reason is not None,
+            retry=spec.refusal or retry_reason is not None,
         )
         return PreparedChild(spec, prompt, request, call_key(self._model.name, request), question_id)
 
@@ -340,7 +343,7 @@ class ChildCalls:
         answer = ChildAnswer("", found=False)
         try:
             answer = await self._send(child)
-            if answer.error_type == "schema" and child.spec.schema is not None:
+            if answer.error_type == "schema" and not child.spec.refusal:
                 # Ask once more, with the reason why the first answer was rejected.
                 answer = _with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
         except BudgetExhausted as error:

@@ -15,13 +15,17 @@ __all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory."""
+    """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
+
+    `refusal` is why the cell refused an earlier answer to the same call, or "".
+    """
 
     prompt: str
     source: ChildSlice | None
     part: tuple[int, int] | None
     sample: int
     schema: AnswerSchema | None
+    refusal: str = ""
 
     @property
     def pieces(self) -> tuple[Span | str, ...]:
@@ -71,6 +75,7 @@ def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpe
             part=(number, count) if batch.chunked else None,
             sample=batch.sample,
             schema=schema,
+            refusal=batch.retries[number - 1] if batch.retries else "",
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
     ]

@@ -75,10 +75,16 @@ class RunHandler:
     def accept_all(self) -> None:
         """Accept every answer. In a replay, each refusal comes from the journal, so all other answers were
         accepted."""
-        self._policy = replace(self._policy, last_round=True, looked_before=True)
+        self._policy = replace(self._policy, last_round=True, looked_before=True, replayed=True)
 
     def answer(self) -> Answer | None:
-        """Return the answer that was accepted, if any."""
+        """Return the answer that was accepted, if any.
+
+        Raises AnswerCheckError if the caller's check failed itself. The cell is then not journalled, so that
+        a resumed run runs it again and its answer is judged again.
+        """
+        if self._finalizer.fault is not None:
+            raise self._finalizer.fault
         return self._finalizer.answer
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
@@ -108,15 +114,23 @@ class RunHandler:
         refused = self._playback.helper("finalize", order)
         if refused is not None:
             self._policy = replace(self._policy, warned=refused["told_of_evidence"])
+            self._finalizer.note_refusal(refused.get("gate"), refused.get("said", ()))
             return FinalizeVerdict(accepted=False, reason=refused["reason"])
         judgement = await self._finalizer.judge(final, self._policy)
         # The journal keeps the reason, which may name parts of the answer.
         verdict = replace(judgement.verdict, reason=judgement.verdict.reason[:_MAX_REASON])
-        if not verdict.accepted:
+        if not verdict.accepted and self._finalizer.fault is None:
             warned = self._policy.warned or judgement.warns
             self._policy = replace(self._policy, warned=warned)
             await self._journal_reply(
-                "finalize", order, {"reason": verdict.reason, "told_of_evidence": warned}
+                "finalize",
+                order,
+                {
+                    "reason": verdict.reason,
+                    "told_of_evidence": warned,
+                    "gate": judgement.gate,
+                    "said": [reason[:_MAX_REASON] for reason in judgement.reasons],
+                },
             )
         return verdict
 

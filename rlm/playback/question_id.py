@@ -48,9 +48,10 @@ def identify_child(
     part: tuple[int, int] | None,
     sample: int,
     schema: str | None,
-    retry: bool = False,
+    retry: bool | str = False,
 ) -> QuestionId:
-    """Identify the call of a child. `retry` marks the second call, after an answer that broke the schema."""
+    """Identify the call of a child. `retry` marks the second call, after an answer that broke the schema. It
+    is the reason if the cell refused the answer."""
     form = [numbered, part, sample, schema, retry]
     spans = _spans([piece.span for piece in pieces if piece.span is not None])
     outline = failure = None

@@ -7,7 +7,18 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["fill", "table", "words"]
+__all__ = ["fill", "table", "texts", "words"]
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Return every file of `text/` by its name."""
+    folder = files("rlm.prompts").joinpath("text")
+    return {
+        one.name: one.read_text(encoding="utf-8")
+        for one in sorted(folder.iterdir(), key=lambda one: one.name)
+        if one.name.endswith((".md", ".toml"))
+    }
 
 
 @cache

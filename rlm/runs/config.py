@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from rlm.answers.answer_gate import AnswerGate
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (
@@ -50,7 +51,8 @@ _MAX_SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, limits and settings of runs. `tell` passes an event to the observers."""
+    """The models, limits and settings of runs. `tell` passes an event to the observers. `gate` is the
+    caller's check of an answer."""
 
     model: Model
     sub_model: Model
@@ -59,6 +61,7 @@ class RunConfig:
     settings: Settings
     tell: Callable[[Event], None]
     tools: Toolbox = field(default_factory=Toolbox)
+    gate: AnswerGate | None = None
 
     @property
     def prices(self) -> Prices:

@@ -68,6 +68,7 @@ class ResultBuilder:
         context = self.run_context
         if not context.budget.cost_known:
             unknown = [one.model for one in context.metered.usage() if one.cost_usd is None]
+            context.degradations.note("cost_limit", "a price is not known: the cost limit was not applied")
             self.warn(
                 f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
                 "applied, only the token limit (rlm.toml takes prices of your own, also 0)"

@@ -35,10 +35,12 @@ from rlm.results import RunResult, RunTotals, Strategy
 from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
+from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.result_builder import ResultBuilder
 from rlm.runs.run_warnings import RunWarnings
+from rlm.runs.scaffold import scaffold_of
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.in_kernel.body.body import Body
@@ -58,6 +60,7 @@ _ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
 _FALLS_BACK = frozenset({"contract_violation", "rounds"})
 """Stop reasons of rounds after which "auto" tries a strategy without code."""
 _VIOLATIONS_BEFORE_FALLBACK = 2
+_SHOWN = 5
 _INDEX_BYTES = 32 * 2**20
 """Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
@@ -86,6 +89,7 @@ class Run:
         self._tools = [
             Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
+        self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
         self._child_calls = ChildCalls(
@@ -101,11 +105,20 @@ class Run:
             depth=self._depth,
             max_depth=config.limits.depth,
         )
+        self._finalizer = Finalizer(
+            input_.body,
+            self.run_context.coverage,
+            options.answer_type,
+            task=task,
+            # A part of a job and a sub-RLM give no answer to the caller.
+            gate=config.gate if options.parent is None else None,
+            sub_calls=lambda: self._child_calls.calls,
+        )
         self.handler = RunHandler(
             self._child_calls,
             self._sub_runs,
             ToolCalls(config.tools, self.run_context),
-            Finalizer(input_.body, self.run_context.coverage, options.answer_type),
+            self._finalizer,
             self._ranking,
             self.run_context,
             FinalizePolicy(looked_before=bool(options.earlier)),
@@ -133,7 +146,16 @@ class Run:
             budget = above.budget.branch()
             metered = above.metered.branch(budget, log, playback)
             coverage = CoverageLedger(chars, parent.coverage)
-            return RunContext(budget, metered, coverage, log, playback, above.concurrency, self._observe)
+            return RunContext(
+                budget,
+                metered,
+                coverage,
+                log,
+                playback,
+                above.concurrency,
+                self._observe,
+                above.degradations,
+            )
         budget = Budget(config.limits)
         metered = MeteredModel(
             budget, log, playback, config.tell, config.prices, remember=config.settings.cache
@@ -245,7 +267,9 @@ class Run:
         outcome = await self._direct_outcome()
         ended = outcome.stop_reason in _ENDS_DIRECT
         if outcome.answer is None and not ended and self.config.settings.strategy == "auto":
-            abstained = f"the direct call gave no checked answer ({outcome.stop_reason}): continued as an RLM"
+            why = outcome.detail if outcome.stop_reason == "invalid_reply" else outcome.stop_reason
+            abstained = f"the direct call gave no checked answer ({why}): continued as an RLM"
+            self.run_context.degradations.note("direct_call", abstained)
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
@@ -298,6 +322,7 @@ class Run:
         short = fits(config.model, body, config.settings.direct, self._options.earlier)
         strategy: Strategy = "direct" if short else "map-reduce"
         message = f"the rounds gave no answer ({ended.detail}): fell back to {strategy}"
+        self.run_context.degradations.note("strategy", message)
         self.warn(message)
         await self._log.append("warning", {"message": message})
         outcome = await (self._direct_outcome() if short else self._map_reduce_outcome())
@@ -331,6 +356,10 @@ class Run:
             return Outcome(None, "model", detail=str(error))
         except BudgetExhausted as error:
             return Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
+        if found.answer is not None:
+            refused = await self._finalizer.pass_direct(found.answer)
+            if refused is not None:
+                return Outcome(None, "invalid_reply", detail=f"the check of the answer refused it: {refused}")
         return Outcome(found.answer, found.reason, detail=found.detail)
 
     def _new_sandbox(self) -> Sandbox:
@@ -356,13 +385,34 @@ class Run:
         result = self._results.build(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type
-            result = replace(result, unread=tuple(self._options.unread))
+            result = self._described(result)
             if answer_type is None or answer_type.is_text:
                 result = judge_absence(self._task, result)
             else:
                 result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
+
+    def _described(self, result: RunResult) -> RunResult:
+        """Return the result with what was checked, what it did without, and the hash of its settings."""
+        config, options, degradations = self.config, self._options, self.run_context.degradations
+        answer_type = options.answer_type
+        for warning in window_warnings((config.model, config.sub_model, config.summary_model)):
+            degradations.note("window", warning)
+        if options.unread:
+            degradations.note("unread", ", ".join(options.unread[:_SHOWN]))
+        if result.forced:
+            degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
+        if result.coverage.failed_chars:
+            failed = f"children that read {result.coverage.failed_chars:,} characters failed"
+            degradations.note("failed_children", failed)
+        return replace(
+            result,
+            unread=tuple(options.unread),
+            gates=self._finalizer.gates(has_answer=result.answer is not None),
+            degradations=degradations.notes,
+            scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
+        )
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
@@ -378,6 +428,7 @@ class Run:
 
     def _observe(self, event: Event) -> None:
         """Pass an event of any part to the observers. Each warning is passed once."""
+        self.run_context.degradations.note_event(event)
         if not isinstance(event, Warned) or self._warnings.add(event):
             self.config.tell(event)
 
@@ -392,6 +443,9 @@ class Run:
         )
 
     def _note_kernel(self, isolation: IsolationReport) -> None:
+        self._kernels_opened += 1
+        if self._kernels_opened > 1:
+            self.run_context.degradations.note("kernel", "a kernel died and was replaced")
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
@@ -399,9 +453,9 @@ class Run:
             isolated = "not isolated" if isolation.level == 0 else "only partly isolated"
             # Only for the result, because the observers got KernelOpened. A second kernel gives the same
             # warning, which `add` ignores.
-            self._warnings.add(
-                Warned(f"the code of this run was {isolated} (level {isolation.level}){reason}")
-            )
+            warning = f"the code of this run was {isolated} (level {isolation.level}){reason}"
+            self._warnings.add(Warned(warning))
+            self.run_context.degradations.note("isolation", warning)
 
     def _totals(self) -> RunTotals:
         context = self.run_context

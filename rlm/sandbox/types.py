@@ -109,7 +109,8 @@ class ChildSlice:
 class ChildBatch:
     """One helper call for children. `prompts` and `slices` have equal length; a slice may be None.
 
-    `schema` is a JSON Schema or a short form of one, not yet checked.
+    `schema` is a JSON Schema or a short form of one, not yet checked. `retries` are the reasons why earlier
+    answers to the same calls were refused by the cell, one for each prompt, or empty.
     """
 
     prompts: tuple[str, ...]
@@ -117,6 +118,7 @@ class ChildBatch:
     sample: int = 0
     schema: Any = None
     chunked: bool = False
+    retries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

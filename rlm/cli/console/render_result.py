@@ -83,6 +83,7 @@ def account(result: RunResult) -> str:
         f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
         + _verified(result.citations),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
+        *_gates(result),
         *([f"note: a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []),
         f"run {result.run_id} (rlm show {result.run_id})",
     ]
@@ -112,6 +113,19 @@ def no_answer(result: RunResult) -> str | None:
 
 def _line(warning: str) -> str:
     return terminal_text(" ".join(warning.split()))
+
+
+def _gates(result: RunResult) -> list[str]:
+    """Return a line about the caller's check, if it refused an answer, and one about what the run lacked."""
+    lines = []
+    for gate in result.gates:
+        if gate.name == "check" and gate.refusals:
+            refused = plural(len(gate.refusals), "refusal")
+            last = f"the last: {_line(gate.refusals[-1])}"
+            lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
+    if result.degradations:
+        lines.append(f"did without: {', '.join(_line(one.kind) for one in result.degradations)}")
+    return lines
 
 
 def _verified(citations: tuple[Citation, ...]) -> str:

@@ -50,6 +50,8 @@ MAX_QUERY = 2_000
 MAX_RANKED = 1_000
 MAX_ARGUMENTS = 1_000
 MAX_NAME = 100
+MAX_REASON = 1_000
+"""Characters of the reason why a cell refused an answer."""
 MAX_TASK = 20_000
 """Characters of the task of one sub-RLM. The journal keeps it."""
 MAX_VALUE = 2**20
@@ -84,7 +86,10 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
         raise BadCall("value", "sample must be a whole number from 0")
     slices = tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw)
-    return ChildBatch(prompts, slices, sample, schema, params.get("chunked") is True)
+    retries = _strings(params.get("retries", []), "retries", MAX_OFFSET)
+    if retries and (len(retries) != len(prompts) or max(map(len, retries)) > MAX_REASON):
+        raise ValueError("retries")
+    return ChildBatch(prompts, slices, sample, schema, params.get("chunked") is True, retries)
 
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:

@@ -24,6 +24,7 @@ from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.results import Citation, RunResult, StopReason
+from rlm.runs.scaffold import scaffold_of
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
@@ -195,6 +196,8 @@ class Job:
             sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
+            degradations=self._run_context.degradations.notes,
+            scaffold=scaffold_of(self.config.facts()),
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         totals = self._metered.totals(result.rounds, result.sub_calls)

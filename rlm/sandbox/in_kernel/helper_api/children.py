@@ -9,7 +9,9 @@ from ..body.body import Span
 
 EMPTY_SLICE = "empty_slice"
 """The error type of a slot whose slice is empty. Nothing was sent for it."""
-_FINAL = frozenset({EMPTY_SLICE, "limit", "slice_too_large"})
+_REFUSED = "check"
+"""The error type of an answer that the block's schema or check refused twice."""
+_FINAL = frozenset({EMPTY_SLICE, _REFUSED, "limit", "slice_too_large"})
 """Error types after which the same call cannot succeed."""
 
 
@@ -30,9 +32,10 @@ class ChildResult(str):
 
     ok: whether it answered. found: whether it answered and did not report that its slice lacks the answer.
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
-    cached: whether the answer cost nothing. value: the parsed answer if a schema was given, or the final
-    value of a sub-RLM if that is not text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the
-    spans that a sub-RLM cited. grounded: False if no text was given, so that it is the model's own knowledge.
+    cached: whether the answer cost nothing. value: the parsed answer if a schema was given (an instance, if
+    the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call,
+    "rlm" for a sub-RLM. evidence: the spans that a sub-RLM cited.
+    grounded: False if no text was given, so that it is the model's own knowledge.
     """
 
     __slots__ = (
@@ -90,6 +93,15 @@ class ChildResult(str):
         result.how = str(reply.get("how", "child"))
         result.evidence = [Span(*span) for span in reply.get("evidence", ())]
         return result
+
+    def refused(self, reason: str) -> ChildResult:
+        """Return this answer as a failed one, because it did not pass the check of the block."""
+        reply = {**self.usage, "text": "", "error": f"the answer did not pass check: {reason}"}
+        failed = ChildResult.of(
+            {**reply, "error_type": _REFUSED}, self.span, self.document, grounded=self.grounded
+        )
+        failed.cached = self.cached
+        return failed
 
 
 class ChildResults(list[ChildResult]):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..context_handle.handle import Handle
 from ..context_handle.records import Hit, Records
+from .answer_check import AnswerForm
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import (
@@ -22,7 +23,6 @@ from .children import (
 )
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
-from .schema_types import json_schema_of
 from .slices import LEFT_OUT, EmptySlice, Slice, is_span, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
@@ -78,10 +78,11 @@ class Helpers:
         sample: int = 0,
         numbered: bool = False,
         schema: Any = None,
+        check: Any = None,
     ) -> ChildResult:
         _check_prompt(prompt)
-        options = _options(numbered=numbered, schema=schema, sample=sample)
-        result = self._ask([prompt], [self._slice(slice)], options)[0]
+        form, options = AnswerForm(schema, check), _options(numbered=numbered, sample=sample)
+        result = self._ask([prompt], [self._slice(slice)], options, form)[0]
         if not result.ok:
             raise SubQueryError(result.error)
         return result
@@ -93,12 +94,13 @@ class Helpers:
         on_error: str = "keep",
         numbered: bool = False,
         schema: Any = None,
+        check: Any = None,
     ) -> ChildResults:
         _check_prompt(prompt)
         _check_on_error(on_error)
-        options = _options(numbered=numbered, schema=schema, chunked=_is_chunks(slices))
+        form, options = AnswerForm(schema, check), _options(numbered=numbered, chunked=_is_chunks(slices))
         chosen = self._slices(slices, on_error)
-        return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options), on_error)
+        return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
 
     def sub_query_map(
         self,
@@ -107,12 +109,13 @@ class Helpers:
         on_error: str = "keep",
         numbered: bool = False,
         schema: Any = None,
+        check: Any = None,
     ) -> ChildResults:
         every = _prompts(prompts, "for one prompt over many slices: sub_query_batch")
         _check_on_error(on_error)
-        options = _options(numbered=numbered, schema=schema)
+        form, options = AnswerForm(schema, check), _options(numbered=numbered)
         chosen = self._paired(every, slices, "slices", on_error)
-        return _apply_error_policy(self._ask(every, chosen, options), on_error)
+        return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
 
     def rank(self, query: str, k: int = 10) -> Records:
         if not isinstance(query, str) or not query.strip():
@@ -133,7 +136,7 @@ class Helpers:
             if results:
                 step = Slice([f"{_CARRIED}\n{results[-1]}", *one.pieces], one.grounded)
             asked = prompt if not results else carry_prompt or prompt
-            result = self._ask([asked], [step], {})[0]
+            result = self._ask([asked], [step], _options(), AnswerForm())[0]
             if not result.ok:
                 raise SubQueryError(result.error)
             results.append(result)
@@ -211,9 +214,35 @@ class Helpers:
         raise Finalized
 
     def _ask(
-        self, prompts: list[str], slices: Sequence[Slice | EmptySlice | None], options: Mapping[str, Any]
+        self,
+        prompts: list[str],
+        slices: Sequence[Slice | EmptySlice | None],
+        options: Mapping[str, Any],
+        form: AnswerForm,
     ) -> ChildResults:
-        return self._results("children", "slices", prompts, slices, {**_options(), **options})
+        """Ask the children. One whose answer `form` refuses is asked once more, and told the reason."""
+        options = {**options, "schema": form.schema}
+        results = self._results("children", "slices", prompts, slices, options)
+        refused = {at: why for at, one in enumerate(results) if (why := form.refusal(one, at)) is not None}
+        if not refused:
+            return results
+        again = {**options, "chunked": False, "retries": list(refused.values())}
+        try:
+            second = self._results(
+                "children", "slices", [prompts[at] for at in refused], [slices[at] for at in refused], again
+            )
+        except (ValueError, SubQueryError) as error:
+            # The batch as a whole was refused, for example because no calls are left. Keep what was paid.
+            for at, reason in refused.items():
+                results[at] = results[at].refused(f"{reason}. It was not asked again: {error}")
+            return results
+        for (at, reason), answer in zip(refused.items(), second, strict=True):
+            if answer.ok:
+                still = form.refusal(answer, at)
+                results[at] = answer if still is None else answer.refused(still)
+            else:
+                results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
+        return results
 
     def _ask_rlms(self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None]) -> ChildResults:
         return self._results("sub_rlms", "sources", prompts, sources, {})
@@ -355,9 +384,7 @@ def _prompts(given: Any, single: str) -> list[str]:
     return prompts
 
 
-def _options(
-    *, numbered: Any = False, schema: Any = None, sample: Any = 0, chunked: bool = False
-) -> dict[str, Any]:
+def _options(*, numbered: Any = False, sample: Any = 0, chunked: bool = False) -> dict[str, Any]:
     """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
     if not isinstance(numbered, bool):
         raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
@@ -365,12 +392,7 @@ def _options(
         raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
     if sample < 0:
         raise ValueError(f"sample must be a whole number from 0, not {sample}")
-    return {
-        "sample": sample,
-        "numbered": numbered,
-        "schema": None if schema is None else json_schema_of(schema),
-        "chunked": chunked,
-    }
+    return {"sample": sample, "numbered": numbered, "chunked": chunked}
 
 
 def _check_on_error(on_error: Any) -> None:

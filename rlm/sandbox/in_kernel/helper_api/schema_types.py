@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from .typed_values import is_model, model_schema
 
 __all__ = ["json_schema_of"]
 
@@ -23,7 +25,7 @@ _NAMES: Mapping[Any, dict[str, Any]] = {
 _ARRAYS = (list, set, frozenset, tuple, Sequence)
 ACCEPTED = (
     "Give a JSON Schema, or types: {'name': str, 'tags': [str], 'kind': Literal['a', 'b'], "
-    "'size': int | None, 'by': {'first': str}}"
+    "'size': int | None, 'by': {'first': str}}, or a pydantic model or dataclass"
 )
 
 
@@ -57,7 +59,11 @@ def _of_type(given: Any, place: str, level: int) -> Any:
             return dict(_NAMES[given])
     except TypeError:  # it has no hash, so it is no type
         pass
+    if is_model(given):
+        return model_schema(given, place)
     origin, inside = get_origin(given), get_args(given)
+    if origin is Annotated:
+        return model_schema(given, place)
     if origin is Literal:
         return {"enum": list(inside)}
     if origin in (Union, types.UnionType):

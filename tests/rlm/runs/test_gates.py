@@ -1,0 +1,159 @@
+"""Test that a caller's check gates the answer, and that a result says what was checked and what it lacks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+
+from rlm import RLM, Coverage, Limits, RunResult, Settings
+from rlm.errors import AnswerCheckError, ConfigurationError, UsageError
+from rlm.prompts import templates
+from rlm.replay import replay
+from rlm.results import Gate, ProposedAnswer
+from rlm.testing import ScriptedModel
+
+LOOK = "peek(0, 3)\n"
+
+
+def gate(result: RunResult, name: str) -> Gate:
+    (found,) = [one for one in result.gates if one.name == name]
+    return found
+
+
+def cited(proposal: ProposedAnswer) -> list[str]:
+    return [] if proposal.citations else ["no citation: give evidence"]
+
+
+async def test_a_refused_answer_goes_back_to_the_root_with_the_words_of_the_check(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[block(f"{LOOK}finalize('one')"), block("finalize('one', evidence=[(0, 3)])")], child="-"
+    )
+    result = await run(model, check=cited)
+    assert result.answer == "one"
+    assert result.rounds == 2
+    assert "no citation: give evidence" in model.requests[1].messages[-1].content
+    assert gate(result, "check") == Gate("check", True, ("no citation: give evidence",))
+    assert gate(result, "evidence").passed
+    assert RunResult.from_json(result.to_json()) == result
+
+
+async def test_a_check_may_be_async_and_sees_the_answer_as_the_callers_type(run, block) -> None:
+    class Answer(BaseModel):
+        count: int
+
+    seen: list[ProposedAnswer] = []
+
+    async def check(proposal: ProposedAnswer) -> str | None:
+        await asyncio.sleep(0)
+        seen.append(proposal)
+        return None
+
+    code = f"{LOOK}sub_query('q', (0, 3))\nfinalize({{'count': 3}}, confidence='high')"
+    await run(ScriptedModel.of(root=[block(code)], child="-"), schema=Answer, check=check)
+    (proposal,) = seen
+    assert proposal.answer == {"count": 3}
+    assert proposal.parsed == Answer(count=3)
+    assert (proposal.task, proposal.sub_calls, proposal.coverage.answered_chars) == ("How many?", 1, 3)
+
+
+async def test_an_answer_that_never_passes_is_none_and_is_kept(run, block) -> None:
+    model = ScriptedModel.of(root=lambda _request: block(f"{LOOK}finalize('one')"), child="-")
+    result = await run(model, check=lambda proposal: "wrong", limits=Limits(rounds=3))
+    assert result.answer is None
+    assert result.stop_reason == "rounds"
+    one = gate(result, "check")
+    assert (one.passed, one.refusals, one.rejected) == (False, ("wrong", "wrong", "wrong"), "one")
+    assert RunResult.from_json(result.to_json()) == result
+
+
+async def test_a_check_gates_the_direct_call_too(run, block) -> None:
+    """Under auto the run goes on as an RLM. The direct answer is not lost: the warning holds the reason."""
+    model = ScriptedModel.of(
+        root=[block(f"{LOOK}finalize('two', evidence=[(4, 7)])")],
+        direct='one\n\nEvidence:\n- "one"',
+        child="-",
+    )
+    settings = Settings(strategy="auto")
+    result = await run(
+        model,
+        "one two three\n",
+        check=lambda one: None if one.answer == "two" else "say two",
+        settings=settings,
+    )
+    assert (result.answer, result.strategy) == ("two", "rlm")
+    assert any("say two" in warning for warning in result.warnings)
+    alone = await run(model, check=lambda one: "never", settings=Settings(strategy="direct"))
+    assert (alone.answer, alone.stop_reason) == (None, "invalid_reply")
+    assert gate(alone, "check").rejected
+
+
+async def test_a_check_that_fails_is_a_typed_error_and_the_run_can_be_resumed(
+    sandbox_level, tmp_path, block
+) -> None:
+    """Nothing that was paid is paid again."""
+    settings = Settings(strategy="rlm", sandbox=sandbox_level, store=tmp_path / "rlm.db")
+    code = f"{LOOK}r = sub_query('q', (0, 3))\nfinalize(str(r))"
+    model = ScriptedModel.of(root=[block(code)], child="three")
+    with pytest.raises(AnswerCheckError, match=r"KeyError.*resume") as raised:
+        await RLM(model, settings=settings, check=lambda one: {}["a"]).run("q", "one two", run_id="r1")
+    assert isinstance(raised.value.__cause__, KeyError)
+    other = ScriptedModel.of(root=[], child="-")
+    with pytest.raises(UsageError, match="check"):
+        await RLM(other, settings=settings).resume("r1")
+    result = await RLM(other, settings=settings, check=lambda one: None).resume("r1")
+    assert result.answer == "three"
+    assert not other.requests
+    assert (await replay("r1", store=tmp_path / "rlm.db", settings=settings)).equal
+
+
+async def test_a_slow_check_is_stopped(run, block) -> None:
+    async def check(proposal: ProposedAnswer) -> None:
+        await asyncio.sleep(60)
+
+    model = ScriptedModel.of(root=[block(f"{LOOK}finalize('one')")], child="-")
+    settings = Settings(strategy="rlm", tool_seconds=0.2)
+    with pytest.raises(AnswerCheckError, match=r"0\.2 s"):
+        await run(model, check=check, settings=settings)
+
+
+def test_what_is_no_check_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="check"):
+        RLM("extractive", check="no")
+
+
+async def test_a_clean_run_lacks_nothing_and_names_its_scaffold(run, block, monkeypatch) -> None:
+    async def one(**options: object) -> RunResult:
+        model = ScriptedModel.of(root=[block(f"{LOOK}finalize('one', evidence=[(0, 3)])")], child="-")
+        return await run(model, **options)
+
+    first = await one()
+    if run.level >= 2:
+        assert first.degradations == ()
+    assert len(first.scaffold) == 64
+    assert (await one(task="Other?")).scaffold == first.scaffold
+    assert (await one(limits=Limits(rounds=4))).scaffold != first.scaffold
+    real = templates.words
+
+    monkeypatch.setattr("rlm.runs.scaffold.texts", lambda: {"child_system.md": real("child_system.md") + " "})
+    assert (await one()).scaffold != first.scaffold
+
+
+async def test_what_a_run_did_without_is_listed(run, block) -> None:
+    def root(request) -> str:
+        code = "finalize('one')" if request.round > 1 else "import os; os.kill(os.getpid(), 9)"
+        return block(f"{LOOK}{code}")
+
+    result = await run(ScriptedModel.of(root=root, child="-"))
+    assert "kernel" in [one.kind for one in result.degradations]
+    assert RunResult.from_json(result.to_json()) == result
+
+
+def test_a_result_of_an_older_store_lacks_nothing() -> None:
+    """Journals of releases without these fields must open."""
+    result = RunResult("r", "a", None, "finalized", False, "rlm", (), Coverage(1), (), 1, 0, 1.0)
+    stored = result.to_json()
+    for added in ("gates", "degradations", "scaffold"):
+        del stored[added]
+    assert RunResult.from_json(stored) == result
