@@ -158,8 +158,8 @@ def _request_summary(
 def _size_request(aim: int) -> str:
     """Ask for a length in lines: models count lines well, and tokens badly."""
     return (
-        f"Your summary may have at most {max(1, aim // _TOKENS_A_LINE):,} lines, each of at most 25 words and "
-        "two marks. Use them as long as there are facts worth keeping, and stop where there are no more."
+        f"Your summary may have at most {max(1, aim // _TOKENS_A_LINE):,} lines, each of at most 25 words "
+        "and two marks. Use them as long as there are facts worth keeping, then stop."
     )
 
 
@@ -295,7 +295,7 @@ def _part_mark(number: int, parts: int) -> str:
 
 
 def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Return `text` in pieces of at most `room` tokens, halved at a blank line, a line's end, a sentence's end
+    """Return `text` in pieces of at most `room` tokens, halved at a blank line, a line's or a sentence's end,
     or a blank. Only a text without any of these is cut in the middle."""
     if count(text) <= room or len(text) < 2:
         return [text]

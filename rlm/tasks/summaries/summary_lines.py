@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from rlm.escaping import markdown_answer, markdown_phrase
 from rlm.prompts.history import HEADINGS
+from rlm.results import NOT_SUPPORTED, SupportTest
 from rlm.retrieval.words import split_spaceless
 from rlm.tasks.summaries.entries import Entry
 
@@ -29,7 +30,7 @@ __all__ = [
 NONE_FOUND = "None found."
 """The text under a heading without lines."""
 
-DOUBTFUL = "(not supported by its source)"
+DOUBTFUL = NOT_SUPPORTED
 """The remark on a line whose messages do not have its facts."""
 
 NO_SOURCE = "(no source found)"
@@ -72,7 +73,7 @@ _SUPPORTED = 0.45
 class Line:
     """One line (or fenced code) of a summary, without its mark. `names` are the messages that it cites. It is
     `doubtful` if they do not have its facts. `weight` is `MUST`, `USUAL` or `FIRST_TO_GO`; `is_item` is False
-    for words outside the lists of a reply."""
+    for words outside the lists of a reply. `test` compared the line with its messages, if any did."""
 
     heading: str
     text: str
@@ -80,6 +81,7 @@ class Line:
     doubtful: bool = False
     weight: int = USUAL
     is_item: bool = field(default=True, compare=False)
+    test: SupportTest | None = field(default=None, compare=False)
 
     def to_markdown(self) -> str:
         """Return the line as Markdown: `- text [m3, m7]`, with a remark if it is doubtful."""
@@ -127,9 +129,7 @@ def read_line(item: str, heading: str) -> Line:
     item = item[weight.end() :] if weight else item
     marks = [mark for match in _MARK.finditer(item) for mark in _names(match[1])]
     words = _MARK.sub("", item).replace(DOUBTFUL, "").replace(NO_SOURCE, "").strip()
-    return Line(
-        heading, words, tuple(dict.fromkeys(marks)), weight=_WEIGHTS[weight[1]] if weight else USUAL
-    )
+    return Line(heading, words, tuple(dict.fromkeys(marks)), weight=_WEIGHTS[weight[1]] if weight else USUAL)
 
 
 def words_of(text: str) -> set[str]:

@@ -16,7 +16,10 @@ _MINUTES_A_DAY = 24 * 60
 _DATE = re.compile(DATE, re.IGNORECASE)
 _TIME = re.compile(TIME)
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::\d{2})?(?:[.,]\d+)?[ \u202f]?([ap])?", re.IGNORECASE)
-_RULE = re.compile(r"^[ \t]*(?:[*#~=_-][ \t]*){3,}$|^[ \t]*\W*(?:scene|act|chapter|part|break)\b[^\n]{0,40}$", re.IGNORECASE | re.MULTILINE)
+_RULE = re.compile(
+    r"^[ \t]*(?:[*#~=_-][ \t]*){3,}$|^[ \t]*\W*(?:scene|act|chapter|part|break)\b[^\n]{0,40}$",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def borders_of(entries: Sequence[Entry]) -> list[float]:

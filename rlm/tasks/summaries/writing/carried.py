@@ -64,7 +64,9 @@ def carried_start(
 
 
 def _lines(page: str) -> list[Line]:
-    doubtful = {row.split(DOUBTFUL)[0].strip() for row in page.splitlines() if DOUBTFUL in row or NO_SOURCE in row}
+    doubtful = {
+        row.split(DOUBTFUL)[0].strip() for row in page.splitlines() if DOUBTFUL in row or NO_SOURCE in row
+    }
     return [
         line if not any(line.text[:60] in row for row in doubtful) else _doubted(line)
         for line in parse_lines(page)

@@ -9,15 +9,29 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rlm.tasks.summaries.summary_lines import FIRST_TO_GO, MUST, USUAL, Line, page, parse_lines, read_line, words_of
+from rlm.tasks.summaries.summary_lines import (
+    FIRST_TO_GO,
+    MUST,
+    USUAL,
+    Line,
+    page,
+    parse_lines,
+    read_line,
+    words_of,
+)
 from rlm.tasks.summaries.writing.forms import FORMS, Form, form_of_headings
 
 __all__ = ["Draft", "Edit", "edits_in", "first_draft", "fit"]
 
-_EDIT = re.compile(r"^(?:[-*+•]\s+)?[`*]{0,2}L(\d{1,4})((?:\s*[+,&]\s*L?\d{1,4})*)[`*]{0,2}\s*(?:=|:|→|->)\s*(.*)$", re.IGNORECASE)
+_EDIT = re.compile(
+    r"^(?:[-*+•]\s+)?[`*]{0,2}L(\d{1,4})((?:\s*[+,&]\s*L?\d{1,4})*)[`*]{0,2}\s*(?:=|:|→|->)\s*(.*)$",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\d+")
 _GONE = re.compile(r"^[`*]*(?:gone|removed?|deleted?|drop(?:ped)?)[`*.]*$", re.IGNORECASE)
-_RIGHT = re.compile(r"^[`*]*(?:right|same|ok(?:ay)?|correct|unchanged|supported|no changes?)[`*.]*$", re.IGNORECASE)
+_RIGHT = re.compile(
+    r"^[`*]*(?:right|same|ok(?:ay)?|correct|unchanged|supported|no changes?)[`*.]*$", re.IGNORECASE
+)
 _NO_CHANGE = re.compile(r"^no changes?\b\W*$", re.IGNORECASE)
 _BULLET = re.compile(r"^[-*+•]\s+")
 _KIND = re.compile(r"^[\W_]*kind[\W_]*:[\W_]*(\w+)[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
@@ -109,7 +123,9 @@ class Draft:
             if changed:
                 lines[edit.places[0]] = changed[0]
         for line in trace(parse_lines(rest, self.form.titles)):
-            same = next((at for at, one in enumerate(lines) if one is not None and _tells_the_same(one, line)), None)
+            same = next(
+                (at for at, one in enumerate(lines) if one is not None and _tells_the_same(one, line)), None
+            )
             if same is None:
                 lines.append(line)
             else:
@@ -134,7 +150,9 @@ def first_draft(
     return Draft(form, tuple(trace(parse_lines(head + reply[_KIND_REACH:], form.titles)))).sorted()
 
 
-def fit(draft: Draft, size: Callable[[Draft], int], most: int, place_of: Callable[[Line], int]) -> tuple[Draft, list[Line]]:
+def fit(
+    draft: Draft, size: Callable[[Draft], int], most: int, place_of: Callable[[Line], int]
+) -> tuple[Draft, list[Line]]:
     """Return the draft without the lines that are too many for `most` tokens, and these lines.
 
     Doubtful lines go first, then the lightest. Of equal ones goes the last line of the longest heading; under
@@ -147,7 +165,8 @@ def fit(draft: Draft, size: Callable[[Draft], int], most: int, place_of: Callabl
         among = [at for at, line in enumerate(lines) if (not line.doubtful, line.weight) == lightest]
         counts = {title: sum(line.heading == title for line in lines) for title in draft.form.titles}
         longest = max(
-            {lines[at].heading for at in among}, key=lambda title: (counts[title], -draft.form.titles.index(title))
+            {lines[at].heading for at in among},
+            key=lambda title: (counts[title], -draft.form.titles.index(title)),
         )
         own = [at for at in among if lines[at].heading == longest]
         if longest in draft.form.ordered and len(own) > 1:

@@ -1,4 +1,4 @@
-"""The forms of a summary: the headings that fit a kind of text (`prompts/text/summaries.toml`), or a file's."""
+"""The forms of a summary: the headings that fit a kind of text, or those of a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 from rlm.errors import UsageError
 from rlm.prompts.history import HEADINGS
 from rlm.prompts.templates import table
+from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.summaries.cards import Card
 from rlm.tasks.summaries.commits import commits_in
 from rlm.tasks.summaries.entries import Entry
 
-__all__ = ["FORMS", "WORK", "Form", "certain_form", "form_of_headings", "read_form"]
+__all__ = ["FORMS", "WORK", "Form", "certain_form", "form_of_headings", "is_story", "read_form"]
 
 _MAX_BYTES = 64 << 10
 _MAX_HEADINGS = 20
@@ -24,6 +25,11 @@ _LOG_SHARE = 0.7
 """The share of the entries of a log that have a time and no person who speaks."""
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|E|W|I)\b[\]:\s]")
 _LEVEL_SHARE = 0.2
+_SPOKEN = re.compile(r"[\"“«„][^\"”»“\n]{2,}(?:\n(?!\n)[^\"”»“\n]+){0,8}[\"”»“]")
+_SPOKEN_SHARE = 0.1
+_MIN_STORY_CHARS = 2_000
+_MAX_TITLES = 3
+_EXAMINED_CHARS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,17 @@ def read_form(form: str | Path) -> Form:
 def form_of_headings(titles: Sequence[str]) -> Form | None:
     """Return the built-in form that has all these headings; None if there is none."""
     return next((form for form in FORMS.values() if titles and set(titles) <= set(form.titles)), None)
+
+
+def is_story(body: Body) -> bool:
+    """Return whether the body is a narrative without headings: much of it is in quotation marks."""
+    if any(document.kind not in ("text", "markdown") for document in body.documents):
+        return False
+    if len(body.marks.headings.between(0, body.chars)) > _MAX_TITLES:
+        return False
+    text = body.text(0, _EXAMINED_CHARS)
+    spoken = sum(len(found) for found in _SPOKEN.findall(text))
+    return len(text) >= _MIN_STORY_CHARS and spoken >= _SPOKEN_SHARE * len(text)
 
 
 def certain_form(entries: Sequence[Entry], cards: Mapping[str, Card], text: str) -> Form | None:

@@ -15,7 +15,7 @@ from itertools import chain
 
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
-__all__ = ["Support", "SupportCheck"]
+__all__ = ["SupportCheck", "WordVerdict"]
 
 _MIN_SHARE = 0.2
 """The share of a claim's words, weighted by rarity, that its sources must have."""
@@ -53,13 +53,18 @@ _REPORTING = """
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class WordVerdict:
     """The outcome for one claim. `share` is the share of its words (by weight) that its sources have;
-    `missing` are words, numbers and quoted names that they do not have."""
+    `missing` are words, numbers and quoted names that they do not have. `reason` says why it is not
+    supported. `only_numbers`: for no other reason than numbers that its sources do not have. `is_empty`: it
+    has no word to compare."""
 
     supported: bool
     share: float
     missing: tuple[str, ...] = ()
+    reason: str = ""
+    only_numbers: bool = False
+    is_empty: bool = False
 
 
 class SupportCheck:
@@ -69,11 +74,14 @@ class SupportCheck:
     of `speakers` prove nothing. Use it from one thread at a time, and close it.
     """
 
-    def __init__(self, texts: Sequence[str], speakers: Iterable[str] = ()) -> None:
+    def __init__(
+        self, texts: Sequence[str], speakers: Iterable[str] = (), corpus: Sequence[str] = ()
+    ) -> None:
         self._texts = texts
         self._tokens = Tokens()
         self._stems: dict[int, frozenset[str]] = {}
-        sample = texts[:: 1 + len(texts) // _SAMPLE]
+        corpus = corpus or texts
+        sample = corpus[:: 1 + len(corpus) // _SAMPLE]
         self._sampled = len(sample)
         self._counts = Counter(chain.from_iterable(map(frozenset, self._tokens.stems(sample))))
         self._passed_over = frozenset(chain.from_iterable(self._tokens.stems([_REPORTING, *speakers])))
@@ -82,7 +90,7 @@ class SupportCheck:
         """Close the tokenizer."""
         self._tokens.close()
 
-    def judge(self, claim: str, cited: Iterable[int], near: Iterable[int] = ()) -> Support:
+    def judge(self, claim: str, cited: Iterable[int], near: Iterable[int] = ()) -> WordVerdict:
         """Return whether the texts `cited` (places in `texts`, from 0) can support the claim. The texts
         `near` are their context: an answer like `yes, do that` has few words of its own."""
         places, near = tuple(cited), tuple(near)
@@ -98,12 +106,21 @@ class SupportCheck:
                 missing.append(word)
         judged = _DATE.sub(" ", claim)
         known = _known_numbers(self._texts[place] for place in (*places, *near))
-        lacking = [number for number in _numbers(judged) if number not in known]
-        confirmed = sum(self._weight(number) for number in _numbers(judged) if number in known)
+        numbers = _numbers(judged)
+        lacking = [number for number in numbers if number not in known]
+        confirmed = sum(self._weight(number) for number in numbers if number in known)
         share = (found + confirmed) / (total + confirmed) if total + confirmed else 1.0
-        lacking += self._missing_quotes(claim, around)
-        unique = tuple(dict.fromkeys([*lacking, *missing]))[:_MAX_MISSING]
-        return Support(share >= _MIN_SHARE and not lacking, share, unique)
+        quotes = self._missing_quotes(claim, around)
+        unique = tuple(dict.fromkeys([*lacking, *quotes, *missing]))[:_MAX_MISSING]
+        is_low = share < _MIN_SHARE
+        return WordVerdict(
+            not (is_low or lacking or quotes),
+            share,
+            unique,
+            f"not in its source: {', '.join(unique)}" if is_low or lacking or quotes else "",
+            only_numbers=bool(lacking) and not (is_low or quotes),
+            is_empty=not (total or numbers),
+        )
 
     def _stems_of(self, places: Iterable[int]) -> frozenset[str]:
         wanted = tuple(places)
