@@ -1,11 +1,11 @@
-"""`rlm summarize`: chats, cards and logs under five headings; documents by sections."""
+"""`rlm summarize`: talk, work, stories, cards and logs in a form that fits; documents by sections."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -34,15 +34,18 @@ Examples:
   git log | rlm summarize -
   gh issue view 12 --json number,title,body,author,createdAt,comments | rlm summarize -
   rlm summarize chat.jsonl --since 20260131-142501
+  rlm summarize meeting.txt --focus "what it means for the budget"
+  rlm summarize board.jsonl --form headings.md
   rlm summarize report.pdf --out summary.md
 
-A history is a card (our JSON), a chat (JSON or JSON Lines), a GitHub issue or pull request, a git log, or a
-log in plain text or Markdown. Its summary has five headings: Task Summary, Key Decisions, Errors Resolved,
-Current State and Remaining Work. Each line names its messages. A line whose facts are not in them says so.
-The account on stderr lists the facts that must survive: kept, restored or lost.
+A history is a card or a board (our JSON, GitHub, Jira, Linear, beads), a chat (JSON or JSON Lines), a GitHub
+issue or pull request, a git log, a transcript or a log in plain text or Markdown. The kind of text picks the
+headings: of work, a meeting, talk, a story or game, a log. --form names one of them (work, meeting, talk,
+story, log, board) or a file with your own headings: `## Heading`, and what belongs there below. Each line names
+its messages. A model compares each line with them, corrects it, or marks it as not supported.
 
---since reuses an earlier summary of the same input and pays for new text only. It also resumes a summary that
-was interrupted.
+--since reuses an earlier summary of the same input: its lines stay, what changed is replaced, and only new
+text is paid for. It also resumes a summary that was interrupted.
 """
 
 
@@ -61,15 +64,28 @@ def summarize(
     ctx: typer.Context,
     paths: PathsArgument,
     kind: Annotated[
-        Literal["auto", "card", "chat", "document"],
-        typer.Option(help="card or chat: five headings; document: by sections; auto detects it."),
+        Literal["auto", "card", "chat", "document", "story"],
+        typer.Option(help="document: by sections; card, chat, story: by messages or paragraphs."),
     ] = "auto",
-    tokens: Annotated[int, typer.Option(help="Maximum tokens of the summary.")] = 8_000,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Maximum tokens (default: what suits the input, at most 8,000).", show_default=False
+        ),
+    ] = None,
+    focus: Annotated[str, typer.Option(help="What the summary is for.", show_default=False)] = "",
+    form: Annotated[
+        str | None,
+        typer.Option(metavar="FORM|FILE", help="The headings: a form's name or a file.", show_default=False),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Reuse that earlier summary of this input.", show_default=False),
     ] = None,
     out: OutOption = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="A model checks each line against its messages.")
+    ] = True,
     *,
     options: RunOptions,
 ) -> None:
@@ -81,7 +97,11 @@ def summarize(
             print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.as_json)
             return
         try:
-            found = run_interruptible(_summarize(rlm, sources, kind, tokens, since))
+            found = run_interruptible(
+                _summarize(
+                    rlm, sources, kind=kind, tokens=tokens, since=since, focus=focus, form=form, check=check
+                )
+            )
         except KeyboardInterrupt:
             progress.close()
             run_id = progress.run_id
@@ -107,17 +127,11 @@ async def _plan(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
     return await reading.plan(sources)
 
 
-async def _summarize(
-    rlm: RLM,
-    sources: Sequence[Source],
-    kind: Literal["auto", "card", "chat", "document"],
-    tokens: int,
-    since: str | None,
-) -> Summary:
+async def _summarize(rlm: RLM, sources: Sequence[Source], **how: Any) -> Summary:
     from rlm.tasks.summaries.summarize import summarize as run
 
     try:
-        return await run(rlm, sources, kind=kind, tokens=tokens, since=since)
+        return await run(rlm, sources, **how)
     finally:
         await rlm.aclose()
 
@@ -150,13 +164,21 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_FACT else text[: _MAX_FACT - 1] + "…"
 
 
+def _support(found: Summary) -> str:
+    """Return how many lines their messages support, and what kind of check was made."""
+    count = f"{found.supported:,} of {plural(found.lines, 'line')}"
+    if found.form == "extracts":
+        return f"no model wrote it: {plural(found.lines, 'line')} are sentences of the messages, or computed"
+    model = found.result.support.model if found.result.support else None
+    how = f"checked by {model}" if model else "only words were compared"
+    mended = f", {found.mended:,} of them corrected" if found.mended else ""
+    return f"form {found.form}; {count} supported by the messages that they cite ({how}){mended}"
+
+
 def _account(found: Summary) -> str:
     new = f", {found.messages - found.known:,} of them new" if found.known else ""
     lines = [_fact_rows(found)] if found.facts else []
     if found.kind == "history":
         lines.append(f"{plural(found.messages, 'message')} summarized{new}")
-        lines.append(
-            f"{found.supported:,} of {plural(found.lines, 'line')} share their facts with the messages that "
-            "they cite"
-        )
+        lines.append(_support(found))
     return terminal_text("\n".join([*lines, account(found.result)]))

@@ -12,7 +12,15 @@ from rlm.prompts.history.compaction import (
 from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.history.extract import Extraction, SalientSentence, extract
 from rlm.prompts.history.message import Message
-from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summary_steps
+from rlm.prompts.history.summary import (
+    BREAK,
+    SUMMARY_PROMPT,
+    Folding,
+    Summary,
+    chunks,
+    read_in_parts,
+    summary_steps,
+)
 
 __all__ = [
     "BREAK",
@@ -32,5 +40,6 @@ __all__ = [
     "compact_history_async",
     "drive_async",
     "extract",
+    "read_in_parts",
     "summary_steps",
 ]

@@ -74,6 +74,11 @@ class Extraction:
         self._speakers = _speakers(messages)
         self._candidates = _find_candidates(messages)
 
+    @property
+    def work_share(self) -> float:
+        """Return how much the chat is work (1) or talk (0)."""
+        return work_share(self._candidates)
+
     def salient(self, max_sentences: int, *, each: int = 2) -> list[SalientSentence]:
         """Return at most `max_sentences` sentences, best first, none of which repeats another.
 

@@ -6,11 +6,13 @@ callers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.history.cache import SummaryCache, key_of
+from rlm.prompts.history.line_cutting import cut_lines
 from rlm.prompts.history.message import Message, render, units
 from rlm.prompts.templates import words
 from rlm.prompts.tokens.counters import Counter
@@ -25,6 +27,7 @@ __all__ = [
     "SummarySteps",
     "chunks",
     "fits_window",
+    "read_in_parts",
     "summary_steps",
 ]
 
@@ -37,10 +40,12 @@ MIN_GAIN = 0.1
 """Minimum share of its input that a summary must save to be used."""
 
 _MAX_PARTS = 16  # prompts that one message may take
-_WORDS_A_TOKEN = 0.6  # low enough for lines full of names, paths and marks
+_TOKENS_A_LINE = 48  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
+_BORDER_REACH = 0.3  # the share of a chunk, at its end, in which it may end at a border
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
 _JOIN = "\n\n"
+_CUTS = tuple(map(re.compile, (r"\n[ \t]*\n", r"\n", r"[.!?…][\"'”’)]*\s|[。！？]", r"\s|[，、；]")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,9 @@ class Folding:
 
     The summary takes at most `allowance` tokens of `counter`, each prompt at most `window` tokens. A quarter
     of the window is reserved for the summary so far. A summary that saves less than `min_gain` of its input
-    is a failure. `aim` is the length in tokens that prompts ask for. It must stay the same while a history
-    grows, or cached prompts no longer match; 0 asks for no length.
+    is a failure. `aim` is the length in tokens that prompts ask for, as a number of lines. It must stay the
+    same while a history grows, or cached prompts no longer match; 0 asks for no length. `overhead` are the
+    tokens of a prompt's own words, if they are not `SUMMARY_PROMPT`.
     """
 
     counter: Counter
@@ -66,6 +72,7 @@ class Folding:
     cache: SummaryCache | None = None
     min_gain: float = MIN_GAIN
     aim: int = 0
+    overhead: int = 0
 
     @property
     def chunk_tokens(self) -> int:
@@ -74,16 +81,10 @@ class Folding:
         It depends on the window alone. So chunk borders, and cached summaries with them, stay the same while
         a history grows.
         """
-        around = (
-            SUMMARY_PROMPT
-            + 2 * BREAK
-            + _SO_FAR
-            + _NEW
-            + _size_request(10**9)
-            + BREAK
-            + _overrun_request(10**9, 10**9)
+        overhead = self.overhead or self.counter.count(
+            SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size_request(10**9)
         )
-        return self.window * 3 // 4 - self.counter.count(around)
+        return self.window * 3 // 4 - overhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +105,14 @@ def summary_steps(
     """Summarize `messages`, citing them by `names`. `so_far` is the summary of earlier messages, if any.
 
     Yields prompts, and expects each one's answer or Failed. Checks `folding.cache` before each prompt. Stops
-    at the first answer that fails, is empty, is too long twice, or saves too little.
+    at the first answer that fails, is empty, or saves too little. An answer that is too long is shortened
+    once by the summarizer, which gets only that answer, and then by whole lines.
     """
     count = folding.counter.count
     notes: list[str] = []
     replaced = count(so_far)
     summary, asked = so_far, 0
-    texts = [
-        text
-        for group in chunks(messages, names, folding)
-        for text in _write_group(messages, names, group, folding, notes)
-    ]
+    texts = [text for text, _ in read_in_parts(messages, names, folding, notes=notes)]
     for written in texts:
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
@@ -139,39 +137,36 @@ def summary_steps(
 def _request_summary(
     prompt: str, kept: str | None, folding: Folding
 ) -> Generator[str, str | Failed, str | Failed]:
-    """Return the answer to `prompt`, after one retry if it is too long. The retry names the overrun."""
+    """Return the answer to `prompt`. One that is too long is sent back once, alone, to be shortened. If it is
+    still too long, or that fails, its last lines are cut: they matter least, because it was asked so."""
     answer: str | Failed = (yield prompt) if kept is None else kept
-    sizes = []
-    for last in (False, True):
-        if isinstance(answer, Failed):
-            return answer
-        answer = answer.strip()
-        if not answer:
-            return Failed("the summary was empty")
-        size = folding.counter.count(answer)
-        if size <= folding.allowance:
-            return answer
-        sizes.append(f"{size:,}")
-        if not last:
-            answer = yield prompt + BREAK + _overrun_request(size, folding.allowance)
-    return Failed(f"the summary took {' and then '.join(sizes)} tokens, {folding.allowance:,} were allowed")
+    if isinstance(answer, Failed):
+        return answer
+    draft = answer.strip()
+    if not draft:
+        return Failed("the summary was empty")
+    size = folding.counter.count(draft)
+    if size <= folding.allowance:
+        return draft
+    shorter = yield _shorten_request(draft, size, folding.allowance)
+    if not isinstance(shorter, Failed) and 0 < folding.counter.count(shorter.strip()) < size:
+        draft = shorter.strip()
+    cut = cut_lines(draft, folding.allowance, folding.counter)
+    return cut or Failed(f"the summary took {size:,} tokens, {folding.allowance:,} were allowed")
 
 
 def _size_request(aim: int) -> str:
-    """Ask for a length in words, rounded to two digits: models follow words better than tokens."""
-    words = int(aim * _WORDS_A_TOKEN)
-    step = 10 ** max(0, len(str(words)) - 2)
+    """Ask for a length in lines: models count lines well, and tokens badly."""
     return (
-        f"Your summary may take up to {words // step * step:,} words. Use them as long as there are facts "
-        "worth keeping, and stop where there are no more."
+        f"Your summary may have at most {max(1, aim // _TOKENS_A_LINE):,} lines, each of at most 25 words "
+        "and two marks. Use them as long as there are facts worth keeping, then stop."
     )
 
 
-def _overrun_request(size: int, allowance: int) -> str:
-    return (
-        f"Your last summary took {size:,} tokens, {size - allowance:,} too many. Write it again in at most "
-        f"{allowance:,} tokens: drop what matters least, and keep requirements, decisions and errors."
-    )
+def _shorten_request(draft: str, size: int, allowance: int) -> str:
+    lines = sum(bool(line.strip()) for line in draft.splitlines())
+    most = max(1, lines * allowance * 9 // (10 * size))
+    return words("shorten.md").format(lines=f"{lines:,}", most=f"{most:,}") + BREAK + draft
 
 
 def fits_window(counter: Counter, window: int) -> bool:
@@ -179,21 +174,70 @@ def fits_window(counter: Counter, window: int) -> bool:
     return Folding(counter, 0, window).chunk_tokens > 0
 
 
-def chunks(messages: Sequence[Message], names: Sequence[str], folding: Folding) -> list[list[range]]:
-    """Group the messages' units into prompts, in order. A unit too large for a prompt gets its own group."""
+def chunks(
+    messages: Sequence[Message], names: Sequence[str], folding: Folding, borders: Sequence[float] = ()
+) -> list[list[range]]:
+    """Group the messages' units into prompts, in order. A unit too large for a prompt gets its own group.
+
+    `borders` says how good a place to cut is before each message: days, pauses, scenes; 0 for none. A chunk
+    ends at the best one in its last part. It depends on its own messages alone, not on how many follow.
+    """
     costs = folding.counter.count_each(
         [_JOIN + render(message, name) for message, name in zip(messages, names, strict=True)]
     )
     groups: list[list[range]] = []
-    left = 0
+    sizes: list[int] = []
     for unit in units(messages):
         cost = sum(costs[unit.start : unit.stop])
-        if not groups or cost > left:
+        if groups and sum(sizes) + cost > folding.chunk_tokens:
+            at = _best_border(groups[-1], sizes, unit, borders)
+            later, groups[-1] = groups[-1][at:], groups[-1][:at]
+            groups.append(later)
+            sizes = sizes[at:]
+            if later and sum(sizes) + cost > folding.chunk_tokens:
+                groups.append([])
+                sizes = []
+        elif not groups:
             groups.append([])
-            left = folding.chunk_tokens
         groups[-1].append(unit)
-        left -= cost
+        sizes.append(cost)
     return groups
+
+
+def _best_border(
+    group: Sequence[range], sizes: Sequence[int], following: range, borders: Sequence[float]
+) -> int:
+    """Return at which unit a full group is cut: its length to keep it whole."""
+    if not borders:
+        return len(group)
+    enough = (1 - _BORDER_REACH) * sum(sizes)
+    starts = [
+        (at, unit)
+        for at, unit in enumerate([*group, following])
+        if at == len(group) or (at and sum(sizes[:at]) >= enough)
+    ]
+    return max(starts, key=lambda one: (borders[one[1].start], one[0]))[0]
+
+
+def read_in_parts(
+    messages: Sequence[Message],
+    names: Sequence[str],
+    folding: Folding,
+    borders: Sequence[float] = (),
+    *,
+    notes: list[str] | None = None,
+) -> list[tuple[str, int]]:
+    """Return the messages as texts that each fit a prompt, in order, and with each the number of messages
+    that are wholly read after it. `notes` gets a line for each message that was split or cut."""
+    notes = [] if notes is None else notes
+    parts: list[tuple[str, int]] = []
+    read = 0
+    for group in chunks(messages, names, folding, borders):
+        texts = _write_group(messages, names, group, folding, notes)
+        parts += [(text, read) for text in texts[:-1]]
+        read = group[-1].stop
+        parts.append((texts[-1], read))
+    return parts
 
 
 def _write_group(
@@ -251,11 +295,18 @@ def _part_mark(number: int, parts: int) -> str:
 
 
 def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Return `text` in pieces of at most `room` tokens, halved at a line's end or a blank."""
+    """Return `text` in pieces of at most `room` tokens, halved at a blank line, a line's or a sentence's end,
+    or a blank. Only a text without any of these is cut in the middle."""
     if count(text) <= room or len(text) < 2:
         return [text]
     middle = len(text) // 2
     quarter = middle // 2
-    cut = max(text.rfind("\n", quarter, middle), text.rfind("\n", middle, middle + quarter)) + 1
-    cut = cut or text.rfind(" ", quarter, middle + quarter) + 1 or middle
+    cut = next(
+        (
+            min((found.end() for found in places), key=lambda at: abs(at - middle))
+            for pattern in _CUTS
+            if (places := list(pattern.finditer(text, middle - quarter, middle + quarter)))
+        ),
+        middle,
+    )
     return [*_halve(text[:cut], room, count), *_halve(text[cut:], room, count)]

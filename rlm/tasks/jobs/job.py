@@ -48,11 +48,14 @@ _RESUMABLE = ("research", "compare")
 @dataclass(frozen=True, slots=True)
 class PreviousJob:
     """An earlier run of the same job. `replies` holds, by call key, its replies and those of the runs that it
-    continued."""
+    continued. `ended` is what was journalled at its end; None if it did not end. `asked` are the prompts of
+    its own calls that have a reply, with the reply."""
 
     run_id: str
     facts: Mapping[str, Any]
     replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
+    ended: Mapping[str, Any] | None = None
+    asked: Sequence[tuple[str, str]] = ()
 
 
 class Job:
@@ -103,9 +106,10 @@ class Job:
     def run_id(self) -> str:
         return self.log.run_id
 
-    async def ask(self, model: Model, prompt: str, output_tokens: int) -> str:
+    async def ask(self, model: Model, prompt: str, output_tokens: int, *, keep_cut: bool = False) -> str:
         """Call a model once and return the reply without the reasoning that some models write. Raises
-        BudgetExhausted, and ModelError, also for a reply that was cut off."""
+        BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is
+        returned without its last line, and a warning says so."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
@@ -113,6 +117,10 @@ class Job:
             call = await self._metered.ask(
                 model, request, prompt_tokens=tokens, event_fields={"prompt": prompt}
             )
+        if call.reply.finish_reason == "length" and keep_cut:
+            whole, _, _ = without_reasoning(call.reply.text).strip().rpartition("\n")
+            self.warn(f"{model.name} did not complete its reply: its whole lines are used")
+            return whole
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not complete its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()
@@ -187,9 +195,11 @@ class Job:
         *,
         parts: Sequence[RunResult] = (),
         support: Support | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> RunResult:
         """Write the result to the journal and return it. Call it once, at the end. `parts` are the results of
-        the job's parts. `support` is that of the answer's claims."""
+        the job's parts. `support` is that of the answer's claims. `details` are journalled with the result,
+        for a run that continues this one."""
         if self._left is not None and self._left.result is not None:
             return self._left.result
         result = RunResult(
@@ -212,7 +222,7 @@ class Job:
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         totals = self._metered.totals(result.rounds, result.sub_calls)
-        await self.log.append("finished", {**result.to_json(), **asdict(totals)})
+        await self.log.append("finished", {**result.to_json(), **asdict(totals), **(details or {})})
         return result
 
     async def write_interruption(self) -> None:
@@ -325,13 +335,23 @@ async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob
         raise JournalError(f"run {name} is not a {kind} run: `rlm runs` lists all runs")
     replies: dict[str, list[RecordedReply]] = {}
     at: str | None = name
+    ended: Mapping[str, Any] | None = None
+    asked: list[tuple[str, str]] = []
     seen: set[str] = set()
     while at is not None and at not in seen:
         seen.add(at)
-        for key, recorded in Recording.of(await journal.events(at)).replies.items():
+        events = await journal.events(at)
+        if at == name:
+            ended = next((event.data for event in events if event.kind == "finished"), None)
+            asked = [
+                (event.data["prompt"], event.data["reply"])
+                for event in events
+                if event.kind == "model_call" and {"prompt", "reply"} <= event.data.keys()
+            ]
+        for key, recorded in Recording.of(events).replies.items():
             replies.setdefault(key, []).extend(recorded)
         before = (await journal.get(at)).settings.get("since")
         # An earlier run may have been removed meanwhile. Then its calls are made again.
         stored = {one.run_id for one in await journal.runs(None)} if before else set()
         at = before if before in stored else None
-    return PreviousJob(name, first, replies)
+    return PreviousJob(name, first, replies, ended, asked)

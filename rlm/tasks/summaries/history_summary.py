@@ -1,30 +1,18 @@
-"""Summarize a chat, a card or a log under five headings. Each line cites the messages that support it."""
+"""Summarize a chat, a card or a log under the headings of its form. Each line cites its messages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import zip_longest
 
 from rlm.answers.citations import cite_spans
-from rlm.answers.support.word_check import SupportCheck
-from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import is_extractive
-from rlm.prompts.history import (
-    HEADINGS,
-    Extraction,
-    Folding,
-    Message,
-    SalientSentence,
-    chunks,
-    drive_async,
-    summary_steps,
-)
+from rlm.prompts.history import Extraction, Message, SalientSentence
 from rlm.prompts.tokens.counters import Counter, get_counter
-from rlm.results import Citation
+from rlm.results import Citation, Support
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job
@@ -32,11 +20,17 @@ from rlm.tasks.summaries.board_summary import Board, boards_of
 from rlm.tasks.summaries.cards import Card
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.fact_check import Fact, check, facts_of
-from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parse_lines, words_of
+from rlm.tasks.summaries.summary_lines import Line, Tracer, page, words_of
+from rlm.tasks.summaries.writing.borders import borders_of
+from rlm.tasks.summaries.writing.carried import draft_details
+from rlm.tasks.summaries.writing.draft import Draft, fit
+from rlm.tasks.summaries.writing.fold import Brief, Start, Written, line_limit, write_summary
+from rlm.tasks.summaries.writing.forms import FORMS, WORK, Form
+from rlm.tasks.summaries.writing.line_check import COMPUTED, Checked, check_lines, support_of
 
-__all__ = ["HistorySummary", "digest", "summarize_history"]
+__all__ = ["HistorySummary", "Wish", "digest", "summarize_history"]
 
-_PROMPT_TOKENS = 100_000
+_MAX_TOKENS = 8_000
 _MIN_TOKENS = 300
 _SHARE = 0.5
 """The share of a short history that a summary without a model may have at most."""
@@ -46,21 +40,46 @@ _SMALLEST_LINE = 20  # tokens
 _MAX_PASSES = 4
 _MAX_NAMED = 5
 _FULL = 0.985
+_IS_WORK = 0.5
+"""The share of work in a text above which its summary has the headings of work, if a model does not say."""
 _IN_STATE = "The card is in the state "
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 _COUNTER = get_counter()
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for: at most `tokens` (None: by the length of the messages), a form (None: the model
+    chooses it), what the summary is for ("" for nothing special), and whether a model checks its lines."""
+
+    tokens: int | None = None
+    form: Form | None = None
+    focus: str = ""
+    check: bool = True
+
+    @property
+    def most(self) -> int:
+        return _MAX_TOKENS if self.tokens is None else self.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class HistorySummary:
     """The text of the summary, the facts it was checked for, and the places of the messages that it cites.
-    `supported` of its `lines` share their facts with the messages that they cite."""
+    `support` says of each line whether its messages support it; `mended` lines were corrected. `form` is
+    "extracts" if no model wrote it. `details` are journalled."""
 
     text: str
+    form: str
     facts: tuple[Fact, ...]
     citations: tuple[Citation, ...]
-    lines: int
-    supported: int
+    support: Support
+    mended: int
+    details: Mapping[str, object]
+
+    @property
+    def doubtful(self) -> int:
+        """The number of lines that say that nothing supports them."""
+        return sum(claim.status != "supported" and claim.reason != COMPUTED for claim in self.support.claims)
 
 
 def digest(entries: Sequence[Entry]) -> str:
@@ -73,65 +92,182 @@ def digest(entries: Sequence[Entry]) -> str:
 
 
 async def summarize_history(
-    job: Job, entries: Sequence[Entry], tokens: int, cards: Mapping[str, Card] | None = None
+    job: Job,
+    entries: Sequence[Entry],
+    wish: Wish,
+    cards: Mapping[str, Card] | None = None,
+    start: Start | None = None,
 ) -> HistorySummary:
-    """Summarize the entries in at most `tokens` tokens.
+    """Summarize the entries, those after `start` if an earlier summary is carried.
 
-    The summary model folds the messages chunk by chunk. Without a model, or if it fails, the summary consists
-    of the most informative sentences. Lines that no message supports are left out, and lines whose facts are
-    not in the messages that they cite are marked, both with a warning. Facts that the model dropped are added
-    word for word if there is room.
+    The summary model changes a draft part by part. Its lines are checked against the messages that they
+    cite, mended once, and marked if they are still not supported. Messages that the model could not read,
+    and all without a model, are represented by their most informative sentences. Of work, facts that the
+    model dropped are added word for word if there is room.
 
     `cards` are those of issue trackers, by the text of their entries. Their counts are computed. Without a
     model, their lines are, too.
     """
-    messages = [entry.message for entry in entries]
-    names = [entry.name for entry in entries]
-    boards = boards_of(entries, cards or {})
-    states = [*(line for board in boards for line in board.counts()), *_states(entries)]
-    prose = _prose(messages, cards or {}, boards)
-    extraction = Extraction(prose)
-    facts = facts_of(extraction, len(entries))
-    text = await _fold_with_model(job, messages, names, tokens)
+    texts = _Texts(entries, cards or {})
+    written = await _write(job, texts, wish, start or Start())
     everything = Span(0, job.body.chars)
-    if text is None:
-        lines, checked = _extract(states, boards, facts, extraction, messages, prose, names, tokens)
+    draft = written.draft
+    if draft is None:
         job.coverage.note_read([everything])
-    else:
-        job.coverage.note_answered([everything])
-        lines, unsupported = Tracer(entries).trace(parse_lines(text))
-        _warn_of(
-            job,
-            unsupported,
-            "left out of the summary, because no message supports it",
-            "lines were left out, because no message supports them",
-        )
-        lines = _judge(lines, entries)
-        _warn_of(
-            job,
-            [line for line in lines if line.doubtful],
-            "not supported by the messages that it cites",
-            "lines are not supported by the messages that they cite",
-        )
-        lines = [*(state for state in states if not _has_state(lines, state)), *lines]
-        lines, checked = _restore_facts(_trim(job, lines, tokens), facts, names, tokens)
-    supported = sum(not line.doubtful for line in lines)
-    return HistorySummary(page(lines), checked, _citations(job.body, lines, entries), len(lines), supported)
+        return _extracts(job, texts, wish.most)
+    job.coverage.note_answered([everything])
+    known = frozenset(start.draft.lines) if start and start.draft else frozenset()
+    model = job.config.summary_model if wish.check else None
+    checked = await check_lines(
+        draft.lines, entries, None if model is None else job.support_model(model), known
+    )
+    for note in checked.notes:
+        job.warn(note)
+    _warn_of(
+        job,
+        [line for line in checked.lines if line.doubtful and line not in known],
+        "not supported by the messages that it cites",
+        "lines are not supported by the messages that they cite",
+    )
+    draft = replace(draft, lines=checked.lines)
+    read = min((one.start for one in written.unread), default=len(entries))
+    details = draft_details(draft, wish.focus, read)
+    form = draft.form
+    computed = [
+        _under(line, form) for line in texts.states if not _has_state(draft.lines, _under(line, form))
+    ]
+    missing = _unread_lines(written, texts, form, wish.most)
+    draft, _ = fit(
+        replace(draft, lines=(*computed, *draft.lines, *missing)).sorted(), _size, wish.most, texts.place_of
+    )
+    lines, facts = list(draft.lines), tuple[Fact, ...]()
+    if form.is_work and texts.is_work:
+        facts_wanted = facts_of(texts.extraction, len(entries))
+        lines, facts = _restore_facts(lines, facts_wanted, texts.names, wish.most)
+    return _finished(job, lines, form, texts, facts, checked, details)
 
 
-def _judge(lines: Sequence[Line], entries: Sequence[Entry]) -> list[Line]:
-    """Return the lines, doubtful where the messages that they cite do not have their facts. The messages just
-    before and after are context."""
-    places = {entry.name: place for place, entry in enumerate(entries)}
-    texts = [entry.message.content for entry in entries]
-    speakers = {entry.message.author for entry in entries if entry.message.author}
-    judged: list[Line] = []
-    with closing(SupportCheck(texts, speakers)) as support:
-        for line in lines:
-            cited = {places[name] for name in line.names}
-            near = {at for place in cited for at in (place - 1, place + 1) if 0 <= at < len(texts)} - cited
-            judged.append(replace(line, doubtful=not support.judge(line.text, cited, near).supported))
-    return judged
+class _Texts:
+    """The entries, and what is computed from them."""
+
+    def __init__(self, entries: Sequence[Entry], cards: Mapping[str, Card]) -> None:
+        self.entries = entries
+        self.messages = [entry.message for entry in entries]
+        self.names = [entry.name for entry in entries]
+        self.boards = boards_of(entries, cards)
+        self.states = [*(line for board in self.boards for line in board.counts()), *_states(entries)]
+        self.prose = _prose(self.messages, cards, self.boards)
+        self.extraction = Extraction(self.prose)
+        self._places = {name: place for place, name in enumerate(self.names)}
+
+    @property
+    def is_work(self) -> bool:
+        """Whether words tell that this is work: then its facts can be told from talk."""
+        return self.extraction.work_share > _IS_WORK
+
+    def place_of(self, line: Line) -> int:
+        return min((self._places[name] for name in line.names), default=0)
+
+
+async def _write(job: Job, texts: _Texts, wish: Wish, start: Start) -> Written:
+    """Return what the summary model wrote. Warns of messages that are not in it, and of words left out."""
+    model = job.config.summary_model
+    if is_extractive(model):
+        return Written(None)
+    size = sum(_COUNTER.count_each([message.content for message in texts.messages]))
+    brief = Brief(
+        start.draft.form if start.draft else wish.form,
+        WORK if texts.is_work else FORMS["talk"],
+        wish.focus,
+        wish.most,
+        line_limit(wish.tokens, wish.most, size),
+    )
+    written = await write_summary(
+        job,
+        model,
+        texts.messages,
+        texts.names,
+        Tracer(texts.entries),
+        brief,
+        borders=borders_of(texts.entries),
+        start=start,
+    )
+    _warn_of(
+        job,
+        written.dropped,
+        "left out of the summary, because it names no message and none supports it",
+        "lines were left out, because no message supports them",
+    )
+    if written.fault and written.draft is None:
+        job.warn(f"{written.fault}: the summary consists of sentences from the messages instead")
+    elif written.fault:
+        for one in written.unread:
+            part = f"{texts.names[one.start]} to {texts.names[one.stop - 1]}"
+            job.warn(f"{written.fault}: of {part} the summary has only sentences from the messages")
+    if written.failure is not None:
+        job.note_stop(written.failure)
+    return written
+
+
+def _unread_lines(written: Written, texts: _Texts, form: Form, tokens: int) -> list[Line]:
+    """Return the most informative sentences of the messages that the model did not read."""
+    lines: list[Line] = []
+    for one in written.unread:
+        share = int(tokens * _SHARE * len(one) / len(texts.entries))
+        names = texts.names[one.start : one.stop]
+        found = Extraction(texts.prose[one.start : one.stop]).lines(names, share, _COUNTER)
+        lines += [_under(replace(_line(sentence, names), weight=0), form) for sentence in found]
+    return lines
+
+
+def _under(line: Line, form: Form) -> Line:
+    """Return a computed line under a heading that the form has."""
+    if line.heading in form.titles:
+        return line
+    return replace(line, heading=form.titles[0 if line.heading == "Task Summary" else -1])
+
+
+def _size(draft: Draft) -> int:
+    return _COUNTER.count(draft.page())
+
+
+def _extracts(job: Job, texts: _Texts, tokens: int) -> HistorySummary:
+    """Return a summary of sentences from the messages and computed lines."""
+    facts = facts_of(texts.extraction, len(texts.entries))
+    lines, checked = _extract(
+        texts.states, texts.boards, facts, texts.extraction, texts.messages, texts.prose, texts.names, tokens
+    )
+    return _finished(
+        job, lines, WORK, texts, checked if texts.is_work else (), None, {}, form_name="extracts"
+    )
+
+
+def _finished(
+    job: Job,
+    lines: Sequence[Line],
+    form: Form,
+    texts: _Texts,
+    facts: tuple[Fact, ...],
+    checked: Checked | None,
+    details: Mapping[str, object],
+    *,
+    form_name: str = "",
+) -> HistorySummary:
+    draft = Draft(form, tuple(lines))
+    text = draft.page()
+    citations = _citations(job.body, lines, texts.entries)
+    quoted = [line if line.test or line.doubtful or not line.names else replace(line, test="extract")
+              for line in draft.sorted().lines]  # fmt: skip
+    support = support_of(quoted, [one.marker for one in citations], text, checked)
+    return HistorySummary(
+        text,
+        form_name or form.name,
+        facts,
+        citations,
+        support,
+        checked.mended if checked else 0,
+        details,
+    )
 
 
 def _warn_of(job: Job, lines: Sequence[Line], what: str, more: str) -> None:
@@ -158,53 +294,6 @@ def _has_state(lines: Sequence[Line], state: Line) -> bool:
     return any(
         line.heading == state.heading and not line.doubtful and words <= words_of(line.text) for line in lines
     )
-
-
-async def _fold_with_model(
-    job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int
-) -> str | None:
-    """Return the summary model's text; None if there is no model, it has no room, or it failed."""
-    model = job.config.summary_model
-    if is_extractive(model):
-        return None
-    output = min(model.window.output, 2 * tokens)
-    window = min(model.window.context - output, max(_PROMPT_TOKENS, 4 * tokens))
-    most = min(tokens, window // 4)
-    folding = Folding(_COUNTER, most, window, aim=most)
-    if folding.chunk_tokens <= 0:
-        job.warn(
-            f"{model.name} was not asked: its window has no room for messages and a summary of "
-            f"{tokens:,} tokens"
-        )
-        return None
-    parts = len(chunks(messages, names, folding))
-    if parts == 1:
-        # Summarize a short chat even if that saves no tokens.
-        folding = replace(folding, min_gain=float("-inf"))
-    failure: list[ModelError | BudgetExhausted] = []
-    calls = 0
-
-    async def ask(prompt: str) -> str:
-        nonlocal calls
-        calls += 1
-        job.progress(calls, max(calls, parts))
-        try:
-            return await job.ask(model, prompt, output)
-        except (ModelError, BudgetExhausted) as error:
-            failure.append(error)
-            if isinstance(error, BudgetExhausted):
-                # A warning quotes this error, and warnings must not contain Python names of limits.
-                raise BudgetExhausted(error.limit, error.cause) from error
-            raise
-
-    summary = await drive_async(
-        summary_steps(messages, names, folding), ask, failures=(ModelError, BudgetExhausted)
-    )
-    if summary.text is None:
-        job.warn(f"{summary.fault}: the summary consists of sentences from the messages instead")
-        if failure:
-            job.note_stop(failure[-1])
-    return summary.text
 
 
 def _extract(
@@ -278,22 +367,6 @@ def _fill(states: Sequence[Line], extraction: Extraction, names: Sequence[str], 
     while best and _COUNTER.count(page(best)) > tokens:
         best.pop()  # there may be more cards than room for their states
     return best
-
-
-def _trim(job: Job, lines: list[Line], tokens: int) -> list[Line]:
-    """Drop lines until the page fits `tokens`: first doubtful ones, then each time the last line of the
-    heading with the most lines."""
-    dropped = 0
-    while lines and _COUNTER.count(page(lines)) > tokens:
-        sizes = {heading: sum(line.heading == heading for line in lines) for heading in HEADINGS}
-        longest = max(HEADINGS, key=lambda heading: sizes[heading])
-        doubtful = [place for place, line in enumerate(lines) if line.doubtful]
-        last = max(doubtful or (place for place, line in enumerate(lines) if line.heading == longest))
-        lines = lines[:last] + lines[last + 1 :]
-        dropped += 1
-    if dropped:
-        job.warn(f"{dropped:,} lines were left out to fit {tokens:,} tokens; allow more tokens")
-    return lines
 
 
 def _restore_facts(

@@ -1,31 +1,39 @@
-"""Summarize a chat, a card or a log under five headings, and other documents section by section."""
+"""Summarize talk, work, stories, cards and logs in a form that fits, other documents section by section."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from rlm.documents import Context, Source, sources_of
 from rlm.errors import UsageError
+from rlm.models.base import is_extractive
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
-from rlm.tasks.summaries.boards import with_cards
+from rlm.tasks.summaries.boards import Cards, with_cards
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
 from rlm.tasks.summaries.github import with_chats
-from rlm.tasks.summaries.history_summary import digest, summarize_history
+from rlm.tasks.summaries.history_summary import Wish, digest, summarize_history
+from rlm.tasks.summaries.writing.carried import carried_start
+from rlm.tasks.summaries.writing.fold import Start
+from rlm.tasks.summaries.writing.forms import FORMS, Form, certain_form, is_story, read_form
 
 __all__ = ["Kind", "Summary", "summarize"]
 
-Kind = Literal["auto", "card", "chat", "document"]
+Kind = Literal["auto", "card", "chat", "document", "story"]
 
 _MIN_TOKENS = 100
+_TOKENS = 8_000
 _MAX_HISTORY_CHARS = 50_000_000
+_EXAMINED_CHARS = 2_000_000
+"""Characters that decide which form fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +41,12 @@ class Summary:
     """A summary as Markdown (`text`), with its sources and checks.
 
     `result` is the job's result: its answer is `text`, and its citations are the sources of the lines.
-    `[m12]` is the 12th message of the input, `[¹]` a passage of a document. `facts` are what the summary of a
-    history was checked for. `messages` counts the entries of the history. The first `known` of them are
-    unchanged since the run that `since` named. `supported` of the `lines` of a history's summary share their
-    facts with the messages that they cite; the others say so in `text`."""
+    `[m12]` is the 12th message of the input, `[¹]` a passage of a document. `form` names the headings of a
+    history: those of work, a meeting, talk, a story, a log, a board, your own (`own`), or none of a model's
+    (`extracts`: sentences of the messages). `facts` are what the summary of work was checked for. `messages`
+    counts the entries of the history. The first `known` of them are unchanged since the run that `since`
+    named. `supported` of the `lines` of a history's summary are supported by the messages that they cite; the
+    others say so in `text`. `result.support` says so of each line. `mended` of the lines were corrected."""
 
     kind: Literal["history", "document"]
     text: str
@@ -46,6 +56,8 @@ class Summary:
     known: int = 0
     lines: int = 0
     supported: int = 0
+    form: str = ""
+    mended: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the result's JSON with the fields of the summary. `lines` and `supported` are null for
@@ -57,6 +69,8 @@ class Summary:
             "known": self.known,
             "lines": self.lines if self.kind == "history" else None,
             "supported": self.supported if self.kind == "history" else None,
+            "form": self.form if self.kind == "history" else None,
+            "mended": self.mended if self.kind == "history" else None,
             "facts": [asdict(fact) for fact in self.facts],
             **self.result.to_json(),
         }
@@ -67,27 +81,42 @@ async def summarize(
     context: Context,
     *,
     kind: Kind = "auto",
-    tokens: int = 8_000,
+    tokens: int | None = None,
     since: str | None = None,
+    focus: str = "",
+    form: str | Path | None = None,
+    check: bool = True,
 ) -> Summary:
-    """Summarize `context` in at most `tokens` tokens, by an estimate that is never too low.
+    """Summarize `context` in at most `tokens` tokens, by an estimate that is never too low; without them in a
+    length that suits the input, at most 8,000.
 
-    `kind`: `card` and `chat` give the five headings of a history, `document` gives sections, and `auto`
-    decides by the input. `since` is the run of an earlier summary of the same input, which may have grown.
-    Calls that it has paid for are not made again. Raises UsageError and JournalError before anything is
-    spent."""
-    if tokens < _MIN_TOKENS:
+    `kind`: `card`, `chat` and `story` are read message by message or paragraph by paragraph, `document` in
+    sections, and `auto` decides by the input. `focus` says what the summary is for. `form` is the name of a
+    form (`work`, `meeting`, `talk`, `story`, `log`, `board`) or a file of headings; by default the input
+    decides, or the model. With `check`, a model compares each line with the messages that it cites.
+
+    `since` is the run of an earlier summary of the same input, which may have grown. Its lines are carried
+    word for word, and only new messages are read. Calls that it has paid for are not made again. Raises
+    UsageError and JournalError before anything is spent."""
+    if tokens is not None and tokens < _MIN_TOKENS:
         raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
+    own_form = None if form is None else read_form(form)
+    has_model = not is_extractive(rlm.summary_model)
     with_boards, cards = with_cards(sources_of(context))
     sources = with_chats(with_boards)
     entries: tuple[Entry, ...] = ()
 
     def describe(body: Body) -> Mapping[str, Any]:
         nonlocal entries
-        if kind == "document" or (kind == "auto" and not is_history(body)):
+        is_talk = is_history(body) or (has_model and (own_form is not None or is_story(body)))
+        if kind == "document" or (kind == "auto" and not is_talk):
+            if own_form is not None or focus:
+                raise UsageError(
+                    "--form and --focus need text that is read by messages: add --kind chat or --kind story"
+                )
             if not re.search(r"\w", body.text(0, 1_000_000)):
                 raise UsageError("there is nothing to summarize: the input has no text")
-            return {"summary_kind": "document", "summary_tokens": tokens}
+            return {"summary_kind": "document", "summary_tokens": tokens or _TOKENS}
         if body.chars > _MAX_HISTORY_CHARS:
             raise UsageError(
                 f"the history has {body.chars:,} characters ({_MAX_HISTORY_CHARS:,} at most): summarize "
@@ -98,7 +127,7 @@ async def summarize(
             raise UsageError("there is nothing to summarize: the input has no text")
         return {
             "summary_kind": "history",
-            "summary_tokens": tokens,
+            "summary_tokens": tokens or _TOKENS,
             "entries": len(entries),
             "entries_sha256": digest(entries),
         }
@@ -108,12 +137,17 @@ async def summarize(
         past,
     ):
         if not entries:
-            summary = await summarize_documents(job, tokens)
+            summary = await summarize_documents(job, tokens or _TOKENS)
             result = await job.finish(summary.text or None, summary.citations)
             return Summary("document", summary.text, result)
         known = _count_known(job, past, entries)
-        history = await summarize_history(job, entries, tokens, cards)
-        result = await job.finish(history.text, history.citations)
+        wanted = own_form or _form_of(kind, entries, cards, job.body)
+        wish = Wish(tokens, wanted, focus.strip(), check)
+        start = _start(job, past, known, entries, own_form, wish.focus) if has_model else None
+        history = await summarize_history(job, entries, wish, cards, start)
+        result = await job.finish(
+            history.text, history.citations, support=history.support, details=history.details
+        )
         return Summary(
             "history",
             history.text,
@@ -121,9 +155,35 @@ async def summarize(
             history.facts,
             len(entries),
             known,
-            history.lines,
-            history.supported,
+            len(history.support.claims),
+            len(history.support.claims) - history.doubtful,
+            history.form,
+            history.mended,
         )
+
+
+def _form_of(kind: Kind, entries: Sequence[Entry], cards: Cards, body: Body) -> Form | None:
+    """Return the form if the input decides it; None if a model has to."""
+    if kind == "story" or (kind == "auto" and not is_history(body)):
+        return FORMS["story"]
+    return certain_form(entries, cards, body.text(0, _EXAMINED_CHARS))
+
+
+def _start(
+    job: Job,
+    past: PreviousJob | None,
+    known: int,
+    entries: Sequence[Entry],
+    form: Form | None,
+    focus: str,
+) -> Start | None:
+    """Return what is carried from the earlier run. Warns if its summary cannot be."""
+    if past is None:
+        return None
+    start, note = carried_start(past, known, [entry.message for entry in entries], form, focus)
+    if note:
+        job.warn(note)
+    return start
 
 
 def _count_known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:

@@ -1,4 +1,4 @@
-"""The lines of a summary under the five headings, each with the messages that it cites."""
+"""The lines of a summary under its headings, each with the messages that it cites."""
 
 from __future__ import annotations
 
@@ -6,20 +6,43 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rlm.escaping import markdown_answer, markdown_phrase
 from rlm.prompts.history import HEADINGS
+from rlm.results import NOT_SUPPORTED, SupportTest
 from rlm.retrieval.words import split_spaceless
 from rlm.tasks.summaries.entries import Entry
 
-__all__ = ["DOUBTFUL", "NONE_FOUND", "Line", "Tracer", "page", "parse_lines", "words_of"]
+__all__ = [
+    "DOUBTFUL",
+    "MUST",
+    "NONE_FOUND",
+    "NO_SOURCE",
+    "Line",
+    "Tracer",
+    "page",
+    "parse_lines",
+    "read_line",
+    "words_of",
+]
 
 NONE_FOUND = "None found."
 """The text under a heading without lines."""
 
-DOUBTFUL = "(not supported by its source)"
+DOUBTFUL = NOT_SUPPORTED
 """The remark on a line whose messages do not have its facts."""
+
+NO_SOURCE = "(no source found)"
+"""The remark on a line that names no message, and for which none was found."""
+
+MUST, USUAL, FIRST_TO_GO = 2, 1, 0
+"""The weights of a line: a summary that has to be shorter loses the lightest first."""
+
+_WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
+_WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
+_MAX_MARKS = 2
+"""A line has more marks than this only if its words need them."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
@@ -40,6 +63,8 @@ _COMMON = 2.0
 """A word proves nothing if more than one in this number of messages contains it."""
 _NEAR = 3
 """A cited message is accepted at this distance from a cited message that contains the line's words."""
+_NEEDED = 0.15
+"""The share of a line's words that a third message must add to be cited, too."""
 _SUPPORTED = 0.45
 """The share of a line's words, weighted by rarity, that a message must contain to be its source."""
 
@@ -47,52 +72,64 @@ _SUPPORTED = 0.45
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line (or fenced code) of a summary, without its mark. `names` are the messages that it cites. It is
-    `doubtful` if they do not have its facts."""
+    `doubtful` if they do not have its facts. `weight` is `MUST`, `USUAL` or `FIRST_TO_GO`; `is_item` is False
+    for words outside the lists of a reply. `test` compared the line with its messages, if any did."""
 
     heading: str
     text: str
     names: tuple[str, ...] = ()
     doubtful: bool = False
+    weight: int = USUAL
+    is_item: bool = field(default=True, compare=False)
+    test: SupportTest | None = field(default=None, compare=False)
 
     def to_markdown(self) -> str:
         """Return the line as Markdown: `- text [m3, m7]`, with a remark if it is doubtful."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
-        mark += f" {DOUBTFUL}" if self.doubtful else ""
+        if self.doubtful:
+            mark += f" {DOUBTFUL if self.names else NO_SOURCE}"
         if "```" in self.text or "~~~" in self.text:
             inside = markdown_answer(self.text).strip("\n").replace("\n", "\n  ")
             return f"-{mark}\n  {inside}"
         return f"- {markdown_phrase(self.text)}{mark}"
 
 
-def page(lines: Sequence[Line]) -> str:
-    """Return all five headings, each with its lines."""
-    return "\n\n".join(
-        "\n".join(
-            [
-                f"## {heading}",
-                *([line.to_markdown() for line in lines if line.heading == heading] or [NONE_FOUND]),
-            ]
-        )
-        for heading in HEADINGS
-    )
+def page(
+    lines: Sequence[Line], titles: Sequence[str] = HEADINGS, *, empty: Collection[str] = HEADINGS
+) -> str:
+    """Return the headings, each with its lines. A heading without lines is shown if it is in `empty`."""
+    parts = []
+    for title in titles:
+        own = [line.to_markdown() for line in lines if line.heading == title]
+        if own or title in empty:
+            parts.append("\n".join([f"## {title}", *(own or [NONE_FOUND])]))
+    return "\n\n".join(parts)
 
 
-def parse_lines(text: str) -> list[Line]:
+def parse_lines(text: str, titles: Sequence[str] = HEADINGS) -> list[Line]:
     """Parse a summary that a model wrote. Lines under an unknown heading belong to the known heading before
     it; lines before any heading belong to the first."""
-    by_name = {_fold(heading): heading for heading in HEADINGS}
-    heading = HEADINGS[0]
+    by_name = {_fold(title): title for title in titles}
+    heading = titles[0]
     lines: list[Line] = []
-    for item in _items(text):
+    for item, is_item in _items(text):
         found = _HEADING.match(item)
         if found is not None:
             heading = by_name.get(_fold(found[1] or found[2]), heading)
             continue
-        marks = [mark for match in _MARK.finditer(item) for mark in _names(match[1])]
-        words = _MARK.sub("", item).strip()
-        if words and not _EMPTY.match(words):
-            lines.append(Line(heading, words, tuple(dict.fromkeys(marks))))
+        line = read_line(item, heading)
+        if line.text and not _EMPTY.match(line.text):
+            lines.append(replace(line, is_item=is_item))
     return lines
+
+
+def read_line(item: str, heading: str) -> Line:
+    """Return the line that a list item is: its weight, its words, and the messages that it names."""
+    weight = _WEIGHT.match(item)
+    item = item[weight.end() :] if weight else item
+    marks = [mark for match in _MARK.finditer(item) for mark in _names(match[1])]
+    words = _MARK.sub("", item).replace(DOUBTFUL, "").replace(NO_SOURCE, "").strip()
+    return Line(heading, words, tuple(dict.fromkeys(marks)), weight=_WEIGHTS[weight[1]] if weight else USUAL)
 
 
 def words_of(text: str) -> set[str]:
@@ -105,7 +142,8 @@ class Tracer:
     """Finds the messages that support the lines of a summary.
 
     A mark is accepted if its message exists and shares a rare word with the line, or is near a cited message
-    that does. If no mark is accepted, the message with most of the line's words is used instead.
+    that does. If no mark is accepted, the message with most of the line's words is used, and else the
+    messages that the line names: whether they support it is judged later.
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -117,16 +155,8 @@ class Tracer:
             for word in words:
                 self._by_word.setdefault(word, []).append(place)
 
-    def trace(self, lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-        """Return the lines with the messages that support them, and the lines that no message supports."""
-        supported: list[Line] = []
-        unsupported: list[Line] = []
-        for line in lines:
-            names = self._find_sources(line)
-            (supported if names else unsupported).append(replace(line, names=names))
-        return supported, unsupported
-
-    def _find_sources(self, line: Line) -> tuple[str, ...]:
+    def find_sources(self, line: Line) -> tuple[str, ...]:
+        """Return the messages that support the line, as far as words tell; () if there are none."""
         weights = self._weights(line.text)
         existing = [name for name in line.names if name in self._names]
         common = math.log(1 + _COMMON)
@@ -140,13 +170,39 @@ class Tracer:
         ]
         if confirmed:
             # An answer ("yes, do that") shares no words with the message that it agrees to.
-            return tuple(
+            near = [
                 name
                 for name in existing
                 if any(abs(self._names[name] - place) <= _NEAR for place in confirmed)
-            )
+            ]
+            return self._fewest(near, weights)
         best = self._find_best(weights)
-        return () if best is None else (self._entries[best].name,)
+        return tuple(existing[:_MAX_MARKS]) if best is None else (self._entries[best].name,)
+
+    def nearest(self, line: Line, count: int) -> list[int]:
+        """Return the places of the messages that share most words with the line, rare words weighing more."""
+        scores = self._scores(self._weights(line.text))
+        return sorted(scores, key=lambda place: (-scores[place], place))[:count]
+
+    def _fewest(self, names: Sequence[str], weights: Mapping[str, float]) -> tuple[str, ...]:
+        """Return at most `_MAX_MARKS` of the names, those that together have most of the words; more where
+        the others have as many words again."""
+        if len(names) <= _MAX_MARKS:
+            return tuple(names)
+        left = dict(weights)
+        chosen: list[str] = []
+        while len(chosen) < len(names):
+            gains = {
+                name: sum(weight for word, weight in left.items() if word in self._words[self._names[name]])
+                for name in names
+                if name not in chosen
+            }
+            best = max(gains, key=lambda name: gains[name])
+            if len(chosen) >= _MAX_MARKS and gains[best] < _NEEDED * sum(weights.values()):
+                break
+            chosen.append(best)
+            left = {word: w for word, w in left.items() if word not in self._words[self._names[best]]}
+        return tuple(name for name in names if name in chosen)
 
     def _weights(self, text: str) -> Mapping[str, float]:
         """Return the words of `text` with their weights. Rare words weigh more; a word that no message
@@ -155,25 +211,29 @@ class Tracer:
         return {word: math.log(1 + count / len(self._by_word.get(word, "1"))) for word in words_of(text)}
 
     def _find_best(self, weights: Mapping[str, float]) -> int | None:
-        scores: defaultdict[int, float] = defaultdict(float)
-        for word, weight in weights.items():
-            for place in self._by_word.get(word, ()):
-                scores[place] += weight
+        scores = self._scores(weights)
         if not scores:
             return None
         place, score = max(scores.items(), key=lambda one: (one[1], -one[0]))
         return place if score >= _SUPPORTED * sum(weights.values()) else None
+
+    def _scores(self, weights: Mapping[str, float]) -> Mapping[int, float]:
+        scores: defaultdict[int, float] = defaultdict(float)
+        for word, weight in weights.items():
+            for place in self._by_word.get(word, ()):
+                scores[place] += weight
+        return scores
 
 
 def _fold(heading: str) -> str:
     return re.sub(r"\W+", " ", heading).strip().casefold()
 
 
-def _items(text: str) -> Iterator[str]:
-    """Yield headings, list items with the lines indented under them, and other lines. Fenced code stays in
-    one piece."""
+def _items(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield headings, list items with the lines indented under them, and other lines; with each, whether it
+    is a list item. Fenced code stays in one piece."""
     item: list[str] = []
-    in_fence = False
+    in_fence = was_item = False
     for line in text.splitlines():
         is_fence = _FENCE.match(line) is not None
         if in_fence or is_fence:
@@ -185,11 +245,12 @@ def _items(text: str) -> Iterator[str]:
         stripped = line.strip()
         is_item = _ITEM.match(stripped)
         if is_item or not line.startswith((" ", "\t")) or _HEADING.match(stripped):
-            yield from _join(item)
+            yield from ((one, was_item) for one in _join(item))
             item = [_ITEM.sub("", stripped)] if stripped else []
+            was_item = is_item is not None
         elif stripped:
             item.append(stripped)
-    yield from _join(item)
+    yield from ((one, was_item) for one in _join(item))
 
 
 def _join(item: Sequence[str]) -> Iterator[str]:

@@ -134,20 +134,33 @@ def test_a_message_of_more_parts_than_a_message_may_take_is_cut_and_reported() -
     assert len(asked.prompts) <= 20
 
 
-def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> None:
-    """The second answer is used."""
-    long = "x y z" * 4_000
+def test_a_summary_over_its_room_is_shortened_once_and_the_history_is_not_sent_again() -> None:
+    """The retry sends only the draft."""
+    long = "## Task Summary\n" + "\n".join(f"- fact {n}: {'x y z ' * 20}[m2]" for n in range(200))
     asked = Summarizer(lambda number, prompt: long if number == 1 else "- short [m3]")
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
     assert result.summary == "- short [m3]"
     first, second, *_ = asked.prompts
-    assert second.startswith(first)
-    assert f"took {count(long):,} tokens, " in second
-    assert "too many. Write it again in at most" in second
+    assert "Turn 0" in first
+    assert "Turn 0" not in second
+    assert second.endswith(f"{BREAK}{long}")
 
 
-def test_twice_over_its_room_is_a_failure() -> None:
-    """There is only one retry."""
+def test_a_summary_that_stays_too_long_loses_whole_lines_the_last_ones_first() -> None:
+    """What was paid for is not thrown away."""
+    lines = [f"- fact {n}: {'x y z ' * 20}[m2]" for n in range(200)]
+    asked = Summarizer(lambda number, prompt: "\n".join(["## Task Summary", *lines]))
+    result = compact_history(chat(200), budget=4_000, summarizer=asked, window=100_000)
+    assert len(asked.prompts) == 2
+    assert result.kind == "summary"
+    assert result.summary is not None
+    kept = result.summary.splitlines()
+    assert kept[0] == "## Task Summary"
+    assert 3 < len(kept) < 100
+    assert kept[1:] == lines[: len(kept) - 1]
+
+
+def test_a_summary_of_one_line_without_end_is_a_failure() -> None:
     asked = Summarizer(lambda number, prompt: "x y z " * 4_000)
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
     assert len(asked.prompts) == 2
