@@ -14,8 +14,8 @@ from typing import Any, Literal
 from rlm.answers.checker.pool import shared_pool
 from rlm.answers.checker.process import CheckFailed
 from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply, size_of
-from rlm.answers.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.quoting.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span
 
 __all__ = ["QuotePlace", "Wanted", "check_value", "find_places", "read_reply"]
