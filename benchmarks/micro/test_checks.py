@@ -17,7 +17,7 @@ import pytest
 from rlm.answers.checker.pool import shared_pool
 from rlm.answers.checks import MAX_SCHEMA_WORK, MAX_SEARCH_STEPS
 from rlm.answers.json_schema import AnswerSchema, SchemaError, size_of
-from rlm.answers.quote_search import Budget, Wanted, find_quotes
+from rlm.sandbox.in_kernel.quoting.quote_search import Budget, Wanted, find_quotes
 
 HOSTILE = {
     "one letter": ("a\n" * 500_000, ["a" * 4_900 + f"Z{number}" for number in range(50)]),

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from rlm.answers.checker.pool import shared_pool
 from rlm.answers.checker.process import CheckFailed
 from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply, size_of
-from rlm.answers.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.quoting.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span
 
 __all__ = ["QuotePlace", "Wanted", "check_value", "find_places", "read_reply"]
@@ -84,7 +84,7 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
         for span in near
         if 0 <= span.start < span.end <= min(body.chars, span.start + _MAX_NEAR_CHARS)
     ][:MAX_NEAR]
-    found = find_quotes(quotes, _reader(body), body.bytes, hints, budget=Budget(MAX_SEARCH_STEPS))
+    found = find_quotes(quotes, body.read, body.bytes, hints, budget=Budget(MAX_SEARCH_STEPS))
     rest = [number for number, one in enumerate(found) if one.status == "unsearched"]
     if rest and body.descriptor is not None:
         for number, one in zip(rest, await _ask([quotes[at] for at in rest], body, hints), strict=True):
@@ -95,14 +95,6 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
         else QuotePlace(one.status)
         for one in found
     ]
-
-
-def _reader(body: Body) -> Any:
-    def read(low: int, high: int) -> bytes:
-        body.passed(high - low)
-        return bytes(body.raw[low:high])
-
-    return read
 
 
 async def _ask(quotes: Sequence[Wanted], body: Body, hints: Sequence[tuple[int, int]]) -> list[Found]:

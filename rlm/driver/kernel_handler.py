@@ -152,7 +152,7 @@ class RunHandler:
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
         try:
-            packs = await self._ranking.packs(query.query, limit=query.k)
+            packs = await self._ranking.packs(query.query, limit=query.k, within=query.within)
         except (RetrievalError, UsageError) as error:
             raise BadCall("value", table("feedback.toml")["rank_unavailable"].format(error=error)) from error
         return [RankedSpan(Span(pack.start, pack.end), pack.score, pack.heading_path) for pack in packs]

@@ -94,8 +94,11 @@ class RankedIndex:
             connection.close()
             raise OSError(f"SQLite: {error}") from error
 
-    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
-        """Return the best passages as (number, BM25 score): score descending, then number ascending."""
+    def top(
+        self, query: SearchTerms, limit: int, stop: Stop, numbers: range | None = None
+    ) -> list[tuple[int, float]]:
+        """Return the best passages, or the best of `numbers`, as (number, BM25 score): score descending, then
+        number ascending."""
         words = query.words
         if self._passages > _LARGE and len(words) > 1:
             counts = {word: self.frequency(word) for word in words}
@@ -104,12 +107,16 @@ class RankedIndex:
         terms = [_quote([word]) for word in words] + [_quote(phrase) for phrase in query.phrases]
         if not terms or limit < 1:
             return []
+        bounds = () if numbers is None else (numbers.start, numbers.stop - 1)
         self._connection.set_progress_handler(stop, _STEPS)
         try:
             rows = self._connection.execute(
                 "SELECT rowid, bm25(passages) AS score FROM passages WHERE passages MATCH ? "
+                "AND rowid BETWEEN ? AND ? ORDER BY score, rowid LIMIT ?"
+                if numbers is not None
+                else "SELECT rowid, bm25(passages) AS score FROM passages WHERE passages MATCH ? "
                 "ORDER BY score, rowid LIMIT ?",
-                (" OR ".join(terms), limit),
+                (" OR ".join(terms), *bounds, limit),
             ).fetchall()
         except sqlite3.OperationalError as error:
             if stop():

@@ -225,5 +225,5 @@ def heading_path(body: Body, char: int) -> tuple[str, ...]:
     document = body.document_at(char)
     if path or document is None or document.end - document.start > _MAX_SEARCHED:
         return path
-    section = section_of(body, char)
+    section = section_of(body, char).facts
     return (section["title"],) if section["kind"] in ("heading", "code") else ()

@@ -114,3 +114,7 @@ class Passages:
         following = number + 1
         end = self._starts[following] if following < len(self._starts) else self._chars
         return Span(self._starts[number], end)
+
+    def between(self, start: int, end: int) -> range:
+        """Return the numbers of the passages that are at least partly between two characters."""
+        return range(max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, end))

@@ -14,7 +14,7 @@ from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
 from rlm.retrieval.retriever import Rank, Retriever
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.body import Body, Span
 
 __all__ = ["Ranking"]
 
@@ -47,6 +47,7 @@ class Ranking:
         neighbors: int = 1,
         expand: Expand | None = None,
         rank: Rank = "bm25",
+        within: Span | None = None,
     ) -> list[Pack]:
         """Call `Retriever.retrieve`. Raises the same errors."""
         async with self._lock:
@@ -54,7 +55,7 @@ class Ranking:
 
             def work() -> list[Pack]:
                 return self._prepare(loop).retrieve(
-                    query, limit, neighbors, expand, rank, stop=self._stopped.is_set
+                    query, limit, neighbors, expand, rank, within=within, stop=self._stopped.is_set
                 )
 
             return await self._run_in_thread(work)

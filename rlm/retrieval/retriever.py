@@ -19,7 +19,7 @@ from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut
 from rlm.retrieval.tfidf import tfidf
 from rlm.retrieval.words import SearchTerms, Tokens
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
     from rlm.documents import Context
@@ -94,6 +94,7 @@ class Retriever:
         expand: Expand | None = None,
         rank: Rank = "bm25",
         *,
+        within: Span | None = None,
         stop: Stop = lambda: False,
     ) -> list[Pack]:
         """Return the best packs for `query` without duplicates: score descending, then by place. Empty when
@@ -101,7 +102,10 @@ class Retriever:
 
         Double quotes mark a phrase; a query has no other syntax. `expand="neighbors"` adds
         `per_hit_neighbors` passages on both sides. `expand="section"` adds the text under the same heading,
-        at most 8,000 characters. Raises UsageError on values out of range, RetrievalError when the index
+        at most 8,000 characters. `within` limits the
+        search to the passages that are at least partly in that span.
+
+        Raises UsageError on values out of range, RetrievalError when the index
         fails, and QueryStopped when `stop` returns True.
         """
         _check(limit, per_hit_neighbors, expand, rank)
@@ -112,12 +116,13 @@ class Retriever:
             return []
         # A widened pack may contain several adjacent hits, so ask for more candidates than packs.
         candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
+        numbers = None if within is None else self._passages.between(*within)
         try:
             if rank == "tfidf":
-                ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop)
+                ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop, numbers)
                 ranked = self._rerank_by_tfidf(ranked, terms)
             else:
-                ranked = self._index.top(terms, candidates, stop)
+                ranked = self._index.top(terms, candidates, stop, numbers)
         except OSError as error:
             raise RetrievalError(
                 f"the ranked index can't be read ({error}): remove it and try again"

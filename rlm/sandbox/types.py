@@ -178,10 +178,11 @@ class FinalizeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RankQuery:
-    """A cell's request for the `k` passages that match the words of `query` best."""
+    """A cell's request for the `k` passages that match the words of `query` best, in all or in a part."""
 
     query: str
     k: int
+    within: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema, SchemaError
-from rlm.answers.quote_search import Budget, Wanted, find_quotes
 from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.in_kernel.quoting.quote_search import Budget, Wanted, find_quotes
 
 __all__ = ["prepare", "serve"]
 

@@ -258,7 +258,7 @@ class Bridge:
         await ask(answered)
 
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
-        query = requests.rank_query(params)
+        query = requests.rank_query(params, self._chars)
         if self._untimed_ranks:
             # The index may have to be built first, which must not count as the cell's own time.
             self._untimed_ranks -= 1

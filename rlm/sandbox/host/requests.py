@@ -147,8 +147,8 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     return SubRLMBatch(prompts, sources)
 
 
-def rank_query(params: Mapping[str, Any]) -> RankQuery:
-    """Return the query of a `rank` call."""
+def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
+    """Return the query of a `rank` call over a body of `chars` characters."""
     query, k = params.get("query"), params.get("k")
     if not isinstance(query, str) or not isinstance(k, int) or isinstance(k, bool):
         raise ValueError("query or k")
@@ -159,7 +159,8 @@ def rank_query(params: Mapping[str, Any]) -> RankQuery:
             "value",
             f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}. Give its key words.",
         )
-    return RankQuery(query, k)
+    within = params.get("within")
+    return RankQuery(query, k, None if within is None else _span(within, chars))
 
 
 def tool_call(params: Mapping[str, Any]) -> ToolCall:

@@ -225,6 +225,11 @@ class Body:
         self._pages.passed(len(data))
         return str(data, "utf-8")
 
+    def read(self, low: int, high: int) -> bytes:
+        """Return the bytes from `low` to `high`."""
+        self._pages.passed(high - low)
+        return bytes(self.raw[low:high])
+
     def passed(self, size: int) -> None:
         """Record that `size` bytes of `raw` or `buffer` were read, so that their memory can be released."""
         self._pages.passed(size)

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args, overload
 from ..body.body import Body, Span
 from .access_log import AccessLog
 from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
+from .sentences import first_start, last_end
 
 __all__ = ["ChunkUnit", "Chunks", "coverage_of", "cut"]
 
@@ -24,6 +25,10 @@ _UNITS = {
 # Room for the mark of a heading, and for a blank line in which a chunk may begin.
 _LOOK_AROUND = 64
 _MAX_GAPS = 20
+_LEAST_OVERLAP = 40
+"""Characters of an overlap in which a sentence may begin or end."""
+_MOST_LOOKED_AT = 2_000
+"""Characters that are read to find the edge of a chunk."""
 
 
 class Chunks(Sequence[Record]):
@@ -32,11 +37,15 @@ class Chunks(Sequence[Record]):
     A slice of it is as lazy as the whole.
     """
 
-    __slots__ = ("_body", "_ends", "_indices", "_log", "_starts")
+    __slots__ = ("_body", "_ends", "_first", "_indices", "_log", "_starts")
 
-    def __init__(self, body: Body, log: AccessLog, starts: Sequence[int], ends: Sequence[int]) -> None:
+    def __init__(
+        self, body: Body, log: AccessLog, starts: Sequence[int], ends: Sequence[int], *, first: int = 0
+    ) -> None:
+        """Take the edges of the chunks, counted from character `first` of the body."""
         self._body = body
         self._log = log
+        self._first = first
         self._starts = starts
         self._ends = ends
         self._indices = range(len(starts))
@@ -50,15 +59,15 @@ class Chunks(Sequence[Record]):
     def __getitem__(self, at: slice) -> Chunks: ...
     def __getitem__(self, at: int | slice) -> Record | Chunks:
         if isinstance(at, slice):
-            part = Chunks(self._body, self._log, self._starts, self._ends)
+            part = Chunks(self._body, self._log, self._starts, self._ends, first=self._first)
             part._indices = self._indices[at]
             return part
         try:
             index = self._indices[at]
         except IndexError:
             raise IndexError(f"there is no chunk {at}: there are {len(self):,}") from None
-        start = self._starts[index]
-        held = {"index": index, "start": start, "end": self._ends[index]}
+        start, end = self._span(index)
+        held = {"index": index, "start": start, "end": end}
         document = self._body.document_at(start)
         chunk = LazyRecord(held, ("text",), self)
         dict.__setitem__(chunk, "document", document.name if document else None)
@@ -66,7 +75,10 @@ class Chunks(Sequence[Record]):
 
     def spans(self) -> Iterator[Span]:
         """Return the spans of the chunks in order, without reading any text."""
-        return (Span(self._starts[index], self._ends[index]) for index in self._indices)
+        return map(self._span, self._indices)
+
+    def _span(self, index: int) -> Span:
+        return Span(self._first + self._starts[index], self._first + self._ends[index])
 
     def value(self, record: LazyRecord, key: str) -> Text:
         """Return the text of a chunk. `key` is "text"."""
@@ -83,7 +95,7 @@ class Chunks(Sequence[Record]):
 
     def __repr__(self) -> str:
         if not self:
-            return "no chunks: the input is empty"
+            return "[]"
         longest = max(end - start for start, end in self.spans())
         return (
             f"{len(self):,} chunks of up to {longest:,} characters, characters "
@@ -91,13 +103,17 @@ class Chunks(Sequence[Record]):
         )
 
 
-def cut(body: Body, log: AccessLog, max_chars: int, overlap: int, by: ChunkUnit | None) -> Chunks:
-    """Cut the body into chunks of at most `max_chars` that cover all of it.
+Edges = tuple[Sequence[int], Sequence[int]]
+"""The starts and the ends of chunks."""
 
-    Each begins at most `overlap` characters before the end of the last one; with a unit, at the first unit
-    that starts there. With a unit, a chunk holds as many whole units as fit. A longer unit is cut at its
-    last line end that fits, otherwise anywhere. A document that was cut shares no chunk with the next.
-    Raises ValueError for invalid arguments.
+
+def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges:
+    """Cut the body into chunks of at most `max_chars` that cover all of it. Return their starts and ends.
+
+    Each begins at most `overlap` characters before the end of the last one. With a unit, it begins at the
+    first unit that starts there, and holds as many whole units as fit. A longer unit is cut at its last line
+    end that fits, otherwise anywhere. A document that was cut shares no chunk with the next. Without a unit,
+    overlapping chunks begin and end with sentences. Raises ValueError for invalid arguments.
     """
     if max_chars <= 0:
         raise ValueError(f"max_chars is {max_chars}. Give 1 or more (20000 is usual).")
@@ -109,8 +125,12 @@ def cut(body: Body, log: AccessLog, max_chars: int, overlap: int, by: ChunkUnit 
         step = max_chars - overlap
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
         starts = range(0, count * step, step)
-        return Chunks(body, log, starts, _Ends(starts, max_chars, body.chars))
-    return _pack_units(body, log, max_chars, overlap, _borders(body, by, overlap))
+        ends = _Ends(starts, max_chars, body.chars)
+        if overlap < _LEAST_OVERLAP:
+            return starts, ends
+        sentences = _SentenceEdges(body, starts, overlap)
+        return _SentenceStarts(sentences, starts), _SentenceEnds(sentences, ends)
+    return _pack_units(body, max_chars, overlap, _borders(body, by, overlap))
 
 
 def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
@@ -146,12 +166,65 @@ class _Ends(Sequence[int]):
         return min(self._chars, self._starts[at] + self._size)
 
 
+class _SentenceEdges:
+    """Moves the edges of overlapping chunks to sentences, on first use.
+
+    Where chunk N and the one before it overlap, chunk N begins with the first sentence that starts in the
+    first half, and the other ends with the last sentence that ends in the second half.
+    """
+
+    def __init__(self, body: Body, starts: Sequence[int], overlap: int) -> None:
+        self._body = body
+        self._starts = starts
+        self._half = min(overlap // 2, _MOST_LOOKED_AT)
+        self._overlap = overlap
+        self._moved: dict[int, tuple[int, int]] = {}
+
+    def moved(self, number: int) -> tuple[int, int]:
+        """Return by how much chunk `number` begins later, and by how much the one before it ends earlier."""
+        if number not in self._moved:
+            start, half = self._starts[number], self._half
+            later = first_start(self._body.text(start, start + half))
+            end = start + self._overlap
+            earlier = last_end(self._body.text(end - half, end)) if end < self._body.chars else half
+            self._moved[number] = (later or 0, 0 if earlier is None else half - earlier)
+        return self._moved[number]
+
+
+class _SentenceStarts(Sequence[int]):
+    __slots__ = ("_edges", "_starts")
+
+    def __init__(self, edges: _SentenceEdges, starts: Sequence[int]) -> None:
+        self._edges = edges
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._starts[at] + (self._edges.moved(at)[0] if at else 0)
+
+
+class _SentenceEnds(Sequence[int]):
+    __slots__ = ("_edges", "_ends")
+
+    def __init__(self, edges: _SentenceEdges, ends: Sequence[int]) -> None:
+        self._edges = edges
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._ends[at] - (self._edges.moved(at + 1)[1] if at + 1 < len(self._ends) else 0)
+
+
 _Borders = Callable[[int, int], tuple[Sequence[int], bool]]
 """Takes two characters of the body. Returns the places after the first, up to the second, where units begin,
 and whether the chunk must end at the last of them even if the rest of the body would fit."""
 
 
-def _pack_units(body: Body, log: AccessLog, size: int, overlap: int, borders: _Borders) -> Chunks:
+def _pack_units(body: Body, size: int, overlap: int, borders: _Borders) -> Edges:
     starts, ends = array("Q"), array("Q")
     start = 0
     while start < body.chars:
@@ -173,7 +246,7 @@ def _pack_units(body: Body, log: AccessLog, size: int, overlap: int, borders: _B
             after, _ = borders(end, min(body.chars, end + size))
             back = max(back, (after[0] if after else body.chars) - size)
         start = next((place for place in places if back <= place < end), end)
-    return Chunks(body, log, starts, ends)
+    return starts, ends
 
 
 def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
@@ -237,24 +310,25 @@ def _last_line_end(body: Body, start: int, limit: int) -> int:
     return body.char_of(found) if found else limit
 
 
-def coverage_of(body: Body, chunks: Iterable[Any]) -> Record:
-    """Return chunks, input_chars, covered_chars, gaps (the first 20) and complete."""
+def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
+    """Return what chunks cover of the characters of `whole`: chunks, input_chars, covered_chars, gaps (the
+    first 20) and complete."""
     spans = list(chunks.spans() if isinstance(chunks, Chunks) else map(_span_of, chunks))
-    covered = at = 0
+    covered, at = 0, whole.start
     gaps: list[Span] = []
     for start, end in sorted(spans):
-        first, last = max(at, start), min(end, body.chars)
+        first, last = max(at, start), min(end, whole.end)
         if first >= last:
             continue
         if first > at:
             gaps.append(Span(at, first))
         covered += last - first
         at = last
-    if at < body.chars:
-        gaps.append(Span(at, body.chars))
+    if at < whole.end:
+        gaps.append(Span(at, whole.end))
     return Record(
         chunks=len(spans),
-        input_chars=body.chars,
+        input_chars=whole.end - whole.start,
         covered_chars=covered,
         gaps=Records(gaps[:_MAX_GAPS]),
         complete=not gaps,

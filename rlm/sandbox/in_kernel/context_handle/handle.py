@@ -6,22 +6,28 @@ do instead.
 
 from __future__ import annotations
 
-import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import islice
 from typing import Any
 
-from ..body.body import Body, Span
+from ..body.body import Body, Document, Span
 from ..searching.pattern import SearchPattern, understand
 from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
-from .lines import Lines, resolve_range
-from .records import Hit, Hits, LazyRecord, Record, Records, Text, shown
+from .fields import HitReader, PackReader, SectionReader
+from .lines import Lines
+from .parts import parts_of
+from .places import is_span, place_of, resolve_range, stretch_of, whole_number
+from .quotes import locate, nearest_line
+from .records import Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows
 from .sections import section_of
+from .sentences import sentence_at
 
 __all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
 
@@ -30,11 +36,11 @@ MAX_READ_ALL = 20_000_000
 MAX_HITS = 200_000
 _PREVIEW_CHARS = 500
 _USUAL_CHUNK = 20_000
-_MATCH = 500
-_LINE_TEXT = 1_000
 _MAX_CONTEXT = 10_000
-_PROOF = 400
 _MIN_QUOTE = 20
+_MOST_QUOTES = 5
+_MAX_CHARS_WITH_PARTS = 16_000_000
+"""Characters of a larger body, whose documents are not looked at for parts: that would take seconds."""
 _SHOWN_PATTERN = 80
 _SECOND_LOOKS = 20
 _SECOND_LOOK_BYTES = 64 << 20
@@ -57,12 +63,14 @@ class Handle:
         self._log = AccessLog()
         self._scanner = Scanner(body)
         self._second_looks = 0
+        self._documents: list[Record] | None = None
 
     def _show(self, chars: int) -> None:
         """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
         whole = self._whole
         self._body = whole if chars == whole.chars else whole.window(0, chars)
         self._scanner = Scanner(self._body)
+        self._documents = None
 
     def context_meta(self) -> Record:
         """Return chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls and
@@ -88,27 +96,46 @@ class Handle:
         )
 
     def documents(self) -> Records:
-        """Return the documents in order: index, name, kind, start, end, and messages or pages if known."""
-        return Records(
-            Record(
-                index=document.index,
-                name=document.name,
-                kind=document.kind,
-                start=document.start,
-                end=document.end,
-                **({} if document.messages is None else {"messages": document.messages}),
-                **({} if document.pages is None else {"pages": document.pages}),
-            )
-            for document in self._body.documents
+        """Return the documents in order: index, name, kind, start, end, and messages or pages if known.
+
+        A text that holds several printed works has `parts`: index, title, start, end of each.
+        """
+        if self._documents is None:
+            self._documents = [self._document(document) for document in self._body.documents]
+        return Records(Record(document) for document in self._documents)
+
+    def _document(self, document: Document) -> Record:
+        parts = parts_of(self._body, document) if self._body.chars <= _MAX_CHARS_WITH_PARTS else []
+        works = Records(
+            Record(index=number, title=title, start=span.start, end=span.end)
+            for number, (title, span) in enumerate(parts)
+        )
+        return Record(
+            index=document.index,
+            name=document.name,
+            kind=document.kind,
+            start=document.start,
+            end=document.end,
+            **({} if document.messages is None else {"messages": document.messages}),
+            **({} if document.pages is None else {"pages": document.pages}),
+            **({"parts": works} if works else {}),
         )
 
-    def peek(self, start: int, end: int, unit: str = "chars") -> Text:
+    def peek(self, start: Any, end: int | None = None, unit: str = "chars") -> Text:
         """Return the text from `start` to `end`, in characters or in whole lines with their line ends.
 
         Offsets are clamped, and negative ones count from the end. The text is "" if `start` is beyond `end`.
-        Its `.span` is its place. Raises ValueError for another unit or more than 100,000 characters.
+        Alone, `start` is a place: a hit (its lines with their context), a chunk, a span, a section, a
+        document. The `.span` of the text is its place. Raises ValueError for another unit or more than
+        100,000 characters.
         """
-        first, last = _whole("start", start), _whole("end", end)
+        if end is None:
+            if hasattr(type(start), "__index__"):
+                raise TypeError(
+                    "end is missing: peek(start, end), or around(offset) for the lines around one"
+                )
+            return self._bounded(*stretch_of(self._body, start, "start"))
+        first, last = whole_number("start", start), whole_number("end", end)
         if unit == "chars":
             low, high = resolve_range(first, last, self._body.chars)
         elif unit == "lines":
@@ -117,61 +144,125 @@ class Handle:
             raise ValueError(f"unit={unit!r} is not a unit: use 'chars' or 'lines'")
         return self._bounded(low, high)
 
-    def search(self, pattern: str | re.Pattern[str], max_hits: int = 100, context: int = 120) -> Hits:
+    def search(
+        self, pattern: str | re.Pattern[str], max_hits: int = 100, context: int = 120, within: Any = None
+    ) -> Hits:
         """Return the first `max_hits` (at most 200,000) matches of a regular expression, in order.
 
         They are those of `re.finditer` with MULTILINE, including empty ones. A hit has index, start, end,
         line, match (at most 500 characters), snippet (the match with `context` characters on both sides),
         line_text (at most 1,000 characters) and document. `.truncated` is whether there are more matches.
-        `.total` is the number of all matches.
+        `.total` is the number of all matches. `within` limits the search to a part of the body, which is
+        searched as if it were the whole.
 
         A search takes linear time. A pattern that needs backtracking raises TimeoutError after 30 seconds,
         and its matches over several lines have at most 1,000,000 characters.
         """
-        most, around = _whole("max_hits", max_hits), _whole("context", context)
-        query = self._understood(pattern)
-        spans, more = self._scanner.first(query, min(max(0, most), MAX_HITS))
+        most, around = whole_number("max_hits", max_hits), whole_number("context", context)
+        first, part, scanner = self._part(within)
+        query = self._understood(pattern, part)
+        spans, more = scanner.first(query, min(max(0, most), MAX_HITS))
         if not spans:
-            self._look_across_lines(pattern, query)
+            self._look_across_lines(pattern, query, part, scanner)
         seen = spans[-1].end if spans else 0
-        self._log.scanned(0, seen if more else self._body.chars)
-        fields = _HitFields(self, min(max(0, around), _MAX_CONTEXT))
+        self._log.scanned(first, first + (seen if more else part.chars))
+        fields = HitReader(self, min(max(0, around), _MAX_CONTEXT))
         hits = [
-            Hit({"index": index, "start": start, "end": end}, _HitFields.KEYS, fields)
+            Hit({"index": index, "start": first + start, "end": first + end}, HitReader.KEYS, fields)
             for index, (start, end) in enumerate(spans)
         ]
-        return Hits(hits, truncated=more, count=lambda: self.count(pattern))
+        return Hits(hits, truncated=more, count=lambda: self.count(pattern, within))
 
-    def around(self, where: Any, lines: int = 3) -> Text:
-        """Return the whole lines of a hit, chunk, span or offset, with `lines` more above and below."""
-        span = self._place(where)
-        extra = max(0, _whole("lines", lines))
-        body = self._body
-        first = body.line_of(span.start) - extra
-        last = body.line_of(max(span.start, span.end - 1)) + extra + 1
-        return self._bounded(body.line_start(first), body.line_start(last))
+    def quote(self, text: str, within: Any = None) -> Text:
+        """Return the first place of the body that reads as `text`, as it stands there.
 
-    def section_at(self, where: Any) -> Record:
+        White space, line breaks, Unicode forms, quotation marks, dashes, Markdown's marks and the escapes of
+        JSON may differ, as they may in evidence. Raises ValueError that names the nearest place if there is
+        none, and TimeoutError if it cannot be looked up in time.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be the str to find, not {type(text).__name__}")
+        first, part, _ = self._part(within)
+        self._log.scanned(first, first + part.chars)
+        return self._text(*locate(part, str(text), first=first))
+
+    def nearest(self, text: str) -> str:
+        """Return one line about the place of the body that is most like a text that it does not hold."""
+        return nearest_line(self._body, text)
+
+    def locates(self, text: str) -> bool:
+        """Return whether `quote` finds a text."""
+        try:
+            locate(self._body, text, explain=False)
+        except (ValueError, TimeoutError):
+            return False
+        return True
+
+    def sentence_at(self, where: Any) -> Text:
+        """Return the whole sentence or sentences that hold a hit, text, span or offset.
+
+        A heading, an item of a list, a row and a turn of a talk count as sentences.
+        """
+        return self._text(*sentence_at(self._body, place_of(self._body, where)))
+
+    def around(self, where: Any, lines: int = 3) -> Text | Passages:
+        """Return the whole lines of a hit, chunk, span or offset, with `lines` more above and below.
+
+        Of a list of these it returns a list of texts in order: those that overlap or touch are one.
+        """
+        extra = max(0, whole_number("lines", lines))
+        listed = isinstance(where, (list, tuple)) or (
+            not isinstance(where, (str, Mapping)) and hasattr(where, "__iter__")
+        )
+        if not listed or is_span(where) or hasattr(where, "span"):
+            return self._bounded(*self._lines_around(place_of(self._body, where), extra))
+        windows: list[list[int]] = []
+        for start, end in sorted(self._lines_around(place_of(self._body, one), extra) for one in where):
+            if windows and start <= windows[-1][1]:
+                windows[-1][1:] = [max(end, windows[-1][1]), windows[-1][2] + 1]
+            else:
+                windows.append([start, end, 1])
+        self._check_size(sum(end - start for start, end, _ in windows))
+        return Passages(
+            (self._text(start, end) for start, end, _ in windows),
+            (self._head(start, end, count) for start, end, count in windows),
+        )
+
+    def section_at(self, where: Any) -> LazyRecord:
         """Return the message, heading, function or page of a hit, chunk, span or offset, else its document.
 
-        The fields are title, kind ("message", "heading", "code", "page" or "document"), start, document, path
-        (the headings above, from the top), page and message. The last two count from 1, or are None.
+        The fields are title, kind ("message", "heading", "code", "page" or "document"), start, end, document,
+        path (the headings above, from the top), page, message and text. Page and message count from 1, or are
+        None. `end` and `text` are looked up on access.
         """
-        return section_of(self._body, self._place(where).start)
+        section = section_of(self._body, place_of(self._body, where).start)
+        later = SectionReader(self, cache(section.end))
+        return LazyRecord(section.facts, SectionReader.KEYS, later)
 
-    def count(self, pattern: str | re.Pattern[str]) -> int:
-        """Return the exact number of matches that `search` would find in the whole body."""
-        query = self._understood(pattern)
-        found = self._scanner.count(query)
+    def count(self, pattern: str | re.Pattern[str], within: Any = None) -> int:
+        """Return the exact number of matches that `search` would find in the whole body, or in a part."""
+        first, part, scanner = self._part(within)
+        query = self._understood(pattern, part)
+        found = scanner.count(query)
         if not found:
-            self._look_across_lines(pattern, query)
-        self._log.scanned(0, self._body.chars)
+            self._look_across_lines(pattern, query, part, scanner)
+        self._log.scanned(first, first + part.chars)
         return found
 
-    def read_lines(self, start: int = 0, end: int | None = None) -> Lines:
-        """Return lines, read lazily. Each is a str with number, start, end and text."""
-        last = None if end is None else _whole("end", end)
-        return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
+    def read_lines(self, start: int = 0, end: int | None = None, within: Any = None) -> Lines:
+        """Return lines, read lazily. Each is a str with number, start, end and text.
+
+        With `within`, `start` and `end` count among the lines that are at least partly in that part. The
+        numbers of the lines are those of the whole body.
+        """
+        body = self._body
+        last = None if end is None else whole_number("end", end)
+        low, high = 0, body.lines
+        if within is not None:
+            stretch = stretch_of(body, within)
+            low, high = body.line_of(stretch.start), body.line_of(stretch.end - 1) + 1
+        first, last = resolve_range(whole_number("start", start), last, high - low)
+        return Lines(body, self._log, low + first, low + last)
 
     def read_records(self) -> Rows:
         """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
@@ -189,30 +280,49 @@ class Handle:
             )
         return self._text(0, self._body.chars)
 
-    def chunk(self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None) -> Chunks:
-        """Return chunks that cover the whole body, read lazily: index, start, end, text, document.
+    def chunk(
+        self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
+    ) -> Chunks:
+        """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
         Each has at most `max_chars` characters and begins at most `overlap` before the end of the last one.
+        With an overlap, chunks begin and end with sentences where they can.
         With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
         they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
         is that of the chunk's start.
         """
-        return cut(self._body, self._log, _whole("max_chars", max_chars), _whole("overlap", overlap), by)
+        first, part, _ = self._part(within)
+        size, shared = whole_number("max_chars", max_chars), whole_number("overlap", overlap)
+        return Chunks(self._body, self._log, *cut(part, size, shared, by), first=first)
 
-    def chunk_coverage(self, chunks: Iterable[Any]) -> Record:
-        """Return what chunks, hits or (start, end) pairs cover: chunks, input_chars, covered_chars, gaps (the
-        first 20) and complete."""
-        return coverage_of(self._body, chunks)
+    def chunk_coverage(self, chunks: Iterable[Any], within: Any = None) -> Record:
+        """Return what chunks, hits or (start, end) pairs cover of the body, or of a part.
 
-    def packs(self, ranked: Iterable[Any]) -> Records:
-        """Return what the driver ranked as records that read their text on access. `ranked` holds
-        [(start, end), score, heading path] for each."""
-        self._log.scanned(0, self._body.chars)
-        fields = _PackFields(self)
+        The fields are chunks, input_chars, covered_chars, gaps (the first 20) and complete.
+        """
+        whole = Span(0, self._body.chars) if within is None else stretch_of(self._body, within)
+        return coverage_of(whole, chunks)
+
+    def stretch(self, within: Any) -> Span:
+        """Return the part of the body that `within` names."""
+        return stretch_of(self._body, within)
+
+    def packs(self, ranked: Iterable[Any], within: Span | None = None) -> Records:
+        """Return what the driver ranked, in the body or in a part, as records that read their text on access.
+        `ranked` holds [(start, end), score, heading path] for each."""
+        low, high = within or (0, self._body.chars)
+        self._log.scanned(low, high)
+        fields = PackReader(self)
         return Records(
             LazyRecord(
-                {"index": index, "start": start, "end": end, "score": score, "heading_path": path},
-                _PackFields.KEYS,
+                {
+                    "index": index,
+                    "start": max(low, start),
+                    "end": min(high, end),
+                    "score": score,
+                    "heading_path": path,
+                },
+                PackReader.KEYS,
                 fields,
             )
             for index, ((start, end), score, path) in enumerate(ranked)
@@ -240,31 +350,39 @@ class Handle:
         return Span(*resolve_range(start, end, self._body.chars))
 
     def quoted(self, answer: str, within: Span) -> Span | None:
-        """Return the span in `within` of the longest passage that `answer` quotes verbatim in double quotes.
+        """Return the span in `within` of the longest passage that `answer` puts in double quotes.
 
         Returns None if no quoted passage of at least 20 characters is found.
         """
         if within.end - within.start > MAX_READ_ALL:
             return None
-        text = self._body.text(*within)
-        for quote in sorted(filter(None, map(str.strip, _QUOTED.findall(answer))), key=len, reverse=True):
-            at = text.find(quote) if len(quote) >= _MIN_QUOTE else -1
-            if at >= 0:
-                return Span(within.start + at, within.start + at + len(quote))
+        quotes = [quote for quote in map(str.strip, _QUOTED.findall(answer)) if len(quote) >= _MIN_QUOTE]
+        return self.first_of(sorted(dict.fromkeys(quotes), key=len, reverse=True), within)
+
+    def first_of(self, quotes: Iterable[str], within: Span) -> Span | None:
+        """Return the place in `within` of the first of some quotes that stands there, or None."""
+        part = self._body.window(*within)
+        for quote in islice(quotes, _MOST_QUOTES):
+            try:
+                return locate(part, quote, first=within.start, explain=False)
+            except (ValueError, TimeoutError):
+                continue
         return None
 
-    def _look_across_lines(self, pattern: str | re.Pattern[str], query: SearchPattern) -> None:
+    def _look_across_lines(
+        self, pattern: str | re.Pattern[str], query: SearchPattern, part: Body, scanner: Scanner
+    ) -> None:
         """Report on stderr if a pattern without matches would match with line ends for its blanks.
 
         A phrase in wrapped text is easily missed. Done a few times in each cell, and only if it is fast.
         """
         wide = across_lines(pattern)
-        if wide is None or query.linear is None or self._body.bytes > _SECOND_LOOK_BYTES:
+        if wide is None or query.linear is None or part.bytes > _SECOND_LOOK_BYTES:
             return
         self._second_looks += 1
         if self._second_looks > _SECOND_LOOKS:
             return
-        found, more = self._scanner.first(self._understood(wide), 1)
+        found, more = scanner.first(self._understood(wide, part), 1)
         if found:
             source = query.source
             shown = source if len(source) <= _SHOWN_PATTERN else source[:_SHOWN_PATTERN] + "…"
@@ -273,8 +391,31 @@ class Handle:
                 f"{shown!r} is not there on one line, but {often} across lines: write \\s+ for its blanks\n"
             )
 
-    def _understood(self, pattern: str | re.Pattern[str]) -> SearchPattern:
-        return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
+    def _understood(self, pattern: str | re.Pattern[str], part: Body) -> SearchPattern:
+        return understand(pattern, ascii_body=part.ascii, engine=ENGINE)
+
+    def _part(self, within: Any) -> tuple[int, Body, Scanner]:
+        """Return the first character of a part of the body, the part and its scanner. None is the whole."""
+        if within is None:
+            return 0, self._body, self._scanner
+        stretch = stretch_of(self._body, within)
+        part = self._body.window(*stretch)
+        return stretch.start, part, Scanner(part)
+
+    def _lines_around(self, place: Span, extra: int) -> tuple[int, int]:
+        """Return the place of the whole lines of `place`, with `extra` lines above and below."""
+        body = self._body
+        first = body.line_of(place.start) - extra
+        last = body.line_of(max(place.start, place.end - 1)) + extra + 1
+        return body.line_start(first), body.line_start(last)
+
+    def _head(self, start: int, end: int, places: int) -> str:
+        """Return the line above a passage: its place, and how many places of a list it holds."""
+        body = self._body
+        first, last = body.line_of(start), body.line_of(max(start, end - 1))
+        lines = f"line {first}" if first == last else f"lines {first}-{last}"
+        count = f", {places} places" if places > 1 else ""
+        return f"[{start}-{end}, {lines} of {self.document_name(start)}{count}]"
 
     def _text(self, start: int, end: int) -> Text:
         span = Span(start, max(start, min(end, self._body.chars)))
@@ -282,130 +423,20 @@ class Handle:
         return Text(self._body.text(*span), span)
 
     def _bounded(self, start: int, end: int) -> Text:
-        if end - start > MAX_PEEK:
-            raise ValueError(
-                f"that would be {end - start:,} characters, more than {MAX_PEEK:,} at once: "
-                "use chunk() or read_lines(), or a shorter range"
-            )
+        self._check_size(end - start)
         return self._text(start, end)
 
-    def _place(self, where: Any) -> Span:
-        """Return the span of a hit, chunk, text, span or offset, within the body."""
-        if isinstance(where, Mapping) and "start" in where:
-            where = Span(where["start"], where.get("end", where["start"]))
-        where = getattr(where, "span", where)
-        if isinstance(where, (tuple, list)) and len(where) == 2:
-            start, end = _whole("start", where[0]), _whole("end", where[1])
-        elif isinstance(where, str) or where is None:
-            raise TypeError(
-                "where must be a hit, a chunk, (start, end) or an offset: search() finds the hit for a text"
+    def _check_size(self, chars: int) -> None:
+        if chars > MAX_PEEK:
+            raise ValueError(
+                f"that would be {chars:,} characters, more than {MAX_PEEK:,} at once: "
+                "use chunk() or read_lines(), or a shorter range"
             )
-        else:
-            start = end = _whole("where", where)
-        start, _ = resolve_range(start, None, self._body.chars)
-        return Span(start, max(start, min(end, self._body.chars)))
 
-
-class _PackFields:
-    """Computes the fields of a pack on access."""
-
-    KEYS = ("document", "text")
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-
-    def value(self, record: LazyRecord, key: str) -> Any:
-        if key == "document":
-            return self._handle.document_name(record.start)
-        return self._handle._text(record.start, record.end)
-
-    def shown(self, record: LazyRecord, key: str) -> str:
-        return shown(self.value(record, key))
-
-
-class _HitFields:
-    """Computes the fields of a hit on access."""
-
-    KEYS = ("line", "match", "snippet", "line_text", "document")
-
-    def __init__(self, handle: Handle, context: int) -> None:
-        self._handle = handle
-        self._context = context
-
-    def value(self, record: LazyRecord, key: str) -> Any:
-        start, end = record.start, record.end
-        handle = self._handle
-        cut = min(end, start + _MATCH)
-        match key:
-            case "line":
-                return handle._body.line_of(start)
-            case "match":
-                return handle._text(start, cut)
-            case "snippet":
-                return handle._text(max(0, start - self._context), cut + self._context)
-            case "line_text":
-                return handle._text(*self._line(start, end))
-            case _:
-                return handle.document_name(min(start, handle._body.chars - 1))
-
-    def shown(self, record: LazyRecord, key: str) -> str:
-        return shown(self.value(record, key))
-
-    def passage(self, hit: LazyRecord) -> Span:
-        """Return the match with its context, and the rest of the lines if they are short."""
-        body = self._handle._body
-        document = body.document_at(hit.start)
-        first, last = (document.start, document.end) if document else (0, body.chars)
-        low = max(first, hit.start - self._context)
-        high = max(low, min(last, hit.end + self._context))
-        reach = max(first, low - _LINE_TEXT)
-        at = body.text(reach, low).rfind("\n")
-        low = reach + at + 1 if at >= 0 or reach == first else low
-        reach = min(last, high + _LINE_TEXT)
-        at = body.text(high, reach).find("\n")
-        high = high + at if at >= 0 else reach if reach == last else high
-        return Span(low, high)
-
-    def proof(self, hit: LazyRecord) -> Span:
-        """Return the line of the match. Of a long line, return the words around the match."""
-        start, end = hit.start, hit.end
-        body = self._handle._body
-        first, last = self._line(start, end)
-        last = max(last, end)
-        if last - first > _PROOF:
-            room = max(0, _PROOF - (end - start)) // 2
-            low, high = max(first, start - room), min(last, end + room)
-            before, after = body.text(low, start), body.text(end, high)
-            # Keep whole words: skip to the first white space, and go back to the last.
-            if low > first:
-                low += next((at for at, char in enumerate(before, 1) if char.isspace()), len(before))
-            if high < last:
-                high -= next((at for at, char in enumerate(reversed(after), 1) if char.isspace()), len(after))
-            first, last = low, high
-        text = body.text(first, last)
-        first += len(text) - len(text.lstrip())
-        return Span(min(first, start), max(end, first + len(text.strip())))
-
-    def _line(self, start: int, end: int) -> tuple[int, int]:
-        """Return the line where the match begins. Of a long line, return the part around the match."""
-        body = self._handle._body
-        low = max(0, start - _LINE_TEXT)
-        before = body.text(low, start)
-        after = body.text(start, start + _LINE_TEXT)
-        first = low + before.rfind("\n") + 1
-        line_end = after.find("\n")
-        last = start + (len(after) if line_end < 0 else line_end)
-        if last - first <= _LINE_TEXT:
-            return first, last
-        room = max(0, _LINE_TEXT - (min(end, last) - start)) // 2
-        first = max(first, min(start - room, last - _LINE_TEXT))
-        return first, min(last, first + _LINE_TEXT)
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{name} is a whole number, not {type(value).__name__}: use int(...) or // to make it one"
-        ) from None
+    def _whole_text(self, start: int, end: int) -> Text:
+        if end - start > MAX_READ_ALL:
+            raise ValueError(
+                f"the section has {end - start:,} characters, .text returns up to {MAX_READ_ALL:,}: "
+                "use chunk(within=section) or read_lines(within=section)"
+            )
+        return self._text(start, end)

@@ -9,7 +9,7 @@ from ..body.body import Body
 from .access_log import AccessLog
 from .records import Line
 
-__all__ = ["Lines", "iterate_lines", "resolve_range"]
+__all__ = ["Lines", "iterate_lines"]
 
 _WINDOW = 1 << 20
 
@@ -36,13 +36,6 @@ def iterate_lines(body: Body, start: int, end: int) -> Iterator[tuple[int, str]]
         if last:
             yield char, last
             char += len(last)
-
-
-def resolve_range(start: int, end: int | None, size: int) -> tuple[int, int]:
-    """Return the range within 0..`size`. Negative values count from the end; a reversed range is empty."""
-    first = min(size, start if start >= 0 else max(0, size + start))
-    last = size if end is None else min(size, end if end >= 0 else max(0, size + end))
-    return first, max(first, last)
 
 
 class Lines(Sequence[Line]):

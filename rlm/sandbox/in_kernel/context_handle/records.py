@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, Self, SupportsIndex, overload
 
 from ..body.body import Span
@@ -15,6 +15,7 @@ __all__ = [
     "Hits",
     "LazyRecord",
     "Line",
+    "Passages",
     "Record",
     "Records",
     "Text",
@@ -23,9 +24,6 @@ __all__ = [
 
 SHOWN_TEXT = 200
 _SHOWN_RECORDS = 5
-_SHOWN_HITS = 20
-_SHOWN_LINE = 160
-_HIT_LINE = frozenset({"index", "start", "end", "line", "match", "document"})
 
 
 class Text(str):
@@ -38,6 +36,21 @@ class Text(str):
         made = super().__new__(cls, text)
         made.span = span
         return made
+
+    @property
+    def start(self) -> int:
+        """Return where it begins in the body."""
+        return self._place().start
+
+    @property
+    def end(self) -> int:
+        """Return where it ends in the body."""
+        return self._place().end
+
+    def _place(self) -> Span:
+        if self.span is None:
+            raise AttributeError("this text has no place: it is not from the input")
+        return self.span
 
 
 class Line(str):
@@ -201,6 +214,12 @@ class LazyRecord(Record):
 class HitFields(Fields, Protocol):
     """Computes the fields of a hit, and the part of the body that represents it."""
 
+    def text(self, start: int, end: int) -> str:
+        """Return a part of the body, for printing."""
+
+    def record(self, hit: LazyRecord) -> tuple[int, str]:
+        """Return the start and the text of the whole line of a match, or "" if it is no JSON object."""
+
     def passage(self, hit: LazyRecord) -> Span:
         """Return the span that a child reads if it gets the hit."""
 
@@ -238,39 +257,46 @@ class Records(list[Any]):
         return Records(found) if isinstance(at, slice) else found
 
     def __repr__(self) -> str:
-        hits = any(isinstance(one, Hit) for one in list.__getitem__(self, slice(1)))
-        most = _SHOWN_HITS if hits else _SHOWN_RECORDS
-        first = list.__getitem__(self, slice(most))
-        lines = [self._heading(), *(_hit_lines(first) if hits else (f"  {record!r}" for record in first))]
-        if len(self) > most:
-            lines.append(f"  … and {len(self) - most:,} more in this list")
+        if not self:
+            return "[]"
+        first = list.__getitem__(self, slice(_SHOWN_RECORDS))
+        shown_lines, printed = self._shown_lines(first)
+        lines = [self._heading(), *shown_lines]
+        if len(self) > printed:
+            lines.append(f"  … and {len(self) - printed:,} more in this list")
         return "\n".join(lines)
+
+    def _shown_lines(self, first: list[Any]) -> tuple[list[str], int]:
+        """Return the lines of the first items, and how many items they show."""
+        if isinstance(first[0], Hit):
+            from .hit_lines import hit_lines
+
+            return hit_lines(self)
+        return [f"  {record!r}" for record in first], len(first)
 
     def _heading(self) -> str:
         return f"{len(self):,} record{'' if len(self) == 1 else 's'}"
 
 
-def _hit_lines(hits: list[Any]) -> Iterator[str]:
-    """Yield one line for each hit, with its place and its line of the body. A repeated line is shown once.
+class Passages(list[Text]):
+    """Texts of the body in order, none of which touches the next, with the number of places in each.
 
-    Items that a cell has changed or added are shown as they are.
+    It prints each text under its place.
     """
-    before = None
-    for hit in hits:
-        text = hit.get("line_text") if isinstance(hit, Hit) else None
-        if not isinstance(text, Text) or text.span is None or not hit.keys() >= _HIT_LINE:
-            yield f"  {hit!r}"
-            continue
-        here = (hit["line"], text.span)
-        head = f"  [{hit['index']}] {hit['start']}-{hit['end']}"
-        if here == before:
-            yield f"{head}, the same line: {shown(hit['match'][:_SHOWN_LINE])}"
-            continue
-        before = here
-        at = max(0, min(hit["start"] - text.span.start - _SHOWN_LINE // 3, len(text) - _SHOWN_LINE))
-        cut = text[at : at + _SHOWN_LINE]
-        excerpt = ("…" if at else "") + cut + ("…" if at + len(cut) < len(text) else "")
-        yield f"{head}, line {hit['line']} of {hit['document']}: {excerpt}"
+
+    __slots__ = ("_heads",)
+
+    def __init__(self, texts: Iterable[Text], heads: Iterable[str]) -> None:
+        super().__init__(texts)
+        self._heads = list(heads)
+
+    def __repr__(self) -> str:
+        if len(self._heads) != len(self):  # a cell has changed the list
+            return super().__repr__()
+        return "\n".join(f"{head}\n{text}" for head, text in zip(self._heads, self, strict=True)) or "[]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
 
 class Hits(Records):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ..context_handle.handle import Handle
+from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
+from ..quoting.quote_search import MAX_QUOTE_CHARS
 from .answer_check import AnswerForm
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
@@ -21,13 +24,18 @@ from .children import (
     SubQueryError,
     failure_lines,
 )
+from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
-from .slices import LEFT_OUT, EmptySlice, Slice, is_span, pieces_of, read_slice
+from .slices import LEFT_OUT, EmptySlice, Slice, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
+_MIN_QUOTE = 20
+_SHOWN_QUOTE = 80
+_MOST_LOOKED_UP = 20
+_MOST_NEAREST = 3
 _CARRIED = "The result of the steps so far:"
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
@@ -117,13 +125,17 @@ class Helpers:
         chosen = self._paired(every, slices, "slices", on_error)
         return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
 
-    def rank(self, query: str, k: int = 10) -> Records:
+    def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
         if not isinstance(query, str) or not query.strip():
             raise TypeError("query must be a non-empty str: the words that a passage should contain")
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k is {k!r}. Give a whole number from 1.")
-        ranked, _ = self._call("rank", {"query": query, "k": k})
-        return self._handle.packs(ranked)
+        stretch = None if within is None else self._handle.stretch(within)
+        ranked, _ = self._call("rank", {"query": query, "k": k, "within": stretch})
+        return self._handle.packs(ranked, stretch)
+
+    def merge(self, answers: Any, key: Any = None) -> Records:
+        return merge_answers(answers, key)
 
     def sub_query_sequence(self, prompt: str, slices: Any, carry_prompt: str | None = None) -> ChildResults:
         _check_prompt(prompt)
@@ -210,8 +222,15 @@ class Helpers:
             self._handle.restore_access(read, scanned)
             raise
         if not result["accepted"]:
-            raise ValueError(f"not finalised: {result['reason']}")
+            raise ValueError("\n".join([f"not finalised: {result['reason']}", *self._nearest(pieces)]))
         raise Finalized
+
+    def _nearest(self, pieces: Sequence[Any]) -> Iterator[str]:
+        """Yield what stands nearest to the first quotes that the input does not hold."""
+        quotes = (piece for piece in pieces if isinstance(piece, str) and len(piece) <= MAX_QUOTE_CHARS)
+        missing = (quote for quote in islice(quotes, _MOST_LOOKED_UP) if not self._handle.locates(quote))
+        for quote in islice(missing, _MOST_NEAREST):
+            yield f"{quote[:_SHOWN_QUOTE]!r}: {self._handle.nearest(quote)}"
 
     def _ask(
         self,
@@ -320,10 +339,15 @@ class Helpers:
         """Return one piece for each given piece of evidence.
 
         A hit stands for its line. A child's answer stands for the longest quote in it that its slice
-        contains, otherwise for the whole slice.
+        contains, otherwise for the whole slice. So does a merged item.
         """
         if isinstance(given, Hit):
             return [list(given.proof())]
+        if isinstance(given, MergedItem):
+            quotes = [quote for quote in given.quotes() if len(quote) >= _MIN_QUOTE]
+            found = (self._handle.first_of(quotes, span) for span in given.spans)
+            place = next((span for span in found if span is not None), None)
+            return [list(place)] if place else [list(span) for span in given.spans]
         if isinstance(given, ChildResult) and given.span is not None:
             return [list(self._handle.quoted(given, given.span) or given.span)]
         if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):

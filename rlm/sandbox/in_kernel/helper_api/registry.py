@@ -45,39 +45,51 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "documents",
         "()",
-        "the files the input is made of (.pages and .messages are how many of each, where there are any)",
+        "the files the input is made of (.pages and .messages are how many of each, .parts the works printed in "
+        "one text, where there are any)",
         ("index", "name", "kind", "start", "end"),
     ),
     Helper(
         "peek",
-        "(start, end, unit='chars')",
-        "a slice by characters or by lines (unit='lines'); up to 100,000 characters; a str that remembers "
-        "its .span",
+        "(start, end=None, unit='chars')",
+        "a slice by characters or by lines (unit='lines'), or of a place: peek(hit); up to 100,000 "
+        "characters; a str that remembers its .span",
     ),
     Helper(
         "search",
-        "(pattern, max_hits=100, context=120)",
-        "regex search, MULTILINE, in linear time ((?i) ignores case); a list of hits",
+        "(pattern, max_hits=100, context=120, within=None)",
+        "regex search, MULTILINE, in linear time ((?i) ignores case); a list of hits; within, here and "
+        "below, is a span, hit, section or document (its name)",
         ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
     ),
-    Helper("around", "(where, lines=3)", "the whole lines around a hit or an offset, as peek returns them"),
+    Helper(
+        "quote",
+        "(text, within=None)",
+        "the place that reads as text, with its .span; an error names the nearest place",
+    ),
+    Helper("sentence_at", "(where)", "the whole sentence of a hit or an offset"),
+    Helper(
+        "around",
+        "(where, lines=3)",
+        "the whole lines around a hit or an offset, as peek returns them; around(hits) merges what overlaps",
+    ),
     Helper(
         "section_at",
         "(where)",
         "the message, heading, function, page or document that a hit or an offset stands under",
-        ("title", "kind", "start", "document", "path", "page", "message"),
+        ("title", "kind", "start", "document", "path", "page", "message", "end", "text"),
     ),
     Helper(
         "rank",
-        "(query, k=10)",
+        "(query, k=10, within=None)",
         "the k passages (packs) that fit the words of the query best (BM25, stemmed), best first; words in "
         "double quotes are a phrase",
         ("index", "start", "end", "score", "heading_path", "document", "text"),
     ),
-    Helper("count", "(pattern)", "the exact number of matches of a regex in the whole input"),
+    Helper("count", "(pattern, within=None)", "the exact number of matches of a regex in the whole input"),
     Helper(
         "read_lines",
-        "(start=0, end=None)",
+        "(start=0, end=None, within=None)",
         "lines one after another, lazily, over the whole input if need be, each a str with these fields too",
         ("number", "start", "end", "text"),
     ),
@@ -91,14 +103,14 @@ HELPERS: tuple[Helper, ...] = (
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
     Helper(
         "chunk",
-        "(max_chars=20000, overlap=0, by=None)",
+        "(max_chars=20000, overlap=0, by=None, within=None)",
         "full-coverage chunks, lazily; by='lines', 'paragraphs', 'headings', 'messages' or 'documents' "
         "keeps such units whole where they fit",
         ("index", "start", "end", "text", "document"),
     ),
     Helper(
         "chunk_coverage",
-        "(chunks)",
+        "(chunks, within=None)",
         "what the chunks cover",
         ("chunks", "input_chars", "covered_chars", "gaps", "complete"),
     ),
@@ -124,6 +136,12 @@ HELPERS: tuple[Helper, ...] = (
         "(prompt, slices, carry_prompt=None)",
         "dependent steps, one child after another: each reads its slice and the last one's answer "
         "(carry_prompt, if given, is the prompt from the second step on); a list of all answers",
+    ),
+    Helper(
+        "merge",
+        "(answers, key=None)",
+        "the items of a batch with schema=, each once (by a field, several, or a function), in order; "
+        "JSON-safe; each has .spans and .conflicts",
     ),
     Helper(
         "sub_rlm",
@@ -160,11 +178,15 @@ ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
     "context": ("window", "context_chars"),
     "lines": ("window", "context", "n", "line_count"),
-    "where": ("hit", "offset", "position"),
+    "where": ("hit", "hits", "offset", "position", "place", "span"),
+    "text": ("quote", "passage", "sentence"),
+    "within": ("where", "document", "span", "section", "inside", "region"),
     "query": ("pattern", "text", "question"),
     "k": ("n", "top_k", "limit", "max_hits", "max_results"),
     "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
     "by": ("unit", "split_by"),
+    "answers": ("results", "findings", "items"),
+    "key": ("by", "keys"),
     "prompt": ("question", "query", "task"),
     "slice": ("text", "context", "chunk", "source"),
     "slices": ("chunks", "texts", "contexts", "items"),

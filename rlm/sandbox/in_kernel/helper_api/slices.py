@@ -8,11 +8,12 @@ from operator import index
 from typing import Any
 
 from ..body.body import Span
+from ..context_handle.places import is_span
 from ..context_handle.records import Hit
 from .children import ChildResult
 from .pieces import check_slice
 
-__all__ = ["LEFT_OUT", "EmptySlice", "Slice", "is_span", "pieces_of", "read_slice"]
+__all__ = ["LEFT_OUT", "EmptySlice", "Slice", "pieces_of", "read_slice"]
 
 
 class _LeftOut:
@@ -109,13 +110,3 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
         "a slice or a piece of evidence must be a chunk, a hit, a pack, a peek, (start, end), a str, or a "
         f"list of these, not {type(slice).__name__}"
     )
-
-
-def is_span(given: Any) -> bool:
-    """Return whether `given` is a pair of offsets: a tuple, or a list as JSON has it."""
-    return isinstance(given, (tuple, list)) and len(given) == 2 and all(map(_is_offset, given))
-
-
-def _is_offset(edge: Any) -> bool:
-    # numpy's integers are no int, but they are an index.
-    return hasattr(type(edge), "__index__") and not isinstance(edge, bool)

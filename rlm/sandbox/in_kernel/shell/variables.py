@@ -12,7 +12,6 @@ MAX_CHANGES = 500
 """Variables reported for one cell."""
 _MAX_CHARS = 100
 _SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
-_SCALARS = (int, float, str, bytes, bool, type(None))
 
 
 def describe(value: Any) -> tuple[str, str]:
@@ -46,14 +45,35 @@ def _describe(value: Any) -> tuple[str, str]:
     return type(value).__name__, ""
 
 
-def loop_names(code: str) -> frozenset[str]:
-    """Return the names that `for` loops bind in a cell: their last values are rarely of interest."""
+def passing_names(code: str) -> frozenset[str]:
+    """Return the names that a cell binds only by `for`, `with` or `import`: they are rarely of interest."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    targets = [node.target for node in ast.walk(tree) if isinstance(node, (ast.For, ast.AsyncFor))]
-    return frozenset(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+    passing: set[str] = set()
+    kept: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.For() | ast.AsyncFor():
+                passing |= _bound(node.target)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    passing |= _bound(item.optional_vars)
+            case ast.Import() | ast.ImportFrom():
+                passing |= {(name.asname or name.name).partition(".")[0] for name in node.names}
+            case ast.Assign():
+                for target in node.targets:
+                    kept |= _bound(target)
+            case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+                kept |= _bound(node.target)
+            case _:
+                pass
+    return frozenset(passing - kept)
+
+
+def _bound(target: ast.AST | None) -> set[str]:
+    return {name.id for name in ast.walk(target) if isinstance(name, ast.Name)} if target else set()
 
 
 class VariableWatch:
@@ -74,14 +94,14 @@ class VariableWatch:
 
     def changes(self, code: str) -> tuple[list[tuple[str, str, str]], int]:
         """Return (name, type, size) of the first `MAX_CHANGES` variables changed since the last call, and how
-        many changed in all."""
-        loops = loop_names(code)
+        many changed in all. Those of loops and imports do not count."""
+        passing = passing_names(code)
         changed = []
         seen = {}
         for name, value in self._user_variables():
             kind, size = describe(value)
             seen[name] = (id(value), kind, size)
-            if seen[name] == self._seen.get(name) or (name in loops and isinstance(value, _SCALARS)):
+            if seen[name] == self._seen.get(name) or name in passing:
                 continue
             changed.append((name, kind, size))
         self._seen = seen

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import re2
 
-from rlm.answers.text_folding import (
+from .text_folding import (
     Token,
     is_plain,
     skeleton,

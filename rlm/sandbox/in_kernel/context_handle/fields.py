@@ -1,0 +1,152 @@
+"""Computes the fields of hits, packs and sections when a cell asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..body.body import Span
+from .records import SHOWN_TEXT, LazyRecord, shown
+
+if TYPE_CHECKING:
+    from .handle import Handle
+
+__all__ = ["HitReader", "PackReader", "SectionReader"]
+
+_MATCH = 500
+_LINE_TEXT = 1_000
+_PROOF = 400
+_LONGEST_RECORD = 100_000
+"""Characters of a line that is parsed as JSON for printing."""
+_INDENT = 80
+
+
+class SectionReader:
+    """Computes end and text of a section on access: the end may be far away."""
+
+    KEYS = ("end", "text")
+
+    def __init__(self, handle: Handle, end: Callable[[], int]) -> None:
+        self._handle = handle
+        self._end = end
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        end = self._end()
+        return end if key == "end" else self._handle._whole_text(record.start, end)
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        end = self._end()
+        if key == "end":
+            return str(end)
+        return shown(
+            self._handle._text(record.start, min(end, record.start + SHOWN_TEXT)), end - record.start
+        )
+
+
+class PackReader:
+    """Computes the fields of a pack on access."""
+
+    KEYS = ("document", "text")
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        if key == "document":
+            return self._handle.document_name(record.start)
+        return self._handle._text(record.start, record.end)
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        return shown(self.value(record, key))
+
+
+class HitReader:
+    """Computes the fields of a hit on access."""
+
+    KEYS = ("line", "match", "snippet", "line_text", "document")
+
+    def __init__(self, handle: Handle, context: int) -> None:
+        self._handle = handle
+        self._context = context
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        start, end = record.start, record.end
+        handle = self._handle
+        cut = min(end, start + _MATCH)
+        match key:
+            case "line":
+                return handle._body.line_of(start)
+            case "match":
+                return handle._text(start, cut)
+            case "snippet":
+                return handle._text(max(0, start - self._context), cut + self._context)
+            case "line_text":
+                return handle._text(*self._line(start, end))
+            case _:
+                return handle.document_name(min(start, handle._body.chars - 1))
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        return shown(self.value(record, key))
+
+    def text(self, start: int, end: int) -> str:
+        """Return a part of the body, for printing."""
+        return self._handle._text(start, end)
+
+    def record(self, hit: LazyRecord) -> tuple[int, str]:
+        """Return the start and the text of the whole line of a match, or "" if it is no JSON object."""
+        body = self._handle._body
+        line = body.line_of(hit.start)
+        start, end = body.line_start(line), body.line_start(line + 1)
+        if end - start > _LONGEST_RECORD or body.text(start, start + _INDENT).lstrip()[:1] != "{":
+            return start, ""
+        return start, body.text(start, end)
+
+    def passage(self, hit: LazyRecord) -> Span:
+        """Return the match with its context, and the rest of the lines if they are short."""
+        body = self._handle._body
+        document = body.document_at(hit.start)
+        first, last = (document.start, document.end) if document else (0, body.chars)
+        low = max(first, hit.start - self._context)
+        high = max(low, min(last, hit.end + self._context))
+        reach = max(first, low - _LINE_TEXT)
+        at = body.text(reach, low).rfind("\n")
+        low = reach + at + 1 if at >= 0 or reach == first else low
+        reach = min(last, high + _LINE_TEXT)
+        at = body.text(high, reach).find("\n")
+        high = high + at if at >= 0 else reach if reach == last else high
+        return Span(low, high)
+
+    def proof(self, hit: LazyRecord) -> Span:
+        """Return the line of the match. Of a long line, return the words around the match."""
+        start, end = hit.start, hit.end
+        body = self._handle._body
+        first, last = self._line(start, end)
+        last = max(last, end)
+        if last - first > _PROOF:
+            room = max(0, _PROOF - (end - start)) // 2
+            low, high = max(first, start - room), min(last, end + room)
+            before, after = body.text(low, start), body.text(end, high)
+            # Keep whole words: skip to the first white space, and go back to the last.
+            if low > first:
+                low += next((at for at, char in enumerate(before, 1) if char.isspace()), len(before))
+            if high < last:
+                high -= next((at for at, char in enumerate(reversed(after), 1) if char.isspace()), len(after))
+            first, last = low, high
+        text = body.text(first, last)
+        first += len(text) - len(text.lstrip())
+        return Span(min(first, start), max(end, first + len(text.strip())))
+
+    def _line(self, start: int, end: int) -> tuple[int, int]:
+        """Return the line where the match begins. Of a long line, return the part around the match."""
+        body = self._handle._body
+        low = max(0, start - _LINE_TEXT)
+        before = body.text(low, start)
+        after = body.text(start, start + _LINE_TEXT)
+        first = low + before.rfind("\n") + 1
+        line_end = after.find("\n")
+        last = start + (len(after) if line_end < 0 else line_end)
+        if last - first <= _LINE_TEXT:
+            return first, last
+        room = max(0, _LINE_TEXT - (min(end, last) - start)) // 2
+        first = max(first, min(start - room, last - _LINE_TEXT))
+        return first, min(last, first + _LINE_TEXT)
