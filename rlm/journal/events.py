@@ -19,6 +19,7 @@ EventKind = Literal[
     "helper",
     "sub_rlm",
     "sub_rlm_ended",
+    "planned",
     "part",
     "part_ended",
     "compaction",

@@ -20,10 +20,14 @@ __all__ = [
     "identify_check",
     "identify_child",
     "identify_direct",
+    "identify_job_call",
     "identify_notes",
     "outline_of",
     "outline_of_failure",
 ]
+
+
+_PURPOSE_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,12 @@ def identify_notes(model: str, last_round: int, room: int) -> QuestionId:
     return QuestionId(outline=("summary", model, last_round, room))
 
 
+def identify_job_call(model: str, prompt: str) -> QuestionId:
+    """Identify a call that a job makes only once, by the first words of its prompt, which say its purpose.
+    They stay when the rest of the prompt is reworded."""
+    return QuestionId(outline=("job", model, _purpose(prompt)))
+
+
 def outline_of(event: Mapping[str, Any]) -> Hashable | None:
     """Return the outline of a recorded reply, from the data of its journal event."""
     match event["role"]:
@@ -99,6 +109,8 @@ def outline_of(event: Mapping[str, Any]) -> Hashable | None:
             return ("direct", event["model"], pieces)
         case "summary" if "last_round" in event:
             return ("summary", event["model"], event["last_round"], event["room"])
+        case "summary" if "prompt" in event:
+            return ("job", event["model"], _purpose(event["prompt"]))
         case _:
             return None
 
@@ -106,6 +118,10 @@ def outline_of(event: Mapping[str, Any]) -> Hashable | None:
 def outline_of_failure(event: Mapping[str, Any]) -> Hashable:
     """Return the outline of a child's failure, from the data of its journal event."""
     return ("failed", _spans(event["spans"]))
+
+
+def _purpose(prompt: str) -> str:
+    return " ".join(prompt.split(maxsplit=_PURPOSE_WORDS)[:_PURPOSE_WORDS])
 
 
 def _spans(spans: Sequence[Span | Sequence[int]]) -> tuple[tuple[int, int], ...]:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
     from rlm.documents import Source
     from rlm.runtime import RLM
+    from rlm.tasks.reports.account import QuestionAccount
     from rlm.tasks.reports.questions import Plan
     from rlm.tasks.reports.research import Research
 
 __all__ = ["print_research", "research"]
+
+_WAYS = {"passages": "from its best passages", "direct": "in one call over the whole text"}
 
 EXAMPLES = """\b
 Examples:
@@ -143,4 +146,15 @@ def _account(found: Research) -> str:
         f"{plural(len(found.sources), 'source')}, {plural(len(found.conflicts), 'conflict')}, "
         f"{plural(len(found.gaps), 'gap')}"
     )
-    return terminal_text(f"{line}\n{account(found.result)}")
+    rows = [f"question {one.number}: {_took(one)}" for one in found.questions]
+    return terminal_text("\n".join([line, *rows, account(found.result)]))
+
+
+def _took(one: QuestionAccount) -> str:
+    """Return what a question took, on one line."""
+    outcome = "answered" if one.found else "no answer"
+    if not one.calls:
+        return f"{outcome}, {one.how}" if one.how in ("not asked", "failed") else f"{outcome}, no model call"
+    cost = "cost unknown" if one.cost_usd is None else dollars(one.cost_usd)
+    how = plural(one.rounds, "round") if one.how == "rounds" else _WAYS[one.how]
+    return f"{outcome}, {how}, {plural(one.calls, 'call')}, {one.tokens:,} tokens, {cost}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlm.cli.console.out import check_out, open_output
+from rlm.cli.console.render_result import plural
 from rlm.cli.store import RunArgument, StoreOption, with_journal
 from rlm.escaping import json_bytes, terminal_text
 
@@ -119,6 +120,8 @@ def _event_text(event: JournalEvent) -> str:
             return f"sub-RLM: {_continued(data['prompt'][:_MAX_PROMPT])}"
         case "sub_rlm_ended":
             return f"sub-RLM ended: {_continued(data['error'] or 'answered')}"
+        case "planned":
+            return f"planned {plural(len(data['questions']), 'question')}"
         case "part":
             return f"{data['name']}: {_continued(data['title'])}"
         case "part_ended":

@@ -22,7 +22,8 @@ from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.models.base import Message, Model, Request
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.cursor import NO_QUESTION, ReplayCursor
+from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.results import Citation, RunResult, StopReason, Support
 from rlm.runs.scaffold import scaffold_of
@@ -34,7 +35,7 @@ from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 
 if TYPE_CHECKING:
-    from rlm.journal import Journal, RunLog
+    from rlm.journal import EventKind, Journal, RunLog
 
 __all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
 
@@ -106,16 +107,39 @@ class Job:
     def run_id(self) -> str:
         return self.log.run_id
 
-    async def ask(self, model: Model, prompt: str, output_tokens: int, *, keep_cut: bool = False) -> str:
+    def recorded(self, kind: EventKind) -> Mapping[str, Any] | None:
+        """Return the data of the first event of that kind in the journal of a resumed job, if any."""
+        events = () if self._left is None else self._left.events
+        return next((event.data for event in events if event.kind == kind), None)
+
+    async def record(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        """Write an event to the journal, unless the job has ended."""
+        if self._left is None or self._left.result is None:
+            await self.log.append(kind, data)
+
+    async def ask(
+        self,
+        model: Model,
+        prompt: str,
+        output_tokens: int,
+        *,
+        keep_cut: bool = False,
+        question_id: QuestionId = NO_QUESTION,
+    ) -> str:
         """Call a model once and return the reply without the reasoning that some models write. Raises
         BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is
-        returned without its last line, and a warning says so."""
+        returned without its last line, and a warning says so. `question_id` finds the reply of a resumed job
+        if its prompt was worded differently."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
             call = await self._metered.ask(
-                model, request, prompt_tokens=tokens, event_fields={"prompt": prompt}
+                model,
+                request,
+                prompt_tokens=tokens,
+                question_id=question_id,
+                event_fields={"prompt": prompt},
             )
         if call.reply.finish_reason == "length" and keep_cut:
             whole, _, _ = without_reasoning(call.reply.text).strip().rpartition("\n")

@@ -119,6 +119,20 @@ class Parts:
         self._done: list[RunResult] = []
         self._ended = 0
         self._levels: set[int] = set()
+        self._seen: dict[str, Mapping[Noted, Sequence[Span]]] = {}
+
+    def unread_documents(self, name: str) -> list[str]:
+        """Return the documents of which the part `name`, which has ended, read nothing and had nothing
+        answered. It may have searched them."""
+        seen = self._seen.get(name, {})
+        looked = IntervalSet([*seen.get("read", ()), *seen.get("answered", ())])
+        documents = self._part_resources.source.body.documents
+        return [
+            one.name
+            for one in documents
+            if one.end > one.start
+            and next(looked.gaps(Span(one.start, one.end)), None) == (one.start, one.end)
+        ]
 
     def is_recorded(self, name: str) -> bool:
         """Return whether the journal has the end of that part."""
@@ -136,6 +150,7 @@ class Parts:
         self._part_resources.config.tell(PartStarted(name, title, self._count, self.is_recorded(name)))
         if past is None or not past.ended:
             past = await self._execute_part(name, title, past, limits, work)
+        self._seen[name] = past.seen
         for what, spans in past.seen.items():
             self._part_resources.run_context.coverage.note(what, spans)
         self._ended += 1

@@ -13,7 +13,7 @@ from rlm.prompts.json_input import parse_json
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.evidence_table import Source, without_headings
 
-__all__ = ["Conflict", "find_conflicts", "read_conflicts"]
+__all__ = ["Conflict", "find_conflicts", "may_conflict", "read_conflicts"]
 
 _MAX_SENTENCES = 600
 _ALIKE = 0.6
@@ -40,16 +40,21 @@ _LOWER = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
 _MIN_LOWER = 2
 """Lower-case words that a claim must have. Titles, headings and references have hardly any."""
 _NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
+_CAPITALIZED = re.compile(r"\b[^\W\d_a-z][\w'’-]+")
 _ARRAY = re.compile(r"\[.*\]", re.DOTALL)
 _LONGEST = 300
+_MAY_SHARE = 0.3
+"""The share of the shorter statement's words that two statements about the same thing have in common."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The numbers of sources that contradict each other, and what they disagree about."""
+    """The numbers of sources that contradict each other, what they disagree about, and the whole sentences of
+    each of these sources."""
 
     sources: tuple[int, ...]
     about: str
+    statements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +76,48 @@ class _Claim:
     denied: bool
 
 
-def find_conflicts(sources: Sequence[Source]) -> list[Conflict]:
-    """Find pairs of sentences from two sources that contradict each other. Uses no model.
+def find_conflicts(sources: Sequence[Source], statements: Mapping[int, str] | None = None) -> list[Conflict]:
+    """Find pairs of sentences from two sources that contradict each other. Uses no model. `statements` holds
+    the whole sentences of the sources by number, if they are more than the passages.
 
     Two sentences with the same subject contradict each other if exactly one number differs, or if one of them
     is negated. If they also differ in a name, a year or a second number, they are about different things.
     The rules are strict, because every pair is shown to the reader unjudged.
     """
     found: dict[tuple[int, int], Conflict] = {}
-    for one, other in combinations(_find_claims(sources)[:_MAX_SENTENCES], 2):
+    for one, other in combinations(_find_claims(sources, statements or {})[:_MAX_SENTENCES], 2):
         pair = (one.source, other.source)
         if one.source == other.source or pair in found or not _has_same_subject(one, other):
             continue
-        if _has_other_number(one, other) or _is_denial(one, other):
-            found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
+        about = (
+            "different numbers"
+            if _has_other_number(one, other)
+            else "one denies it"
+            if _is_denial(one, other)
+            else ""
+        )
+        if about:
+            found[pair] = Conflict(pair, about, (one.text, other.text))
     return list(found.values())
+
+
+def may_conflict(statements: Mapping[int, str]) -> list[int]:
+    """Return the numbers of the sources that have a subject in common with another one, so that the two can
+    contradict each other. Sources of independent questions have none."""
+    numbers = list(statements)
+    with closing(Tokens()) as tokens:
+        words = [_telling(stems) for stems in tokens.stems(list(statements.values()))]
+        names = [
+            _telling(stems)
+            for stems in tokens.stems([" ".join(_CAPITALIZED.findall(one)) for one in statements.values()])
+        ]
+    found: set[int] = set()
+    for one, other in combinations(range(len(numbers)), 2):
+        shared = words[one] & words[other]
+        enough = max(2, _MAY_SHARE * min(len(words[one]), len(words[other])))
+        if len(shared) >= enough or names[one] & names[other]:
+            found |= {numbers[one], numbers[other]}
+    return [number for number in numbers if number in found]
 
 
 def _has_same_subject(one: _Claim, other: _Claim) -> bool:
@@ -116,9 +148,13 @@ def _is_denial(one: _Claim, other: _Claim) -> bool:
     return one.denied != other.denied and same and len(one.frame & other.frame) >= _MIN_SHARED_DENIED
 
 
-def read_conflicts(reply: str, count: int) -> list[Conflict]:
+def _telling(stems: Sequence[str]) -> set[str]:
+    return {stem for stem in stems if stem not in FUNCTION_WORDS and len(stem) > 1 and not stem.isdigit()}
+
+
+def read_conflicts(reply: str, statements: Mapping[int, str]) -> list[Conflict]:
     """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two
-    of the `count` sources. Raises ValueError if the reply has no such list."""
+    of the sources in `statements`. Raises ValueError if the reply has no such list."""
     array = _ARRAY.search(reply)
     if array is None:
         raise ValueError("the reply has no JSON array")
@@ -126,17 +162,17 @@ def read_conflicts(reply: str, count: int) -> list[Conflict]:
     for entry in parse_json(array[0]):
         if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
             continue
-        numbers = [n for n in entry["sources"] if isinstance(n, int) and 1 <= n <= count]
+        numbers = dict.fromkeys(n for n in entry["sources"] if isinstance(n, int) and n in statements)
         about = " ".join(str(entry.get("about", "")).split())[:_LONGEST]
-        if len(set(numbers)) > 1 and about:
-            found.append(Conflict(tuple(dict.fromkeys(numbers)), about))
+        if len(numbers) > 1 and about:
+            found.append(Conflict(tuple(numbers), about, tuple(statements[n] for n in numbers)))
     return found
 
 
-def _find_claims(sources: Sequence[Source]) -> list[_Claim]:
+def _find_claims(sources: Sequence[Source], statements: Mapping[int, str]) -> list[_Claim]:
     claims: list[tuple[int, str]] = []
     for source in sources:
-        quote = without_headings(source.citation)
+        quote = statements.get(source.number) or without_headings(source.citation)
         for start, end in sentences(quote):
             text = " ".join(quote[start:end].split())
             if not _NO_CLAIM.search(text) and len(_LOWER.findall(text)) >= _MIN_LOWER:
@@ -152,7 +188,7 @@ def _find_claims(sources: Sequence[Source]) -> list[_Claim]:
         found.append(
             _Claim(
                 number,
-                text[:_LONGEST],
+                text,
                 frozenset(stem for stem in frame if stem not in FUNCTION_WORDS and len(stem) > 1),
                 frozenset(named) - FUNCTION_WORDS,
                 numbers,

@@ -13,10 +13,19 @@ from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import subject_words
 from rlm.results import Citation, RunResult
 from rlm.retrieval.words import Tokens
+from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.reports.questions import Question
 from rlm.tasks.summaries.summary_lines import words_of
 
-__all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]
+__all__ = [
+    "EvidenceTable",
+    "Finding",
+    "Source",
+    "is_sourced",
+    "passages",
+    "statement_of",
+    "without_headings",
+]
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
@@ -27,6 +36,9 @@ _MAX_EXTRACTS = 8
 """The number of passages reported for a question that no model answered."""
 _LONG_EXTRACT = 300
 _SENTENCES = 3
+_AROUND = 700
+"""Characters before and after a passage in which its sentences begin and end."""
+_MAX_STATEMENT = 1_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +220,34 @@ def without_headings(citation: Citation) -> str:
     return _HASHES.sub("", text)
 
 
-def passages(sources: Sequence[Source]) -> str:
-    """Return the sources as a numbered list for a model."""
+def is_sourced(result: RunResult) -> bool:
+    """Return whether a result has a verified citation with a place."""
+    return any(one.verified and one.start is not None for one in result.citations)
+
+
+def statement_of(body: Body, citation: Citation) -> str:
+    """Return the whole sentences that a passage is part of, on one line. If they are very long, the last ones
+    are left out; a sentence is never cut."""
+    start, end = citation.start, citation.end
+    if start is None or end is None:
+        return " ".join(citation.quote.split())
+    document = body.document_at(start)
+    low = max(start - _AROUND, document.start if document else 0)
+    high = min(end + _AROUND, document.end if document else body.chars)
+    text = body.text(low, high)
+    kept: list[str] = []
+    for first, last in sentences(text):
+        if low + first < end and low + last > start:
+            sentence = " ".join(text[first:last].split())
+            if kept and sum(map(len, kept)) + len(sentence) > _MAX_STATEMENT:
+                break
+            kept.append(sentence)
+    return " ".join(kept) or " ".join(citation.quote.split())
+
+
+def passages(sources: Sequence[Source], statements: Mapping[int, str]) -> str:
+    """Return the sources as a numbered list for a model, in whole sentences."""
     return "\n".join(
-        f"[{one.number}] {' '.join((one.citation.document or 'input').split())}: {one.citation.shown}"
+        f"[{one.number}] {' '.join((one.citation.document or 'input').split())}: {statements[one.number]}"
         for one in sources
     )

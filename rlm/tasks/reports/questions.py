@@ -9,7 +9,7 @@ from typing import Any
 
 from rlm.errors import UsageError
 
-__all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task"]
+__all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "leans_back", "renumber"]
 
 MAX_QUESTIONS = 50
 """The maximum number of questions without parts. Each of them gets its own run."""
@@ -23,6 +23,22 @@ _ASKED = re.compile(r"[^?？]*[?？]")
 _NAMED = re.compile(r"^(?P<subject>[^:?\n]{3,80}):\s+(?P<aspects>[^?:\n]+)$", re.DOTALL)
 _COMMAS = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
 _ASPECT_WORDS = 4
+_REFERENCE = re.compile(
+    r"(?P<before>\b(?:found under(?: (?:question|number|no\.?))?|(?:of|in|to|from|by|under) question) )"
+    r"(?P<number>\d{1,2}(?:\.\d{1,2})*)\b",
+    re.IGNORECASE,
+)
+"""`the city found under 2`: the question needs the answer to question 2."""
+_DEMONSTRATIVE = re.compile(
+    r"\b(?:of|in|at|for|by|from|to|with|on|about|under|near|did|does|was|is|were|are|has|had) "
+    r"(?:that|those|these) (?!(?:the|a|an|it|he|she|they|was|is|are|were)\b)\w"
+    r"|\bthe (?:same|previous|preceding|above) (?:question|answer)\b"
+    r"|\b(?:mentioned|named|identified|found) (?:above|before|earlier)\b"
+    r"|\bof (?:them|it)\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
+_PROPER_NAME = re.compile(r"(?<=\w )[^\W\d_a-z]\w+|\d")
 _BACK_REFERENCE = re.compile(
     r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I
 )
@@ -62,13 +78,31 @@ class Plan:
         """The questions that are asked, in order."""
         return tuple(leaf for question in self.questions for leaf in question.leaves())
 
+    def needs(self, leaf: Question) -> tuple[str, ...]:
+        """Return the numbers of the questions whose answers `leaf` needs: it says `the city found under 2`.
+        A number that no other question has is not a reference."""
+        numbers = {one.number: one for one in self._all()}
+        wanted = [
+            numbers[match["number"]] for match in _REFERENCE.finditer(leaf.text) if match["number"] in numbers
+        ]
+        return tuple(
+            dict.fromkeys(one.number for question in wanted for one in question.leaves() if one != leaf)
+        )
+
+    def _all(self) -> Iterator[Question]:
+        waiting = list(self.questions)
+        while waiting:
+            question = waiting.pop()
+            waiting += question.parts
+            yield question
+
     def markdown(self) -> str:
         """Return the plan in the form that `from_markdown` reads."""
         lines = [f"# {self.task}", ""]
 
         def add(questions: Sequence[Question], depth: int) -> None:
             for question in questions:
-                lines.append(f"{'  ' * depth}- {question.text}")
+                lines.append(f"{'   ' * depth}{question.number}. {question.text}")
                 add(question.parts, depth + 1)
 
         add(self.questions, 0)
@@ -115,7 +149,33 @@ def from_markdown(text: str, task: str = "") -> Plan:
         raise UsageError("the plan has no task: add a first line `# the task`")
     if len(plan.leaves) > MAX_QUESTIONS:
         raise UsageError(f"the plan has {len(plan.leaves)} questions: the maximum is {MAX_QUESTIONS}")
+    before: set[str] = set()
+    for leaf in plan.leaves:
+        later = [number for number in plan.needs(leaf) if number not in before]
+        if later:
+            raise UsageError(
+                f"question {leaf.number} refers to {later[0]}, which comes after it: move it down"
+            )
+        before.add(leaf.number)
     return plan
+
+
+def renumber(questions: Sequence[Question], numbers: Mapping[str, str]) -> tuple[Question, ...]:
+    """Return the questions without parts under new numbers. `numbers` maps the old numbers to the new ones,
+    also those of questions that were merged into others."""
+
+    def reference(match: re.Match[str]) -> str:
+        return match["before"] + numbers.get(match["number"], match["number"])
+
+    return tuple(Question(numbers[one.number], _REFERENCE.sub(reference, one.text)) for one in questions)
+
+
+def leans_back(text: str) -> bool:
+    """Return whether a question cannot be understood without the one before it: `And how high is that
+    bridge?`, `When did he die?`. A reference by number is understood."""
+    if _REFERENCE.search(text):
+        return False
+    return bool(_DEMONSTRATIVE.search(text)) or bool(_PRONOUN.search(text) and not _PROPER_NAME.search(text))
 
 
 def from_task(task: str, most: int) -> Plan:

@@ -1,9 +1,9 @@
-"""A research report as Markdown: findings, evidence, conflicts, gaps, and numbered sources."""
+"""A research report as Markdown: the answer, conflicts, gaps, and numbered sources."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlm.escaping import markdown_line, markdown_phrase
 from rlm.tasks.reports.conflicts import Conflict
@@ -12,7 +12,6 @@ from rlm.tasks.reports.questions import Plan, Question
 
 __all__ = ["findings_text", "marks", "report"]
 
-_CELL = 120
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
 
 
@@ -23,16 +22,25 @@ def report(
     conflicts: Sequence[Conflict],
     gaps: Sequence[tuple[Question, str]],
 ) -> str:
-    """Return the whole report. Text from documents is escaped, so that it cannot add headings or links."""
-    parts = [f"# {_line(plan.task)}"]
-    if summary:
-        parts.append(markdown_phrase(summary))
-    parts.append("## Findings")
-    parts += _findings(plan.questions, table, {one.number: why for one, why in gaps})
-    parts += ["## Evidence", _evidence(table)]
-    parts += ["## Conflicts between sources", _conflicts(conflicts)]
-    parts += ["## Not found", _gaps(gaps)]
-    parts += ["## Sources", "\n".join(map(_source, table.sources)) or "None."]
+    """Return the report: the answer first, then what it rests on. Sections without content are left out.
+
+    A plan of one question has no findings besides its answer. Text from documents is escaped, so that it
+    cannot add headings or links.
+    """
+    parts = [markdown_phrase(summary)] if summary else []
+    reasons = {one.number: why for one, why in gaps}
+    if len(plan.leaves) == 1:
+        if not summary:
+            parts.append(_answer(plan.leaves[0], table, reasons))
+    else:
+        parts += ["## Findings"] if summary else []
+        parts += _findings(plan.questions, table, reasons, 3 if summary else 2)
+    if conflicts:
+        parts += ["## Conflicts between sources", _conflicts(conflicts, table)]
+    if gaps and (len(plan.leaves) > 1 or summary):
+        parts += ["## Not found", _gaps(gaps)]
+    if table.sources:
+        parts += ["## Sources", "\n".join(map(_source, table.sources))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,22 +63,27 @@ def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Questio
     return "\n".join(lines)
 
 
-def _findings(questions: Sequence[Question], table: EvidenceTable, gaps: dict[str, str]) -> list[str]:
+def _findings(
+    questions: Sequence[Question], table: EvidenceTable, gaps: Mapping[str, str], level: int
+) -> list[str]:
     parts = []
     for question in questions:
-        level = "#" * min(6, 3 + question.number.count("."))
-        parts.append(f"{level} {question.number} {_line(question.text)}")
+        parts.append(f"{'#' * min(6, level)} {question.number} {_line(question.text)}")
         if question.parts:
-            parts += _findings(question.parts, table, gaps)
-            continue
-        own = [one for one in table.findings if one.question.number == question.number]
-        verified = [one for one in own if one.sources]
-        lines = [_finding(one) for one in verified if one.same_as is None]
-        lines += _repeated_findings(verified)
-        if len(own) > len(verified):
-            lines += [f"- *unverified:* {_line(one.text)}" for one in own if not one.sources]
-        parts.append("\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*")
+            parts += _findings(question.parts, table, gaps, level + 1)
+        else:
+            parts.append(_answer(question, table, gaps))
     return parts
+
+
+def _answer(question: Question, table: EvidenceTable, gaps: Mapping[str, str]) -> str:
+    """Return the claims of a question, one a line, or why it has none."""
+    own = [one for one in table.findings if one.question.number == question.number]
+    verified = [one for one in own if one.sources]
+    lines = [_finding(one) for one in verified if one.same_as is None]
+    lines += _repeated_findings(verified)
+    lines += [f"- *unverified:* {_line(one.text)}" for one in own if not one.sources]
+    return "\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*"
 
 
 def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
@@ -87,44 +100,24 @@ def _finding(one: Finding) -> str:
     return f"- {_line(one.text)} {marks(one.sources)}"
 
 
-def _evidence(table: EvidenceTable) -> str:
-    if not table.sources:
-        return "None."
-    used: dict[int, list[str]] = {}
-    for one in table.findings:
-        for number in one.sources:
-            questions = used.setdefault(number, [])
-            if one.question.number not in questions:
-                questions.append(one.question.number)
-    rows = [
-        f"| [{source.number}] | {', '.join(used.get(source.number, []))} "
-        f"| {_line(_cut(source.citation.quote))} | {_line(source.citation.place)} | {1 + len(source.also)} |"
-        for source in table.sources
-    ]
-    head = "| source | questions | passage | where | places |\n| --- | --- | --- | --- | --- |"
-    return "\n".join([head, *rows])
-
-
-def _conflicts(conflicts: Sequence[Conflict]) -> str:
-    if not conflicts:
-        return "None found among the passages."
-    return "\n".join(f"- {marks(one.sources)} {_line(one.about)}" for one in conflicts)
+def _conflicts(conflicts: Sequence[Conflict], table: EvidenceTable) -> str:
+    """Return each conflict with the place and the whole sentences of each side."""
+    places = {source.number: source.citation.place for source in table.sources}
+    lines = []
+    for one in conflicts:
+        lines.append(f"- {_line(one.about)}")
+        for number, statement in zip(one.sources, one.statements, strict=False):
+            lines.append(f"  - [{number}] {_line(places.get(number, ''))}: “{_line(statement)}”")
+    return "\n".join(lines)
 
 
 def _gaps(gaps: Sequence[tuple[Question, str]]) -> str:
-    if not gaps:
-        return "Every question has an answer with a verified source."
     return "\n".join(f"- {one.number} {_line(one.text)} ({_line(why)})" for one, why in gaps)
 
 
 def _source(source: Source) -> str:
     also = "; the same in " + ", ".join(_line(one.place) for one in source.also) if source.also else ""
     return f"- [{source.number}] {_line(source.citation.place)}{also}: “{_line(source.citation.shown)}”"
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _line(text: str) -> str:

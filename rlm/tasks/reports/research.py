@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -12,32 +11,30 @@ from rlm.accounting.run_plan import RunPlan
 from rlm.citation_markers import sentences_with_sources
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
-from rlm.models.base import is_extractive
-from rlm.prompts import NOT_FOUND
+from rlm.models.base import Model, is_extractive
+from rlm.playback.question_id import identify_job_call
 from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
 from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, open_job, resume_job
-from rlm.tasks.jobs.parts import Parts
-from rlm.tasks.reports.conflicts import Conflict, find_conflicts, read_conflicts
-from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages
+from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
+from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
+from rlm.tasks.reports.conflicts import Conflict, find_conflicts, may_conflict, read_conflicts
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
-from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.reports.plan_review import own_plan
+from rlm.tasks.reports.planning import make_plan
+from rlm.tasks.reports.questions import MAX_QUESTIONS, Plan, Question, from_task
 from rlm.tasks.reports.report import findings_text, report
 from rlm.tasks.summaries.github import with_chats
 
 __all__ = ["Research", "estimate_research", "plan_research", "research", "resume_research"]
 
 _MAX_QUESTIONS = 8
-_AT_ONCE = 3
-_SHARE = 0.9
-"""The share of the limits for the questions. The rest is for the plan and the report."""
-_PLAN_TOKENS = 2_000
+_CONFLICT_TOKENS = 2_000
 _REPORT_WORDS = 250
-_MAX_DOCUMENTS = 30
-_MAX_HEADINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,8 @@ class Research:
     """The outcome of a research.
 
     `result` is the job's result: its answer is the report, its citations are the numbered sources, and its
-    usage is that of all runs. `gaps` are the questions without a verified answer, each with the reason. In
-    the journal, question 2.1 is the part `q2.1` of the run.
+    usage is that of all runs. `gaps` are the questions without a verified answer, each with the reason.
+    `questions` tell what each question took. In the journal, question 2.1 is the part `q2.1` of the run.
     """
 
     plan: Plan
@@ -56,9 +53,10 @@ class Research:
     sources: tuple[Passage, ...]
     conflicts: tuple[Conflict, ...]
     gaps: tuple[tuple[Question, str], ...]
+    questions: tuple[QuestionAccount, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result's JSON with plan, report, findings, conflicts and gaps."""
+        """Return the result's JSON with plan, report, findings, conflicts, gaps and questions."""
         return {
             "plan": self.plan.markdown(),
             "report": self.report,
@@ -73,6 +71,7 @@ class Research:
             ],
             "conflicts": [asdict(one) for one in self.conflicts],
             "gaps": [{"question": one.number, "text": one.text, "why": why} for one, why in self.gaps],
+            "questions": [asdict(one) for one in self.questions],
             **self.result.to_json(),
         }
 
@@ -83,7 +82,7 @@ async def plan_research(rlm: RLM, task: str, context: Context, *, most: int = _M
     async with open_job(
         rlm, "plan", task, with_chats(sources_of(context)), facts=_facts(task, None, most)
     ) as (job, _):
-        plan = await _make_plan(job, task, most)
+        plan = await make_plan(job, task, most)
         await job.finish(plan.markdown())
         return plan
 
@@ -136,9 +135,10 @@ async def resume_research(rlm: RLM, run: str) -> Research:
 
 
 async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> Research:
-    plan = given or await _make_plan(job, task, most)
-    results = await _ask_questions(job, plan)
-    table, gaps = _collect_evidence(job, plan, results)
+    plan = given or await make_plan(job, task, most)
+    asked = await ask_questions(job, plan)
+    results = asked.outcomes
+    table, gaps = _collect_evidence(job, plan, asked)
     conflicts = await _find_conflicts(job, table)
     summary = await _summarize(job, plan, table, gaps)
     text = report(plan, summary, table, conflicts, gaps)
@@ -157,6 +157,7 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
         tuple(table.sources),
         tuple(conflicts),
         tuple(gaps),
+        tuple(account_of(leaf, results[leaf.number], gaps) for leaf in plan.leaves),
     )
 
 
@@ -173,78 +174,7 @@ def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[
     return facts
 
 
-async def _make_plan(job: Job, task: str, most: int) -> Plan:
-    """Let the root model make a plan from the task and a list of the documents. Without a model, split the
-    task."""
-    model = job.config.model
-    if is_extractive(model):
-        return from_task(task, most)
-    ask = words_table("tasks.toml")["plan"].strip()
-    prompt = ask.format(task=task, most=most, documents=_list_documents(job.body))
-    reply = await job.ask(model, prompt, _PLAN_TOKENS)
-    try:
-        plan = from_markdown(reply, task)
-    except UsageError as error:
-        job.warn(f"the model's plan could not be used ({error}); the task was split without a model")
-        return from_task(task, most)
-    if len(plan.leaves) > most:
-        job.warn(f"the model planned {len(plan.leaves)} questions; only the first {most} are asked")
-        return Plan(task, tuple(Question(str(n), one.text) for n, one in enumerate(plan.leaves[:most], 1)))
-    return plan
-
-
-def _list_documents(body: Body) -> str:
-    """Return the documents' names, their sizes and their first headings."""
-    lines = []
-    for document in body.documents[:_MAX_DOCUMENTS]:
-        rows = list(body.marks.headings.between(document.start, document.end))[:_MAX_HEADINGS]
-        titles = "; ".join(" ".join(body.text(*body.marks.title(row)).split()) for row in rows)
-        size = f"{document.end - document.start:,} characters"
-        lines.append(f"- {' '.join(document.name.split())} ({size})" + (f": {titles}" if titles else ""))
-    if len(body.documents) > _MAX_DOCUMENTS:
-        lines.append(f"- … and {len(body.documents) - _MAX_DOCUMENTS:,} more")
-    return "\n".join(lines)
-
-
-async def _ask_questions(job: Job, plan: Plan) -> dict[str, RunResult | str]:
-    """Return each question's result, or why it failed, by the question's number."""
-    leaves = plan.leaves
-    limits = job.config.limits
-    share = _SHARE / len(leaves)
-    at_once = min(_AT_ONCE, len(leaves))
-    each = replace(
-        limits,
-        sub_calls=max(1, int(limits.sub_calls * share)),
-        tokens=max(1, int(limits.tokens * share)),
-        cost_usd=limits.cost_usd * share,
-        seconds=limits.seconds * min(1.0, share * at_once),
-    )
-    wording = words_table("tasks.toml")["question"].strip()
-    room = asyncio.Semaphore(at_once)
-
-    async def ask(parts: Parts, question: Question) -> RunResult | str:
-        task = question.text
-        if not is_extractive(job.config.model):
-            task = wording.format(question=question.text, task=plan.task, not_found=NOT_FOUND)
-        async with room:
-            return await parts.run_part(
-                f"q{question.number}", question.text, each, lambda part: part.run(task)
-            )
-
-    async with job.parts(len(leaves), at_once=at_once) as parts:
-        tasks = [asyncio.ensure_future(ask(parts, leaf)) for leaf in leaves]
-        try:
-            results = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-    return {leaf.number: result for leaf, result in zip(leaves, results, strict=True)}
-
-
-def _collect_evidence(
-    job: Job, plan: Plan, results: Mapping[str, RunResult | str]
-) -> tuple[EvidenceTable, list[tuple[Question, str]]]:
+def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable, list[tuple[Question, str]]]:
     """Return the evidence table, and the questions without a verified answer, each with the reason.
 
     The reasons are also in the prompt of the summary. Keep them as they are: the journal finds the model's
@@ -253,7 +183,10 @@ def _collect_evidence(
     table = EvidenceTable()
     gaps: list[tuple[Question, str]] = []
     for leaf in plan.leaves:
-        result = results[leaf.number]
+        result = asked.outcomes[leaf.number]
+        if isinstance(result, NotAsked):
+            gaps.append((leaf, result.reason))
+            continue
         if isinstance(result, str):
             gaps.append((leaf, f"its run failed: {result}"))
             continue
@@ -265,7 +198,7 @@ def _collect_evidence(
             gaps.append((leaf, f"its run ended without an answer: {why}"))
             continue
         if not result.found:
-            gaps.append((leaf, "not in the documents"))
+            gaps.append((leaf, describe_absence(result, asked.unread[leaf.number], len(job.body.documents))))
         elif not table.add(leaf, result):
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
@@ -274,31 +207,45 @@ def _collect_evidence(
 
 
 async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
-    """Let a model list conflicts between the passages. Without a model, or if it fails, use the rules."""
-    if len(table.sources) < 2:
-        return []
+    """Let a model list conflicts between the passages, in whole sentences. Without a model, or if it fails,
+    use the rules. No model is asked if no two passages are about the same thing."""
+    statements = {one.number: statement_of(job.body, one.citation) for one in table.sources}
     model = job.config.summary_model
-    if not is_extractive(model):
-        ask = words_table("tasks.toml")["conflicts"].strip()
-        try:
-            reply = await job.ask(model, ask.format(passages=passages(table.sources)), _PLAN_TOKENS)
-            return read_conflicts(reply, len(table.sources))
-        except (ModelError, BudgetExhausted, ValueError) as error:
-            job.warn(f"contradictions were searched without a model: {cause_of(error)}")
-    return find_conflicts(table.sources)
+    if is_extractive(model):
+        return find_conflicts(table.sources, statements)
+    numbers = may_conflict(statements)
+    if not numbers:
+        return []
+    ask = words_table("tasks.toml")["conflicts"].strip()
+    compared = [one for one in table.sources if one.number in numbers]
+    prompt = ask.format(passages=passages(compared, statements))
+    try:
+        return read_conflicts(await _ask_once(job, model, prompt, _CONFLICT_TOKENS), statements)
+    except (ModelError, BudgetExhausted, ValueError) as error:
+        job.warn(f"contradictions were searched without a model: {cause_of(error)}")
+    return find_conflicts(table.sources, statements)
 
 
 async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
     """Let the summary model answer the task in prose. Drops sentences without a mark of an existing
-    source."""
+    source. If the task is the list of the questions, their answers are the report."""
     model = job.config.summary_model
-    if is_extractive(model) or not table.findings:
+    if is_extractive(model) or not table.findings or _is_task(plan):
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
     try:
-        reply = await job.ask(model, prompt, 4 * _REPORT_WORDS)
+        reply = await _ask_once(job, model, prompt, 4 * _REPORT_WORDS)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
     return " ".join(sentences_with_sources(reply, len(table.sources)))
+
+
+def _is_task(plan: Plan) -> bool:
+    own = own_plan(plan.task, MAX_QUESTIONS)
+    return own is not None and own.questions == plan.questions
+
+
+async def _ask_once(job: Job, model: Model, prompt: str, output_tokens: int) -> str:
+    return await job.ask(model, prompt, output_tokens, question_id=identify_job_call(model.name, prompt))
