@@ -47,6 +47,9 @@ __all__ = [
     "Driver",
 ]
 
+_ROUNDS_PER_REMINDER = 6
+"""After so many rounds the root is told its task again, in one line."""
+
 LAST_ROUND_SECONDS = 120.0
 LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0
 """The last round may begin when the time is up. Its reply, and then its cell, may take this share of the
@@ -287,6 +290,7 @@ class Driver:
         self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
+        left = self._budget.remaining()
         return render(
             Feedback(
                 round=round_,
@@ -295,6 +299,8 @@ class Driver:
                 children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
                 low=self._limit_warnings(),
+                left=(int(left["sub_calls"]), left["seconds"]),
+                task=self._task if round_ % _ROUNDS_PER_REMINDER == 0 else "",
                 notes=notes,
                 output_limit=self._settings.output_limit,
             )
