@@ -62,6 +62,14 @@ def ask(
         list[str] | None,
         typer.Option(metavar="TEXT", help="An answer to choose from. Repeatable.", show_default=False),
     ] = None,
+    attempts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=20,
+            help="Independent runs; the answer that most of them give is printed. They share the limits.",
+        ),
+    ] = 1,
     no_context: Annotated[
         bool,
         typer.Option("--no-context", help="Ask without a text: the answer is the model's own knowledge."),
@@ -78,15 +86,18 @@ def ask(
         _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
         options = _with_models_of(continued, options)
+    if attempts > 1 and continued is not None:
+        raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
         rlm = options.rlm(ctx, observers)
         sources = options.sources(paths) if paths else []
+        context = None if no_context else sources
         try:
             if options.dry_run:
                 print_plan(run_interruptible(rlm.plan(sources)), as_json=options.as_json)
                 return
             answered = run_interruptible(
-                _ask(rlm, question, sources, _schema(options.schema), choice or (), continued)
+                _ask(rlm, question, context, _schema(options.schema), choice or (), continued, attempts)
             )
         except KeyboardInterrupt:
             progress.close()
@@ -168,18 +179,19 @@ def _with_models_of(run: str, options: RunOptions) -> RunOptions:
 async def _ask(
     rlm: RLM,
     question: str,
-    sources: Sequence[Source],
+    sources: Sequence[Source] | None,
     schema: object,
     choices: Sequence[str],
     continued: str | None,
+    attempts: int,
 ) -> Answered:
     from rlm.tasks.question import Answered
     from rlm.tasks.question import ask as answer
 
     try:
         if continued is None:
-            return await answer(rlm, question, sources, choices=choices, schema=schema)
-        async with rlm.session(sources, after=continued) as session:
+            return await answer(rlm, question, sources, choices=choices, schema=schema, attempts=attempts)
+        async with rlm.session(sources or (), after=continued) as session:
             return Answered(await session.run(question, schema=schema))
     finally:
         await rlm.aclose()
