@@ -189,7 +189,7 @@ def test_time_runs_out() -> None:
     clock.now += 59
     budget.reserve(tokens=1, cost_usd=0.0)
     assert budget.begin_round() == 1
-    assert budget.used()["seconds"] == {"used": 59, "limit": 60, "left": 1}
+    assert budget.used()["seconds"] == {"used": 59, "limit": 60, "left": 1, "reserved": 0}
     assert budget.seconds_left == 1
     clock.now += 1
     assert budget.seconds_left == 0
