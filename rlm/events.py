@@ -22,6 +22,7 @@ __all__ = [
     "PartEnded",
     "PartStarted",
     "QuestionsRepeated",
+    "ReplyStreaming",
     "Resumed",
     "Retrying",
     "RoundStarted",
@@ -232,6 +233,14 @@ class QuestionsRepeated:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyStreaming:
+    """A reply that has not ended brought about so many tokens since the last such event. At most one event a
+    second and reply."""
+
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -281,6 +290,7 @@ Event = (
     | SubRLMEnded
     | ToolEnded
     | QuestionsRepeated
+    | ReplyStreaming
     | Retrying
     | Warned
     | RunEnded

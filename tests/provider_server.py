@@ -25,8 +25,8 @@ from typing import Any
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
     input including cached; None for a server that counts none. `finish` is in OpenAI's words. `delay`
-    is the seconds before the reply begins, and `pause` those between its last event and the end of the
-    HTTP answer. Unless `ended`, the connection is cut instead of that end.
+    is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
+    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
     """
 
     text: str = "ok"
@@ -35,6 +35,7 @@ class Answer:
     piece: int = 7
     reasoning: str = ""
     delay: float = 0.0
+    step: float = 0.0
     pause: float = 0.0
     ended: bool = True
 
@@ -220,6 +221,8 @@ class ProviderServer:
         for event in events(behaviour):
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
             await writer.drain()
+            if isinstance(behaviour, Answer) and behaviour.step:
+                await asyncio.sleep(behaviour.step)
         if isinstance(behaviour, Silence):
             await reader.read(1)
             self.hung_up.set()

@@ -83,7 +83,8 @@ def room_of(model: Model, settings: DirectSettings) -> int:
 @dataclass(frozen=True, slots=True)
 class DirectReply:
     """The reply of one call over a text. `citations` are its quotes, checked against the body. `fault` is why
-    the reply is no answer, or None if it has text and at least one quote, and all quotes are verified."""
+    the reply is no answer, or None if it has text and at least one quote, and all quotes are verified.
+    Without a text, it needs no quote."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -119,6 +120,7 @@ async def answer_directly(
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
+        if document.end > document.start
     )
     question = typed_question(task, answer_type)
     try:
@@ -160,9 +162,10 @@ async def ask_directly(
     """Ask over `pieces` (those with a span are parts of the body) in one call, and check the quotes. Raises
     SliceTooLarge or BudgetExceeded (prompts) if they do not fit, ModelError and BudgetExhausted."""
     output = min(settings.output_tokens, model.window.output)
+    asked = "ask" if pieces else "ask_without_text"
     prompt = ChildPrompt().assemble(
         ChildInput(
-            prompt=earlier_words(earlier) + table("direct.toml")["ask"].format(task=question.text),
+            prompt=earlier_words(earlier) + table("direct.toml")[asked].format(task=question.text),
             slices=tuple(
                 ChildSliceText(
                     piece.text,
@@ -201,6 +204,8 @@ async def ask_directly(
     fault = _fault(call.reply.finish_reason, said, text)
     if fault is not None:
         return DirectReply(text, (), fault)
+    if not pieces:
+        return DirectReply(text, (), None)
     citations = (await cite(quotes, text, body)).citations
     is_verified = bool(citations) and all(citation.verified for citation in citations)
     return DirectReply(text, citations, None if is_verified else "unverified")

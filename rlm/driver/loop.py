@@ -8,6 +8,7 @@ model: their cells run in the new kernel and get the recorded replies.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -46,6 +47,9 @@ from rlm.settings import RootSettings
 __all__ = [
     "Driver",
 ]
+
+_ROUNDS_PER_REMINDER = 6
+"""After so many rounds the root is told its task again, in one line."""
 
 LAST_ROUND_SECONDS = 120.0
 LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0
@@ -287,6 +291,9 @@ class Driver:
         self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
+        left, seconds = self._budget.remaining(), self._budget.limits.seconds
+        # In tenths of the limit: a resumed run then gets the same words, and a cached prompt stays valid.
+        tenths = math.ceil(10 * left["seconds"] / seconds)
         return render(
             Feedback(
                 round=round_,
@@ -295,6 +302,8 @@ class Driver:
                 children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
                 low=self._limit_warnings(),
+                left=(int(left["sub_calls"]), seconds * tenths / 10),
+                task=self._task if round_ % _ROUNDS_PER_REMINDER == 0 else "",
                 notes=notes,
                 output_limit=self._settings.output_limit,
             )

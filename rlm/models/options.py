@@ -75,7 +75,9 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `on_retry` is called from the event loop and must not block.
+    `window` overrides the known window. `on_retry` and `on_stream` are called from the event loop and must
+    not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since its
+    last call, once a second while replies stream.
     """
 
     connect_seconds: float = 10.0
@@ -86,6 +88,7 @@ class ModelOptions:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     window: ModelWindow | None = None
     on_retry: OnRetry | None = None
+    on_stream: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:

@@ -72,6 +72,8 @@ class RunConfig:
         strategy = self.settings.strategy
         if strategy != "auto":
             return strategy
+        if not body.chars:
+            return "rlm"  # without a text, Python is the only check on what a model says
         if is_extractive(self.model):
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):

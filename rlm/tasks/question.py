@@ -19,6 +19,7 @@ from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
 from rlm.runs.setup import check_question
 from rlm.runtime import RLM
+from rlm.tasks.attempts import answer_in_attempts
 
 __all__ = ["Answered", "ask"]
 
@@ -51,32 +52,40 @@ class Answered:
 async def ask(
     rlm: RLM,
     question: str,
-    context: Context,
+    context: Context | None,
     *,
     choices: Sequence[str] = (),
     schema: Any = None,
+    attempts: int = 1,
 ) -> Answered:
     """Answer `question` over `context`, with citations.
 
     With `choices` (2 to 26 texts), the answer has the form `B: the text of the choice`. `schema` is that of
-    `RLM.run`. Raises UsageError, and the errors of `RLM.run`.
+    `RLM.run`. With `attempts` above 1, the answer is the one that most of so many independent runs give. A
+    `context` of None asks without a text. Raises UsageError, and the errors of `RLM.run`.
     """
     if choices and schema is not None:
         raise UsageError("choices cannot be combined with a schema: give only one of them")
     if choices and not 2 <= len(choices) <= _MAX_CHOICES:
         raise UsageError(f"{len(choices)} choices: give 2 to {_MAX_CHOICES}")
     check_question(question)
-    if is_extractive(rlm.model):
+
+    async def answer(task: str, schema: Any) -> RunResult:
+        if attempts == 1:
+            return await rlm.run(task, context, schema=schema)
+        return await answer_in_attempts(rlm, task, context, attempts=attempts, schema=schema)
+
+    if is_extractive(rlm.model) and attempts == 1:
         result = await rlm.run(question, context, schema=schema)
         return _choose_by_words(question, choices, result) if choices else Answered(result)
     words = table("tasks.toml")
     if not choices:
         # The root's own prompt says what to finalize if there is no answer.
-        return Answered(await rlm.run(question, context, schema=schema))
+        return Answered(await answer(question, schema))
     listed = "\n".join(f"{letter}. {choice}" for letter, choice in _add_letters(choices))
     task = words["choices"].strip().format(question=question, choices=listed, not_found=NOT_FOUND)
     letters = [letter for letter, _ in _add_letters(choices)]
-    result = await rlm.run(task, context, schema={"enum": [*letters, NOT_FOUND]})
+    result = await answer(task, {"enum": [*letters, NOT_FOUND]})
     return _read_choice(choices, result)
 
 

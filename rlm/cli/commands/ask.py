@@ -37,6 +37,7 @@ Examples:
   rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
   rlm ask "And since when?" --continue 20260131-142501
+  rlm ask "In how many zeros does 1000! end?" --no-context
 """
 
 
@@ -61,24 +62,42 @@ def ask(
         list[str] | None,
         typer.Option(metavar="TEXT", help="An answer to choose from. Repeatable.", show_default=False),
     ] = None,
+    attempts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=20,
+            help="Independent runs; the answer that most of them give is printed. They share the limits.",
+        ),
+    ] = 1,
+    no_context: Annotated[
+        bool,
+        typer.Option("--no-context", help="Ask without a text: the answer is the model's own knowledge."),
+    ] = False,
     *,
     options: RunOptions,
 ) -> None:
     """Answer a question over any amount of text. The citations are verified."""
     if not options.dry_run and takes_rounds(paths or (), options.strategy):
         _start_forkserver()
-    _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
+    if no_context:
+        _check_without_context(paths or (), continued, choices=choice or ())
+    else:
+        _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
         options = _with_models_of(continued, options)
+    if attempts > 1 and continued is not None:
+        raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
         rlm = options.rlm(ctx, observers)
         sources = options.sources(paths) if paths else []
+        context = None if no_context else sources
         try:
             if options.dry_run:
                 print_plan(run_interruptible(rlm.plan(sources)), as_json=options.as_json)
                 return
             answered = run_interruptible(
-                _ask(rlm, question, sources, _schema(options.schema), choice or (), continued)
+                _ask(rlm, question, context, _schema(options.schema), choice or (), continued, attempts)
             )
         except KeyboardInterrupt:
             progress.close()
@@ -127,10 +146,19 @@ def _schema(file: Path | None) -> object:
 
 def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
     if continued is None and not paths:
-        raise UsageError("no PATH is given: name files or folders, - for stdin, or a run (--continue RUN)")
+        raise UsageError(
+            "no PATH is given: name files or folders, - for stdin, or a run "
+            "(--continue RUN); --no-context asks without a text"
+        )
     if continued is not None and (dry_run or choices):
         option = "--dry-run" if dry_run else "--choice"
         raise UsageError(f"{option} cannot be combined with --continue: leave one out")
+
+
+def _check_without_context(paths: Sequence[str], continued: str | None, *, choices: Sequence[str]) -> None:
+    for given, name in ((paths, "a PATH"), (continued, "--continue"), (choices, "--choice")):
+        if given:
+            raise UsageError(f"--no-context cannot be combined with {name}: leave one out")
 
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
@@ -151,18 +179,19 @@ def _with_models_of(run: str, options: RunOptions) -> RunOptions:
 async def _ask(
     rlm: RLM,
     question: str,
-    sources: Sequence[Source],
+    sources: Sequence[Source] | None,
     schema: object,
     choices: Sequence[str],
     continued: str | None,
+    attempts: int,
 ) -> Answered:
     from rlm.tasks.question import Answered
     from rlm.tasks.question import ask as answer
 
     try:
         if continued is None:
-            return await answer(rlm, question, sources, choices=choices, schema=schema)
-        async with rlm.session(sources, after=continued) as session:
+            return await answer(rlm, question, sources, choices=choices, schema=schema, attempts=attempts)
+        async with rlm.session(sources or (), after=continued) as session:
             return Answered(await session.run(question, schema=schema))
     finally:
         await rlm.aclose()

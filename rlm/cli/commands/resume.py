@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["replay", "resume"]
 
-_JOBS = ("research", "compare")
+_JOBS = ("research", "compare", "attempts")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[
@@ -133,7 +133,7 @@ def _level(option: SandboxOption, stored: StoredRun) -> int | Literal["auto"]:
 
 
 async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:
-    """Return the run, and `research` or `compare` if it is one of these."""
+    """Return the run, and the kind of job that it is, if it is one."""
     from rlm.runs.stored_run import StoredRun
 
     name = await journal.resolve(run)
@@ -152,6 +152,10 @@ async def _resume_job(rlm: RLM, run_id: str, job: str | None) -> RunResult | Res
             from rlm.tasks.comparison.compare import resume_comparison
 
             return await resume_comparison(rlm, run_id)
+        if job == "attempts":
+            from rlm.tasks.attempts import resume_attempts
+
+            return await resume_attempts(rlm, run_id)
         return await rlm.resume(run_id)
     finally:
         await rlm.aclose()

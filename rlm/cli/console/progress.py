@@ -23,6 +23,8 @@ class Progress(ProgressDisplay):
         self._seconds = seconds
         self._round = ""
         self._batch = 0
+        self._streamed = 0
+        self._doing = "waiting for the model"
 
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
@@ -68,11 +70,27 @@ class Progress(ProgressDisplay):
                 self._show_child(event)
             case events.Indexing(done, chars):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
+            case events.ReplyStreaming() | events.ModelAnswered():
+                self._show_stream(event)
             case events.Retrying(attempt, wait, reason):
                 why = reason.replace("_", " ")
                 self.note(f"provider: {why}; attempt {attempt} failed, retrying in {wait:.1f} s")
             case _:
                 pass
+
+    def _show_stream(self, event: events.ReplyStreaming | events.ModelAnswered) -> None:
+        """Show the tokens of replies that have not ended: a slow model may take minutes for one."""
+        if isinstance(event, events.ModelAnswered):
+            self._streamed = 0
+            return
+        self._streamed += event.tokens
+        self.show_progress(f"{self._doing}: {self._streamed:,} tokens received")
+
+    def show_activity(self, text: str) -> None:
+        """Put the current activity on the live line, and remember it for the tokens that arrive."""
+        if "tokens received" not in text:
+            self._doing = text
+        super().show_activity(text)
 
     def _show_child(self, event: events.ChildEnded) -> None:
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)

@@ -71,6 +71,7 @@ class HttpModel(ABC):
                 self.accumulator(body),
                 self._mapper,
                 max_output_tokens=request.max_output_tokens,
+                on_stream=self._options.on_stream,
             ),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),

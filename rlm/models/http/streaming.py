@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +24,7 @@ __all__ = ["StreamAccumulator", "stream_completion"]
 _END = b"[DONE]"
 _KIND_CHARS = 100
 _MESSAGE_CHARS = 10_000
+_REPORT_SECONDS = 1.0
 _END_SECONDS = 1.0
 """Seconds that a server has to close a finished stream. A connection can be reused only after a clean end."""
 
@@ -53,14 +55,17 @@ async def stream_completion(
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
+    on_stream: Callable[[int], None] | None = None,
 ) -> Reply | AttemptFailure:
-    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take."""
+    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take.
+    `on_stream` is that of ModelOptions."""
     import httpx2
 
     failure: AttemptFailure | None
     try:
         async with aclosing(await shared.post(body)) as response:
-            failure = await _read_stream(response, accumulator, mapper, stream_bytes(max_output_tokens))
+            limit = stream_bytes(max_output_tokens)
+            failure = await _read_stream(response, accumulator, mapper, limit, on_stream)
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
@@ -77,7 +82,11 @@ async def stream_completion(
 
 
 async def _read_stream(
-    response: httpx2.Response, accumulator: StreamAccumulator, mapper: ErrorMapper, limit: int
+    response: httpx2.Response,
+    accumulator: StreamAccumulator,
+    mapper: ErrorMapper,
+    limit: int,
+    on_stream: Callable[[int], None] | None,
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
@@ -85,7 +94,8 @@ async def _read_stream(
         return None if is_whole else mapper.map_wrong_type(content_type)
     decoder = EventDecoder()
     chunks = response.aiter_bytes()
-    size = 0
+    size = pieces = 0
+    reported = time.monotonic()
     async for chunk in chunks:
         size += len(chunk)
         if size > limit:
@@ -97,6 +107,10 @@ async def _read_stream(
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
+            pieces += 1
+        if on_stream is not None and time.monotonic() - reported >= _REPORT_SECONDS:
+            on_stream(pieces)
+            pieces, reported = 0, time.monotonic()
     return None
 
 

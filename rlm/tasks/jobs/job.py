@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
 
-JobKind = Literal["summarize", "plan", "research", "compare"]
+JobKind = Literal["summarize", "plan", "research", "compare", "attempts"]
 
 
-_RESUMABLE = ("research", "compare")
+_RESUMABLE = ("research", "compare", "attempts")
 """The kinds of jobs that can be resumed. The journal stores their input if it can."""
 
 
@@ -220,19 +220,21 @@ class Job:
         parts: Sequence[RunResult] = (),
         support: Support | None = None,
         details: Mapping[str, Any] | None = None,
+        chosen: RunResult | None = None,
     ) -> RunResult:
         """Write the result to the journal and return it. Call it once, at the end. `parts` are the results of
-        the job's parts. `support` is that of the answer's claims. `details` are journalled with the result,
-        for a run that continues this one."""
+        the job's parts, and `chosen` is the one whose answer is that of the job. `support` is that of the
+        answer's claims. `details` are journalled with the result, for a run that continues this one."""
         if self._left is not None and self._left.result is not None:
             return self._left.result
         result = RunResult(
             run_id=self.run_id,
             answer=answer,
-            confidence=None,
+            confidence=None if chosen is None else chosen.confidence,
             stop_reason=self.stop_reason,
             forced=False,
-            strategy="rlm",
+            strategy="rlm" if chosen is None else chosen.strategy,
+            found=answer is not None if chosen is None else chosen.found,
             citations=tuple(citations),
             coverage=self.coverage.report(),
             usage=self._metered.usage(),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
 from rlm.accounting.run_context import RunContext
+from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
 from rlm.errors import JournalError, ModelError, RLMError, UsageError, cause_of
 from rlm.events import (
@@ -89,7 +90,7 @@ class Part:
     coverage: Above
     part_resources: PartResources
 
-    async def run(self, task: str) -> RunResult:
+    async def run(self, task: str, answer_type: AnswerType | None = None) -> RunResult:
         """Answer `task` over the whole input, as `RLM.run` does."""
         kernels = self.config.kernels(self.part_resources.kernels)
         try:
@@ -101,6 +102,7 @@ class Part:
                 replace(self.part_resources.resources, kernels=kernels),
                 RunOptions(
                     recording=self.recording,
+                    answer_type=answer_type,
                     parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
                 ),
             )

@@ -63,7 +63,8 @@ async def test_feedback_says_what_came_of_the_block(run, block) -> None:
     await run(model)
     assert re.sub(r"===== \w{20}: (.*) =====", r"<\1>", feedback_of(model)) == (
         "Output of your block, round 1 of 30\n<printed>\nseen\n<result>\n[1, 2]\n"
-        "<new or changed variables>\nx: list, 2 items\n<end of the output>"
+        "<new or changed variables>\nx: list, 2 items\n<end of the output>\n\n"
+        f"Left: 1,000 child calls, about {Limits().seconds:,.0f} s. Round 30 is kept for finalize."
     )
 
 

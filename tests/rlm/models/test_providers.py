@@ -55,6 +55,18 @@ async def test_finish_reasons(make_model, provider_server, providers, finish, re
     assert len(provider_server.requests) == 1
 
 
+async def test_a_slow_stream_reports_what_has_arrived(provider_server, providers):
+    """About once a second, in pieces; what arrived after the last report is not repeated."""
+    provider_server.play(providers.Answer("one two three four five six", piece=5, step=0.3))
+    reported: list[int] = []
+    options = ModelOptions(on_stream=reported.append)
+    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options)
+    assert (await model.generate(ask())).text == "one two three four five six"
+    assert reported
+    assert 2 <= sum(reported) <= 9
+    await model.aclose()
+
+
 async def test_anthropic_window_overrun_is_a_length(provider_server, providers):
     provider_server.play(providers.Answer("cut", finish="model_context_window_exceeded"))
     model = AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY"))
