@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.run_plan import RunPlan, plan_run
-from rlm.answers.answer_gate import AnswerCheck, AnswerGate
 from rlm.answers.answer_type import AnswerType
+from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,6 @@ from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["BatchForecast", "Forecaster"]
 
-_USUAL_CHUNK = 20_000
 _USUAL_ANSWER = 300
 _FRAMING = 500
 """Tokens of a child's prompt besides its slice."""
@@ -25,7 +24,8 @@ _MIN_SHARE = 0.6
 _MIN_ANSWER = 10
 """Estimates are too high on purpose, so a batch is refused only when it surely cannot be paid for: by this
 share of its estimated prompts, and with answers of a few words."""
-_SAMPLE = 20_000
+_SAMPLES, _SAMPLE = 8, 4_000
+"""Stretches of the body that are measured, evenly spread, and the characters of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +38,62 @@ class BatchForecast:
 
 
 class Forecaster:
-    """Estimates for one run. `prompt_tokens` is the most that a child's prompt may hold."""
+    """Estimates for one run.
+
+    `prompt_tokens` is the most that a child's prompt may hold, if the model's window leaves room for a reply
+    of `output_tokens`. `factor` returns the model's own tokens for each estimated one. `shown` returns a
+    stretch of the body as a child sees it.
+    """
 
     def __init__(
-        self, model: Model, body: Body, *, budget: Budget, prices: Prices, prompt_tokens: int
+        self,
+        model: Model,
+        body: Body,
+        *,
+        budget: Budget,
+        prices: Prices,
+        prompt_tokens: int,
+        output_tokens: int = 0,
+        factor: Callable[[], float] = lambda: 1.0,
+        shown: Callable[[int, int], str] | None = None,
     ) -> None:
         self._model = model
         self._body = body
         self._budget = budget
         self._prices = prices
-        self._prompt_tokens = prompt_tokens
+        self._prompt_tokens = min(prompt_tokens, model.window.context - output_tokens)
+        self._factor = factor
+        self._shown = shown or body.text
+
+    @cached_property
+    def _densities(self) -> list[tuple[int, int]]:
+        """Measure stretches of the body: their characters, and their estimated tokens."""
+        chars = self._body.chars
+        step = max(_SAMPLE, -(-chars // _SAMPLES))
+        stretches = [(start, min(chars, start + _SAMPLE)) for start in range(0, chars, step)]
+        return [(end - start, max(1, estimate(self._shown(start, end)))) for start, end in stretches]
 
     @cached_property
     def chars_per_token(self) -> float:
-        """Measure the beginning of the body: a sample is enough to plan with."""
-        sample = self._body.text(0, min(self._body.chars, _SAMPLE))
-        return max(0.5, len(sample) / max(1, estimate(sample)))
+        """Return the characters of an estimated token, on average: samples are enough to plan with."""
+        chars = sum(chars for chars, _ in self._densities)
+        return max(0.5, chars / max(1, sum(tokens for _, tokens in self._densities)))
 
     @property
     def fitting_chars(self) -> int:
-        """Return the size of the largest slice that surely fits a child's prompt."""
-        return max(1, int((self._prompt_tokens - _FRAMING - _QUESTION) * self.chars_per_token * 0.9))
+        """Return the size of the largest slice that surely fits a child's prompt, wherever it is taken."""
+        least = min(
+            (chars / tokens for chars, tokens in self._densities[:-1] or self._densities), default=1.0
+        )
+        room = self._prompt_tokens - (_FRAMING + _QUESTION)
+        return max(1, int(room / self._factor() * max(0.25, least) * 0.9))
 
     def full_pass(self) -> dict[str, float | None]:
         """Estimate a pass over the whole body: `recommended_chunk` (characters), calls, cost_usd."""
         chars = self._body.chars
         if chars == 0:
             return {"recommended_chunk": 0, "calls": 0, "cost_usd": 0.0}
-        # A tenth of the calls is kept for what the pass turns up.
-        calls = max(1, int(self._budget.remaining()["sub_calls"] * 0.9))
-        recommended = min(self.fitting_chars, max(_USUAL_CHUNK, -(-chars // calls)))
+        recommended = self.fitting_chars
         passes = -(-chars // recommended)
         prompt_tokens = int(min(recommended, chars) / self.chars_per_token) + _FRAMING
         cost = self._prices.at_most(self._model, prompt_tokens, _USUAL_ANSWER)

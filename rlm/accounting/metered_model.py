@@ -71,6 +71,7 @@ class MeteredModel:
         spent = playback.recording.spent
         self._sums = {one.model: one for one in spent.usage}
         self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
+        self._slice_calibrations: dict[str, Calibration] = {}
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
@@ -122,6 +123,10 @@ class MeteredModel:
     def calibrated(self, model: Model, estimated: int) -> int:
         """Convert an estimate to the model's own tokens, learned from its usage so far."""
         return self._calibrations.get(model.name, Calibration()).tokens(estimated)
+
+    def slice_calibration(self, model: Model) -> Calibration:
+        """Return what the usage of children over this body says of the model's own tokens."""
+        return self._slice_calibrations.get(model.name, Calibration())
 
     async def ask(
         self,
@@ -235,8 +240,10 @@ class MeteredModel:
                 seconds=seconds,
             )
         )
-        calibration = self._calibrations.get(model.name, Calibration())
-        self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
+        known = [self._calibrations, *([self._slice_calibrations] if request.role == "child" else [])]
+        for calibrations in known:
+            calibration = calibrations.get(model.name, Calibration())
+            calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         return reply, cost, seconds
 
     async def _lookup(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
-from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
 from rlm.answers.confidence import limit_confidence
-from rlm.answers.gates import GateName, Gates
+from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.answers.gating.gates import GateName, Gates
 from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError

@@ -6,6 +6,7 @@ Answers come in any order. Identical calls of a run are sent once.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,10 +18,11 @@ from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
 from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import AnswerSchema, SchemaError
-from rlm.answers.thinking import without_reasoning
+from rlm.children.child_reply import clean_reply, reply_fault, says_nothing
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
 from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
+from rlm.children.slice_places import SlicePlaces
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
@@ -32,12 +34,11 @@ from rlm.prompts import (
     BudgetExceeded,
     ChildInput,
     ChildPrompt,
-    ChildSliceText,
     SliceTooLarge,
-    is_not_found,
 )
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
+from rlm.prompts.tokens.calibration import MIN_FACTOR
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
@@ -49,6 +50,8 @@ __all__ = ["ChildCalls"]
 
 
 _ERRORS_WITHOUT_REPLY = frozenset({"model", "limit"})
+_ASKED_AGAIN = frozenset({"schema", "repeat", "language"})
+"""Error types of replies that are no answer. The child is asked once more, and told why."""
 _MAX_CHARS_PER_TOKEN = 20
 """Upper bound: characters in one token."""
 _MAX_TOKENS_PER_CHAR = 4
@@ -90,12 +93,16 @@ class ChildCalls:
         self._output = min(
             settings.output_tokens, model.window.output, max(1, model.window.context // _REPLY_SHARE)
         )
+        self._places = SlicePlaces(body)
         self._forecaster = Forecaster(
             model,
             body,
             budget=run_context.budget,
             prices=run_context.metered.prices,
             prompt_tokens=self.prompt_tokens,
+            output_tokens=self._output,
+            factor=lambda: self._metered.slice_calibration(model).planned_factor,
+            shown=self._places.shown,
         )
         self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
@@ -188,6 +195,15 @@ class ChildCalls:
         """Estimate a full pass: `recommended_chunk` (characters per chunk), calls, cost_usd."""
         return self._forecaster.full_pass()
 
+    def _factor(self) -> float:
+        """Return the model's own tokens for each estimated one, as its children's usage shows.
+
+        A slice that was accepted in the recorded run is accepted again, whatever is known by now.
+        """
+        if self._playback.repeating:
+            return MIN_FACTOR
+        return self._metered.slice_calibration(self._model).accepted_factor
+
     def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
         if batch.schema is None:
             return None
@@ -260,27 +276,27 @@ class ChildCalls:
         self, spec: ChildSpec, texts: Sequence[SliceText], retry_reason: str | None = None
     ) -> AssembledPrompt:
         """Make a child's prompt. Raises SliceTooLarge or BudgetExceeded."""
-        return ChildPrompt().assemble(
-            ChildInput(
-                prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
-                slices=tuple(
-                    ChildSliceText(
-                        piece.text,
-                        piece.span.start if piece.span else None,
-                        piece.span.end if piece.span else None,
-                        piece.document,
-                        first_line=self._body.line_of(piece.span.start) if piece.span else 0,
-                    )
-                    for piece in texts
-                ),
-                part=spec.part,
-                numbered=spec.numbered,
-                schema=spec.schema.text if spec.schema else None,
-                window=self._model.window.context,
-                output_reserve=self._output,
-                child_tokens=self._settings.prompt_tokens,
-            )
+        schema, empty, factor = spec.schema, spec.empty, self._factor()
+        given = ChildInput(
+            prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
+            slices=tuple(map(self._places.describe, texts)),
+            part=spec.part,
+            numbered=spec.is_numbered(self._places),
+            schema=schema.text if schema else None,
+            empty=None if empty is None else json.dumps(empty),
+            remarks=True,
+            # In estimated tokens, as the prompt is measured.
+            window=int((self._model.window.context - self._output) / factor) + self._output,
+            output_reserve=self._output,
+            child_tokens=int(self._settings.prompt_tokens / factor),
         )
+        try:
+            return ChildPrompt().assemble(given)
+        except SliceTooLarge:
+            if spec.numbered is not None or not given.numbered:
+                raise
+            # Nobody asked for the numbers that make it too large.
+            return ChildPrompt().assemble(replace(given, numbered=False))
 
     def _prepare(self, spec: ChildSpec, retry_reason: str | None = None) -> PreparedChild:
         """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
@@ -301,7 +317,7 @@ class ChildCalls:
             self._model.name,
             spec.prompt,
             texts,
-            numbered=spec.numbered,
+            numbered=bool(spec.numbered),
             part=spec.part,
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
@@ -343,7 +359,7 @@ class ChildCalls:
         answer = ChildAnswer("", found=False)
         try:
             answer = await self._send(child)
-            if answer.error_type == "schema" and not child.spec.refusal:
+            if answer.error_type in _ASKED_AGAIN and not child.spec.refusal:
                 # Ask once more, with the reason why the first answer was rejected.
                 answer = _with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
         except BudgetExhausted as error:
@@ -400,10 +416,11 @@ class ChildCalls:
                     event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
                 )
         reply = call.reply
-        text = without_reasoning(reply.text).strip()
+        texts = [piece.text for piece in child.request.slices]
+        text = clean_reply(reply.text, spec.prompt, has_schema=spec.schema is not None)
         answer = ChildAnswer(
             text=text,
-            found=not is_not_found(text),
+            found=not says_nothing(text, texts),
             cached=call.cached,
             input_tokens=reply.usage.input_tokens,
             output_tokens=reply.usage.output_tokens,
@@ -417,10 +434,17 @@ class ChildCalls:
             return replace(answer, text="", error="the model refused to answer", error_type="refused")
         if not answer.text:
             return replace(answer, error="the reply was empty", error_type="empty")
-        if spec.schema is None or not answer.found:
+        fault = reply_fault(text, spec.prompt, texts)
+        if fault is not None:
+            return replace(answer, text="", found=False, error_type=fault[0], error=fault[1])
+        if spec.schema is None:
             return answer
+        empty = spec.empty
+        if not answer.found:
+            return replace(answer, value=empty)
         try:
-            return replace(answer, value=await read_reply(spec.schema, answer.text))
+            value = await read_reply(spec.schema, answer.text)
+            return replace(answer, value=value, found=empty is None or value != empty)
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
 

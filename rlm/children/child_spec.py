@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema
+from rlm.children.empty_form import empty_form
+from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
@@ -36,8 +39,20 @@ class ChildSpec:
         return tuple(piece for piece in self.pieces if not isinstance(piece, str))
 
     @property
-    def numbered(self) -> bool:
-        return self.source is not None and self.source.numbered
+    def empty(self) -> Any:
+        """Return the value that says "nothing there" under the schema, or None if there is no such form."""
+        return None if self.schema is None else empty_form(self.schema.schema)
+
+    @property
+    def numbered(self) -> bool | None:
+        """Return whether the cell asked for line numbers. None leaves it to the text."""
+        return False if self.source is None else self.source.numbered
+
+    def is_numbered(self, places: SlicePlaces) -> bool:
+        """Return whether lines are shown with their numbers."""
+        if self.numbered is not None:
+            return self.numbered
+        return len(self.spans) == len(self.pieces) and places.are_numbered(self.spans)
 
     @property
     def size(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rlm.answers.answer_gate import AnswerGate
+from rlm.answers.gating.answer_gate import AnswerGate
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (

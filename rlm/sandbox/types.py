@@ -99,10 +99,13 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class ChildSlice:
-    """The input of a child: spans of the body and texts made by the cell, in order."""
+    """The input of a child: spans of the body and texts made by the cell, in order.
+
+    `numbered`: lines are shown with their numbers. None leaves it to the text.
+    """
 
     pieces: tuple[Span | str, ...]
-    numbered: bool = False
+    numbered: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ __all__ = ["ChildInput", "ChildPrompt", "ChildSliceText"]
 _CHILD_TOKENS = 32_000
 _WINDOW = 128_000
 _OUTPUT_RESERVE = 4_000
+_SHORT_TASK_CHARS = 600
+"""A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
 _LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
@@ -34,8 +36,10 @@ _SPARE = 0.9  # margin on a size estimated from the average of the slice
 class ChildSliceText:
     """A piece of text for a child to read, and its source.
 
-    `start` and `end` are characters of the body, or None for text made by a cell. `section` is the heading
-    or message the text is under. `first_line` is the 0-based number of its first line in the body.
+    `start` and `end` are characters of the body, or None for text made by a cell. `section` are the headings
+    that the text is under, and `message` is the number of a message, with its author and time. `first_line`
+    is the 0-based number of its first line in the body. `cut_start` and `cut_end`: it begins or ends in the
+    middle of a sentence or line.
     """
 
     text: str
@@ -45,13 +49,17 @@ class ChildSliceText:
     section: str | None = None
     page: int | None = None
     first_line: int = 0
+    message: str | None = None
+    cut_start: bool = False
+    cut_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChildInput:
     """One child call.
 
-    `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match.
+    `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match, and
+    `empty` the JSON that says "nothing there" under it, if it has one. `remarks`: the child may add some.
     `window` is the child model's, in tokens. Of it `output_reserve` stays free, and the prompt takes at most
     `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
     """
@@ -64,6 +72,8 @@ class ChildInput:
     stage: str | None = None
     numbered: bool = False
     schema: str | None = None
+    empty: str | None = None
+    remarks: bool = False
     child_tokens: int = _CHILD_TOKENS
     counter: Counter = field(default_factory=get_counter)
     safety_factor: float = 1.0
@@ -137,12 +147,11 @@ def _joined(pieces: Sequence[ChildSliceText]) -> tuple[ChildSliceText, ...]:
         if groups and piece.start is not None and piece.end is not None:
             last, texts = groups[-1]
             if last.start is not None and last.end is not None and last.start <= piece.start <= last.end:
-                place = (piece.document, piece.section, piece.page)
                 exact = len(piece.text) == piece.end - piece.start
-                if exact and place == (last.document, last.section, last.page):
+                if exact and piece.document == last.document:
                     if piece.end > last.end:
                         texts.append(piece.text[last.end - piece.start :])
-                        groups[-1] = (replace(last, end=piece.end), texts)
+                        groups[-1] = (replace(last, end=piece.end, cut_end=piece.cut_end), texts)
                     continue
         groups.append((piece, [piece.text]))
     return tuple(piece if len(texts) == 1 else replace(piece, text="".join(texts)) for piece, texts in groups)
@@ -181,7 +190,7 @@ def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
             "task",
             "user",
             "volatile",
-            [data["task"], given.prompt, data["close" if pieces else "close_no_slice"]],
+            [data["task"], given.prompt, _close(given, pieces)],
         ),
     )
     return assemble(
@@ -212,11 +221,27 @@ def _agent(given: ChildInput) -> list[str]:
         lines.append(data["numbered"])
     if given.schema:
         lines.append(data["schema"].strip().format(schema=given.schema))
-    brief = " ".join(given.prompt.split())
-    if len(brief) > _BRIEF_CHARS:
-        brief = brief[: _BRIEF_CHARS - 1] + "…"
-    lines.append(data["brief"].format(brief=brief) if given.slices else data["no_slice"])
+    elif given.remarks:
+        lines.append(data["remarks"])
+    lines.append(_brief(given.prompt) if given.slices else data["no_slice"])
     return lines
+
+
+def _brief(task: str) -> str:
+    """Return the task on one line: in full if it is short, or else its first words."""
+    data, brief = table("child.toml"), " ".join(task.split())
+    if len(brief) <= _SHORT_TASK_CHARS:
+        return str(data["brief"].format(brief=brief))
+    words_shown = brief[:_BRIEF_CHARS].rpartition(" ")[0] or brief[:_BRIEF_CHARS]
+    return str(data["brief_cut"].format(brief=words_shown))
+
+
+def _close(given: ChildInput, pieces: Sequence[str]) -> str:
+    """Return the last line: what to answer if nothing is there. It is said nowhere else."""
+    data = table("child.toml")
+    if not pieces:
+        return str(data["close_no_slice"])
+    return str(data["close"] if given.empty is None else data["close_empty"].format(empty=given.empty))
 
 
 def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
@@ -254,8 +279,13 @@ def _label(piece: ChildSliceText) -> str:
         facts.append(f"section {quote(piece.section[:_LABEL_CHARS])}")
     if piece.page is not None:
         facts.append(f"page {piece.page}")
+    if piece.message is not None:
+        facts.append(f"message {quote(piece.message[:_LABEL_CHARS])}")
     if piece.start is not None and piece.end is not None:
         facts.append(f"characters {piece.start} to {piece.end}")
+    if piece.cut_start or piece.cut_end:
+        where = [name for name, cut in (("start", piece.cut_start), ("end", piece.cut_end)) if cut]
+        facts.append(f"cut off at its {' and its '.join(where)}")
     return ", ".join(facts) or str(table("child.toml")["made"])
 
 
@@ -263,7 +293,7 @@ def _short_labels(pieces: Sequence[ChildSliceText], labels: Sequence[str]) -> li
     """Return a label for each of many pieces. What is the same as before it is left out."""
     short, before = [], None
     for piece, label in zip(pieces, labels, strict=True):
-        place = (piece.document, piece.section, piece.page)
+        place = (piece.document, piece.section, piece.page, piece.message)
         is_same = place == before and piece.start is not None
         short.append(f"{piece.start}-{piece.end}" if is_same else label)
         before = place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-__all__ = ["Calibration"]
+__all__ = ["MIN_FACTOR", "Calibration"]
 
 ENOUGH = 8
 """Samples needed before the factor may fall below 1."""
@@ -13,7 +13,8 @@ ENOUGH = 8
 _MAX_SAMPLES = 32
 _MIN_TOKENS = 200  # shorter prompts are mostly the text a provider adds around messages
 _MARGIN = 1.05
-_MIN_FACTOR, _MAX_FACTOR = 0.4, 4.0
+MIN_FACTOR, _MAX_FACTOR = 0.4, 4.0
+_SIZE_MARGIN = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Calibration:
         """Add a prompt: its estimate, and the tokens the provider counted (0 if it reports none)."""
         if estimated < _MIN_TOKENS or actual <= 0:
             return self
-        ratio = min(_MAX_FACTOR, max(_MIN_FACTOR, actual / estimated))
+        ratio = min(_MAX_FACTOR, max(MIN_FACTOR, actual / estimated))
         return replace(self, ratios=(*self.ratios[1 - _MAX_SAMPLES :], ratio))
 
     @property
@@ -40,6 +41,18 @@ class Calibration:
             return 1.0
         worst = min(_MAX_FACTOR, max(self.ratios) * _MARGIN)
         return worst if worst > _MARGIN or len(self.ratios) >= ENOUGH else 1.0
+
+    @property
+    def planned_factor(self) -> float:
+        """Return the factor for choosing the size of prompts over the same text. One sample is enough,
+        because nothing that was paid depends on it."""
+        return min(_MAX_FACTOR, max(self.ratios) * _SIZE_MARGIN) if self.ratios else 1.0
+
+    @property
+    def accepted_factor(self) -> float:
+        """Return the factor for accepting such a prompt. It is lower, so that a size that was planned is
+        still accepted when a later sample is a little higher."""
+        return min(_MAX_FACTOR, max(self.ratios) * _MARGIN) if self.ratios else 1.0
 
     def tokens(self, estimated: int) -> int:
         """Return the corrected estimate, rounded up."""

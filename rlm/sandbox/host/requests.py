@@ -78,7 +78,9 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
             f"{len(prompts):,} children in one call are over the limit of {MAX_CHILDREN:,}. "
             "Give larger slices, or make several calls.",
         )
-    numbered = params.get("numbered") is True
+    numbered = params.get("numbered")
+    if not (numbered is None or isinstance(numbered, bool)):
+        raise ValueError("numbered")
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, (dict, list, str)):
         raise BadCall("type", "schema must be a JSON Schema, or types like {'name': 'str', 'tags': ['str']}")

@@ -84,11 +84,24 @@ def test_any_text_passes_through_unchanged_and_its_boundary_is_not_in_it(texts: 
 
 def test_provenance_names_document_section_page_range_and_part() -> None:
     """A document's name can't end its line."""
-    piece = ChildSliceText("x", 10, 11, 'a"\n===== b', section="Chapter 2", page=7)
+    piece = ChildSliceText(
+        "x",
+        10,
+        11,
+        'a"\n===== b',
+        section="Chapter 2",
+        page=7,
+        message="4 (Anna)",
+        cut_start=True,
+        cut_end=True,
+    )
     user = ChildPrompt().assemble(child("t", piece, part=(3, 12))).user
     label = BOUNDARY.search(user)
     assert label is not None
-    assert label[2] == 'document "a\\"\\n===== b", section "Chapter 2", page 7, characters 10 to 11'
+    expected = (
+        'document "a\\"\\n===== b", section "Chapter 2", page 7, message "4 (Anna)", characters 10 to 11, '
+    )
+    assert label[2] == expected + "cut off at its start and its end"
     assert "part 3 of 12" in user[: label.start()]
     assert "part 1 of 1" not in ChildPrompt().assemble(child("t", piece, part=(1, 1))).user
     assert "text made for this call" in ChildPrompt().assemble(child("t", ChildSliceText("made"))).user
@@ -102,24 +115,40 @@ def test_the_system_text_says_that_the_slice_is_data() -> None:
 
 
 def test_the_system_text_says_what_to_answer_when_it_is_not_there() -> None:
-    """NOT_FOUND on a line of its own, unless the task names an empty form. Partial answers say so."""
+    """NOT_FOUND on a line of its own, unless the task names an empty form. It is said once, at the end."""
     prompt = ChildPrompt().assemble(child())
-    assert f"answer {NOT_FOUND} on a line of its own and nothing else" in prompt.system
-    assert "say, an empty list []" in prompt.system
-    assert "say what is missing" in prompt.system
-    assert prompt.user.splitlines()[-1].startswith("Answer from the slice alone.")
-    assert NOT_FOUND in prompt.user.splitlines()[-1]
+    last = prompt.user.splitlines()[-1]
+    assert last.startswith("Answer from the slice alone.")
+    assert f"{NOT_FOUND} on a line of its own and nothing else" in last
+    assert prompt.text.count(NOT_FOUND) == 1
+    assert "(cut off here)" in prompt.system
+
+
+def test_remarks_are_kept_apart_from_the_answer() -> None:
+    """A later step must not take them for facts. A JSON value has no room for them."""
+    assert "begins with `Note:`" in ChildPrompt().assemble(child(remarks=True)).system
+    assert "Note:" not in ChildPrompt().assemble(child()).text
+    assert "Note:" not in ChildPrompt().assemble(child(remarks=True, schema="{}")).text
 
 
 def test_the_task_is_one_line_before_the_slice_and_in_full_after_it() -> None:
-    """The first line has at most 200 characters."""
-    task = "List every refund:\n- date\n- amount\n" + "and " * 100 + "the reason."
-    prompt = ChildPrompt().assemble(child(task))
-    place = prompt.text.index("===== slice")
-    brief = next(line for line in prompt.text[:place].splitlines() if line.startswith("The task in short"))
-    assert brief.startswith("The task in short: List every refund: - date - amount and and")
-    assert len(brief) == len("The task in short: ") + 200
-    assert task in prompt.text[prompt.text.rindex("===== slice") :]
+    """A short task stands there in full. Of a long one whole words are shown."""
+    task = "List every refund:\n- date\n- amount\n" + "and " * 200 + "the reason."
+    for asked, begins in (
+        (task, "The task, which stands in full below the slice, begins: "),
+        ("Who?", "The task: "),
+    ):
+        prompt = ChildPrompt().assemble(child(asked))
+        place = prompt.text.index("===== slice")
+        brief = next(line for line in prompt.text[:place].splitlines() if line.startswith("The task"))
+        assert asked in prompt.text[prompt.text.rindex("===== slice") :]
+        assert brief.startswith(begins)
+        shown = brief.removeprefix(begins)
+        if asked is task:
+            assert shown.endswith(" and …")
+            assert len(shown) <= 202
+        else:
+            assert shown == asked
 
 
 def test_numbered_lines_carry_their_numbers_in_the_body() -> None:
@@ -133,11 +162,13 @@ def test_numbered_lines_carry_their_numbers_in_the_body() -> None:
 
 
 def test_a_schema_is_shown_whole_and_leaves_a_way_to_abstain() -> None:
-    """With a schema, children answer JSON or NOT_FOUND."""
+    """With a schema, children answer JSON or NOT_FOUND, or the empty form of the schema."""
     schema = '{"type": "object", "properties": {"a": {"type": "string"}}}'
-    system = ChildPrompt().assemble(child(schema=schema)).system
-    assert schema in system
-    assert "answer NOT_FOUND instead" in system
+    prompt = ChildPrompt().assemble(child(schema=schema))
+    assert schema in prompt.system
+    assert prompt.text.count(NOT_FOUND) == 1
+    last = ChildPrompt().assemble(child(schema='{"type": "array"}', empty="[]")).user.splitlines()[-1]
+    assert last == "Answer from the slice alone. If it holds nothing of that: []"
 
 
 def test_a_child_without_a_slice_gets_the_task_alone() -> None:

@@ -34,15 +34,13 @@ class AnswerForm:
 
         A failed answer, and one that found nothing, is not judged.
         """
-        if not result.found or (self._reader is None and self._check is None):
-            return None
-        if self._reader is not None:
+        if self._reader is not None and result.value is not None:
             try:
                 result.value = self._reader(result.value)
             except ValueError as error:
                 result.value = None
-                return f"it does not match the schema {error}"
-        if self._check is None:
+                return f"it does not match the schema {error}" if result.answered else None
+        if self._check is None or not result.answered:
             return None
         return _refusal(self._check, str(result) if self.schema is None else result.value, index)
 

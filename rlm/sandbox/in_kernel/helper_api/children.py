@@ -30,7 +30,8 @@ class DepthLimit(SubQueryError):
 class ChildResult(str):
     """One child's answer: a str, empty when it failed.
 
-    ok: whether it answered. found: whether it answered and did not report that its slice lacks the answer.
+    ok: whether it answered. found: whether its slice held the answer. answered: the same, or an answer
+    without a slice.
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
     cached: whether the answer cost nothing. value: the parsed answer if a schema was given (an instance, if
     the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call,
@@ -39,6 +40,7 @@ class ChildResult(str):
     """
 
     __slots__ = (
+        "answered",
         "cached",
         "document",
         "error",
@@ -54,6 +56,7 @@ class ChildResult(str):
     )
 
     ok: bool
+    answered: bool
     found: bool
     grounded: bool
     error: str | None
@@ -79,8 +82,9 @@ class ChildResult(str):
         result = cls(reply["text"])
         result.error = reply.get("error")
         result.ok = result.error is None
-        result.found = bool(result.ok and reply.get("found", True))
+        result.answered = bool(result.ok and reply.get("found", True))
         result.grounded = grounded
+        result.found = result.answered and grounded
         result.span = span
         result.document = document
         result.usage = {
@@ -125,10 +129,10 @@ class ChildResults(list[ChildResult]):
     def joined(self, separator: str = "\n\n") -> str:
         """Join the found answers into one text, each under its place in the input, for citing.
 
-        An answer that is not grounded stands under a line that says so.
+        An answer without a slice stands below a line that says so.
         """
         return separator.join(
-            _labelled(position, result) for position, result in enumerate(self) if result.found
+            _labelled(position, result) for position, result in enumerate(self) if result.answered
         )
 
     def __repr__(self) -> str:
@@ -139,7 +143,7 @@ class ChildResults(list[ChildResult]):
 
 def _labelled(position: int, result: ChildResult) -> str:
     if not result.grounded:
-        return f"[no slice: not from the input]\n{result}"
+        return f"[no slice: the model's own knowledge, not from the input]\n{result}"
     place = f"characters {result.span.start}-{result.span.end}" if result.span else f"slice {position}"
     document = f"{result.document}, " if result.document else ""
     return f"[{document}{place}]\n{result}"

@@ -84,7 +84,7 @@ class Helpers:
         prompt: str,
         slice: Any = LEFT_OUT,
         sample: int = 0,
-        numbered: bool = False,
+        numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
     ) -> ChildResult:
@@ -100,7 +100,7 @@ class Helpers:
         prompt: str,
         slices: Any,
         on_error: str = "keep",
-        numbered: bool = False,
+        numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
     ) -> ChildResults:
@@ -115,7 +115,7 @@ class Helpers:
         prompts: Sequence[str],
         slices: Any = LEFT_OUT,
         on_error: str = "keep",
-        numbered: bool = False,
+        numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
     ) -> ChildResults:
@@ -408,10 +408,10 @@ def _prompts(given: Any, single: str) -> list[str]:
     return prompts
 
 
-def _options(*, numbered: Any = False, sample: Any = 0, chunked: bool = False) -> dict[str, Any]:
+def _options(*, numbered: Any = None, sample: Any = 0, chunked: bool = False) -> dict[str, Any]:
     """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
-    if not isinstance(numbered, bool):
-        raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
+    if numbered is not None and not isinstance(numbered, bool):
+        raise TypeError(f"numbered must be True, False or None, not {numbered!r:.40}")
     if not isinstance(sample, int) or isinstance(sample, bool):
         raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
     if sample < 0:

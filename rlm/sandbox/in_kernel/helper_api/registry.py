@@ -116,19 +116,19 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query",
-        "(prompt, slice=..., sample=0, numbered=False, schema=None, check=None)",
+        "(prompt, slice=..., sample=0, numbered=None, schema=None, check=None)",
         "one child reads one slice and answers. schema: types, a JSON Schema, a pydantic model or dataclass "
         "(.value is its instance); check(value, index) raises or returns what is wrong, and that child is "
         "asked once more",
     ),
     Helper(
         "sub_query_batch",
-        "(prompt, slices, on_error='keep', numbered=False, schema=None, check=None)",
+        "(prompt, slices, on_error='keep', numbered=None, schema=None, check=None)",
         "one prompt over many independent slices, concurrently",
     ),
     Helper(
         "sub_query_map",
-        "(prompts, slices=..., on_error='keep', numbered=False, schema=None, check=None)",
+        "(prompts, slices=..., on_error='keep', numbered=None, schema=None, check=None)",
         "many prompts, each with its own slice if given, concurrently; a list like sub_query_batch's",
     ),
     Helper(

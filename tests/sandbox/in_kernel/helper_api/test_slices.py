@@ -88,10 +88,10 @@ async def test_an_answer_without_a_slice_is_marked(open_kernel, handler) -> None
     assert handler.batches[0].slices == (None,)
     assert result.stdout.splitlines() == [
         "False True False True",
-        "[no slice: not from the input]",
+        "[no slice: the model's own knowledge, not from the input]",
         "x 0",
         "",
-        "[no slice: not from the input]",
+        "[no slice: the model's own knowledge, not from the input]",
         "y 1",
     ]
 
