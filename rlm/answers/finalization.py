@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,14 @@ from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
 from rlm.prompts.templates import table
-from rlm.results import Citation, Confidence, Gate, ProposedAnswer
+from rlm.results import Citation, Confidence, Gate, ProposedAnswer, Support
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Finalization, FinalizeVerdict
 
-__all__ = ["Answer", "FinalizePolicy", "Finalizer", "Judgement"]
+__all__ = ["Answer", "CheckAnswer", "FinalizePolicy", "Finalizer", "Judgement"]
 
 _MAX_SHOWN = 3
+_MAX_CLAIM = 160
 MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
 """Limit of quotes, because each may need a search of the whole body."""
@@ -31,20 +32,26 @@ MAX_QUOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, and warnings about them. The confidence is at most what the coverage
-    of the input supports."""
+    """An accepted answer, its citations, warnings about them, and whether they support its claims. The
+    confidence is at most what the coverage of the input supports."""
 
     value: Any
     confidence: Confidence | None
     citations: tuple[Citation, ...]
     warnings: tuple[str, ...] = ()
+    support: Support | None = None
+
+
+CheckAnswer = Callable[[Any, Sequence[Citation]], Awaitable[Support | None]]
+"""Returns whether the citations support an answer; None if that is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
-    answer was already refused for its evidence, which happens once only. `looked_before`: earlier questions
-    in the same kernel have read the input. `replayed`: the caller's check accepted the answer before.
+    answer was already refused for its evidence or for claims that it does not support, which happens once
+    only. `looked_before`: earlier questions in the same kernel have read the input. `replayed`: the caller's
+    check accepted the answer before.
     """
 
     last_round: bool = False
@@ -68,8 +75,9 @@ class Judgement:
 class Finalizer:
     """Judges every `finalize` of a run. `answer` is the first accepted answer.
 
-    `gate` is the caller's check of an answer to `task`; `sub_calls` returns the child calls so far. `fault`
-    is the error of that check, if it failed itself: the run then ends with it.
+    `check_support` checks the claims of an answer. `gate` is the caller's check of an answer to `task`;
+    `sub_calls` returns the child calls so far. `fault` is the error of that check, if it failed itself: the
+    run then ends with it.
     """
 
     def __init__(
@@ -78,11 +86,13 @@ class Finalizer:
         coverage: CoverageLedger,
         answer_type: AnswerType | None = None,
         *,
+        check_support: CheckAnswer | None = None,
         task: str = "",
         gate: AnswerGate | None = None,
         sub_calls: Callable[[], int] = lambda: 0,
     ) -> None:
         self._body = body
+        self._check_support = check_support
         self._coverage = coverage
         self._answer_type = answer_type
         self._task = task
@@ -90,7 +100,9 @@ class Finalizer:
         self._sub_calls = sub_calls
         armed: list[GateName] = ["input"] if body.chars else []
         armed += ["schema"] if answer_type is not None else []
-        armed += ["evidence", "check"] if gate is not None else ["evidence"]
+        armed += ["evidence"]
+        armed += ["support"] if check_support is not None else []
+        armed += ["check"] if gate is not None else []
         self._gates = Gates(armed)
         self.fault: AnswerCheckError | None = None
         self.answer: Answer | None = None
@@ -187,6 +199,12 @@ class Finalizer:
             self._gates.refused("evidence", faults)
         else:
             self._gates.passed("evidence")
+        support = None
+        if self._check_support is not None:
+            support = await self._check_support(final.value, cited.citations)
+        if support is not None and support.unsupported and not policy.warned and not policy.last_round:
+            return _refuse(_describe_unsupported(support), warns=True, gate="support")
+        self._gates.passed("support")
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,
@@ -195,7 +213,7 @@ class Finalizer:
             looked_before=policy.looked_before,
         )
         warnings = [*unsearched_notes, *unknown_marks_notes, *([lowered] if lowered else [])]
-        answer = Answer(final.value, confidence, cited.citations, tuple(warnings))
+        answer = Answer(final.value, confidence, cited.citations, tuple(warnings), support)
         try:
             reasons = () if policy.replayed else await self._ask_gate(answer)
         except AnswerCheckError as error:
@@ -214,6 +232,14 @@ def _refuse(
     reason: str, *, warns: bool = False, gate: GateName | None = None, reasons: tuple[str, ...] = ()
 ) -> Judgement:
     return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns, gate, reasons or (reason,))
+
+
+def _describe_unsupported(support: Support) -> str:
+    claims = [one for one in support.claims if one.status == "unsupported"]
+    shown = "; ".join(f"{one.text[:_MAX_CLAIM]!r} ({one.reason})" for one in claims[:_MAX_SHOWN])
+    more = f"; and {len(claims) - _MAX_SHOWN} more" if len(claims) > _MAX_SHOWN else ""
+    words = table("feedback.toml")["finalize"]["unsupported"]
+    return str(words.format(count=len(claims), claims=len(support.claims), shown=shown + more))
 
 
 def _is_blank(value: Any) -> bool:

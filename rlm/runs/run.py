@@ -16,6 +16,8 @@ from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
+from rlm.answers.support.model_check import SupportModel
+from rlm.answers.support.support_check import SupportCheck
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
@@ -105,10 +107,12 @@ class Run:
             depth=self._depth,
             max_depth=config.limits.depth,
         )
+        self._support_check = self._new_support_check()
         self._finalizer = Finalizer(
             input_.body,
             self.run_context.coverage,
             options.answer_type,
+            check_support=self._support_check.check if self._support_check else None,
             task=task,
             # A part of a job and a sub-RLM give no answer to the caller.
             gate=config.gate if options.parent is None else None,
@@ -162,6 +166,20 @@ class Run:
         )
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
+
+    def _new_support_check(self) -> SupportCheck | None:
+        """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
+        material for the root."""
+        if self._depth > 0 or not self._options.checks_support:
+            return None
+        config = self.config
+        model = config.summary_model if config.settings.check_support else None
+        return SupportCheck(
+            self._task,
+            self.input.body,
+            None if model is None or is_extractive(model) else SupportModel(model, self.run_context),
+            is_extractive=is_extractive(config.model),
+        )
 
     async def run(self) -> RunResult:
         """Answer the task by the strategy of the settings."""

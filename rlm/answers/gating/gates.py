@@ -10,7 +10,7 @@ from rlm.results import Gate
 
 __all__ = ["GateName", "Gates"]
 
-GateName = Literal["input", "schema", "evidence", "check"]
+GateName = Literal["input", "schema", "evidence", "support", "check"]
 
 _MAX_REFUSALS = 50
 _MAX_REASON = 500
