@@ -40,7 +40,7 @@ MIN_GAIN = 0.1
 """Minimum share of its input that a summary must save to be used."""
 
 _MAX_PARTS = 16  # prompts that one message may take
-_TOKENS_A_LINE = 48  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
+_TOKENS_A_LINE = 52  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
 _BORDER_REACH = 0.3  # the share of a chunk, at its end, in which it may end at a border
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
@@ -137,8 +137,8 @@ def _request_summary(
 ) -> Generator[str, str | Failed, str | Failed]:
     """Return the answer to `prompt`. One of more than `most` tokens saves too little and is a failure.
 
-    One that is too long is sent back once, alone, to be shortened. If it is still too long, or that fails, its
-    last lines are cut: they matter least, because it was asked so.
+    One that is too long is sent back once, alone, to be shortened. If it is still too long, or that fails,
+    its last lines are cut: they matter least, because it was asked so.
     """
     answer: str | Failed = (yield prompt) if kept is None else kept
     if isinstance(answer, Failed):

@@ -19,7 +19,7 @@ __all__ = ["Brief", "Start", "Written", "line_limit", "write_summary"]
 
 _COUNTER = get_counter()
 _PROMPT_TOKENS = 100_000
-_TOKENS_A_LINE = 48
+_TOKENS_A_LINE = 52
 """Tokens of a line of 25 words with two marks: so a model that keeps the lines keeps the tokens."""
 _PAGE_TOKENS = 60  # of the headings
 _LINES_A_ROOT = 0.3
