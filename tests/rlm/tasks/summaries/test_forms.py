@@ -75,7 +75,7 @@ async def test_a_text_of_a_certain_kind_has_its_form(ask: Any, source: TextSourc
     prompt, found = await ask(source, f"## {title}\n- The crane lifts 20 tons, said Ann. [m1]")
     assert found.form == form
     assert all(f"`## {one}`" in prompt for one in FORMS[form].titles)
-    assert "Kind:" not in prompt
+    assert "`Kind: NAME`" not in prompt
     assert f"## {title}" in found.text
 
 
@@ -142,7 +142,8 @@ async def test_computed_lines_of_a_board_are_counted_over_all_cards(ask: Any) ->
             [
                 {"number": 7, "title": "Crane", "state": "OPEN", "body": "It squeaks.",
                  "createdAt": "2026-05-01",
-                 "comments": [{"author": {"login": "ann"}, "body": "Oil it.", "createdAt": "2026-05-02"}]},
+                 "comments": [
+                     {"author": {"login": "ann"}, "body": "Oil it.", "createdAt": "2026-05-02"}]},
                 {"number": 8, "title": "Shed", "state": "CLOSED", "body": "Paint it.", "createdAt": "2026-05-01",
                  "closedAt": "2026-05-03", "comments": []},
             ],
