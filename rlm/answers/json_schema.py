@@ -10,6 +10,7 @@ from typing import Any
 
 from rlm.answers.schema_keywords import ForbiddenSchema, count_parts
 from rlm.answers.schema_shorthand import ShorthandError, expand
+from rlm.sandbox.host.nesting import is_nested_deeper
 
 __all__ = ["MAX_VALUE_CHARS", "AnswerSchema", "SchemaError", "parse_reply", "size_of"]
 
@@ -118,7 +119,7 @@ def parse_reply(reply: str) -> Any:
 def size_of(value: Any) -> int:
     """Return the characters of `value` as JSON. Raises SchemaError if it is too large or too deep, or has a
     number that JSON cannot hold."""
-    if _is_deeper(value, MAX_DEPTH):
+    if is_nested_deeper(value, MAX_DEPTH):
         raise SchemaError(f"The value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     try:
         size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
@@ -149,21 +150,6 @@ def _unfenced(reply: str) -> str:
         return reply
     closed = _CLOSING_FENCE.search(reply, opened.end())
     return reply if closed is None else reply[opened.end() : closed.start()]
-
-
-def _is_deeper(value: Any, limit: int) -> bool:
-    """Return whether lists and dicts are nested more than `limit` deep. Without recursion."""
-    level = [value]
-    for _ in range(limit + 1):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, (list, dict))
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _count_parts(schema: Any, trusted: bool) -> int | None:

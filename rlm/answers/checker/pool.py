@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
 import threading
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from rlm.answers.checker.process import CheckerProcess
 from rlm.sandbox import ConfinedWorker
+from rlm.sandbox.launch.one_per_process import OnePerProcess
 
 __all__ = ["CheckerPool", "shared_pool"]
 
@@ -99,25 +98,9 @@ class CheckerPool:
         process.kill()
 
 
-_shared: CheckerPool | None = None
-_shared_lock = threading.Lock()
+_shared = OnePerProcess(CheckerPool)
 
 
 def shared_pool() -> CheckerPool:
     """Return the pool of this process. Its processes end at exit."""
-    global _shared  # noqa: PLW0603 - one a process is its point
-    with _shared_lock:
-        if _shared is None:
-            _shared = CheckerPool()
-            atexit.register(_shared.close)
-        return _shared
-
-
-def _after_fork() -> None:
-    global _shared_lock  # noqa: PLW0603
-    _shared_lock = threading.Lock()
-    if _shared is not None:
-        _shared.abandon()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+    return _shared.get()

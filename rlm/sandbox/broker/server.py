@@ -11,7 +11,6 @@ from typing import Any
 
 import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
-from zmq.utils.monitor import recv_monitor_message
 
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation.filters import allowlist
@@ -64,13 +63,13 @@ class BrokerServer:
         client.load_connection_info(connection)
         # The kernel binds its sockets some time after the client connects: retry quickly.
         client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
-        monitor = client.shell_channel.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         client.start_channels(stdin=False, hb=False, control=False)
         # The kernel welcomes the subscriber to its output: it is then ready. Without a subscriber the first
         # cell's output would be lost.
         await client.get_iopub_msg()
-        await recv_monitor_message(monitor)
-        client.shell_channel.socket.disable_monitor()
+        # An answer proves that the shell channel is connected, too.
+        request = client.kernel_info()
+        await self._shell_reply(request, "kernel_info_reply")
         os.chdir("/")
         if is_confined:
             allowlist.install(job_program("connected_broker"))
@@ -101,7 +100,7 @@ class BrokerServer:
         outputs = OutputCollector()
         listening = asyncio.get_running_loop().create_task(self._listen(request, outputs))
         try:
-            reply = await self._shell_reply(request)
+            reply = await self._shell_reply(request, "execute_reply")
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(listening), _DRAIN_SECONDS)
         finally:
@@ -119,10 +118,10 @@ class BrokerServer:
             }
         )
 
-    async def _shell_reply(self, request: str) -> dict[str, Any]:
+    async def _shell_reply(self, request: str, type_: str) -> dict[str, Any]:
         while True:
             message = await self._client.get_shell_msg()
-            if message["parent_header"].get("msg_id") == request and message["msg_type"] == "execute_reply":
+            if message["parent_header"].get("msg_id") == request and message["msg_type"] == type_:
                 content = message["content"]
                 return content if isinstance(content, dict) else {}
 

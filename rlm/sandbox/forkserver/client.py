@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from rlm.sandbox.folders.private_folder import socket_top
 from rlm.sandbox.forkserver.words import END, SUPERVISOR
 from rlm.sandbox.launch.brokers import shutdown_brokers, warm_brokers
 from rlm.sandbox.launch.kernel_view import clean_environment
+from rlm.sandbox.launch.one_per_process import OnePerProcess
 from rlm.sandbox.launch.readiness import readable
 from rlm.sandbox.launch.supervisor_process import (
     SupervisorLink,
@@ -174,18 +174,12 @@ async def _receive_pidfd(channel: socket.socket) -> int:
     return descriptors[0]
 
 
-_shared: Forkserver | None = None
-_shared_lock = threading.Lock()
+_shared = OnePerProcess(Forkserver)
 
 
 def shared_forkserver() -> Forkserver:
     """Return the forkserver of this process. It is shut down at exit."""
-    global _shared  # noqa: PLW0603 - one a process is its point
-    with _shared_lock:
-        if _shared is None:
-            _shared = Forkserver()
-            atexit.register(_shared.close)
-        return _shared
+    return _shared.get()
 
 
 def warm_forkserver() -> None:
@@ -200,16 +194,6 @@ def warm_forkserver() -> None:
 
 async def shutdown() -> None:
     """Shut down the shared forkserver and the brokers' worker. The next kernel starts new ones."""
-    if _shared is not None:
-        await asyncio.to_thread(_shared.close)
+    if _shared.made is not None:
+        await asyncio.to_thread(_shared.made.close)
     shutdown_brokers()
-
-
-def _after_fork() -> None:
-    global _shared_lock  # noqa: PLW0603
-    _shared_lock = threading.Lock()
-    if _shared is not None:
-        _shared.abandon()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -26,8 +26,8 @@ from rlm.sandbox.host.events import checked_event
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
-from rlm.sandbox.isolation import rlimits
 from rlm.sandbox.isolation.advice import refusal
+from rlm.sandbox.isolation.layers import rlimits
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.isolation.probe import Candidate, candidates
 from rlm.sandbox.launch.brokers import BrokersUnavailable, open_broker

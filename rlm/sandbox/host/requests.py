@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rlm.sandbox.host.nesting import is_nested_deeper
 from rlm.sandbox.in_kernel.helper_api.pieces import (
     MAX_EVIDENCE,
     MAX_OFFSET,
@@ -101,7 +102,7 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
             raise ValueError("confidence")
         confidence = float(confidence)
     value = params.get("value")
-    if _deeper(value, MAX_DEPTH):
+    if is_nested_deeper(value, MAX_DEPTH):
         raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
     if size > MAX_VALUE:
@@ -168,7 +169,7 @@ def tool_call(params: Mapping[str, Any]) -> ToolCall:
         raise BadCall(
             "type", f"{len(args) + len(kwargs):,} arguments are over the limit of {MAX_ARGUMENTS:,}"
         )
-    if _deeper([args, kwargs], MAX_DEPTH):
+    if is_nested_deeper([args, kwargs], MAX_DEPTH):
         raise BadCall("value", f"the arguments are nested deeper than {MAX_DEPTH} levels. Flatten them.")
     return ToolCall(name, tuple(args), kwargs)
 
@@ -193,24 +194,6 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
         stdout_chars=printed,
         changed_count=max(changed_count, len(changed)),
     )
-
-
-def _deeper(value: object, limit: int) -> bool:
-    """Return whether lists and dicts are nested more than `limit` deep.
-
-    Without recursion: later code, such as a JSON encoder, may recurse through the value.
-    """
-    level = [value]
-    for _ in range(limit + 1):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, (list, dict))
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _list(value: object, what: str, limit: int) -> list[Any]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlm.sandbox.isolation.filesystem_root import SYSTEM_PATHS
+from rlm.sandbox.isolation.layers.filesystem_root import SYSTEM_PATHS
 from rlm.sandbox.isolation.policy import Confinement
 
 __all__ = ["command", "find", "init_pid"]

@@ -19,21 +19,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from rlm.sandbox.isolation import (
-    bubblewrap,
+from rlm.sandbox.isolation import bubblewrap, orphans
+from rlm.sandbox.isolation.cell_guard import CellGuard
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.kernel import kernel_program
+from rlm.sandbox.isolation.filters.worker import worker_program
+from rlm.sandbox.isolation.layers import (
     capabilities,
     filesystem_root,
     identity,
     landlock,
     namespaces,
-    orphans,
     rlimits,
 )
-from rlm.sandbox.isolation.cell_guard import CellGuard
-from rlm.sandbox.isolation.cgroup import Cgroup
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.kernel import kernel_program
-from rlm.sandbox.isolation.filters.worker import worker_program
+from rlm.sandbox.isolation.layers.cgroup import Cgroup
 from rlm.sandbox.isolation.policy import Confinement, Layer, Role, required_layers
 from rlm.sandbox.isolation.report import LayerFailed, LayerReport
 

@@ -21,10 +21,11 @@ from typing import Literal
 
 from rlm.sandbox.folders.private_folder import private_folder, socket_top
 from rlm.sandbox.folders.removal import remove
-from rlm.sandbox.isolation import bubblewrap, cgroup
+from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
 from rlm.sandbox.isolation.filters.post_start import post_start_program
 from rlm.sandbox.isolation.interpreter import interpreter_paths
+from rlm.sandbox.isolation.layers import cgroup
 from rlm.sandbox.isolation.policy import Confinement, Launcher
 from rlm.sandbox.isolation.report import read_report
 

@@ -127,10 +127,13 @@ class ConfinedWorker:
             try:
                 return self._begin(message, files, seconds)
             except EOFError:
-                # The worker has died since its last job. The new one starts at once.
+                # The worker has died since its last job, or the job at once. The next one may not.
                 return self._begin(message, files, seconds)
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except TimeoutError as error:
+            # The worker stands still: the next job gets a new one.
             self.close()
+            raise WorkerFailed(f"{function} did not begin in {seconds:g} s") from error
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise WorkerFailed(f"{function} ended before it began ({error})") from error
 
     def call(
@@ -186,17 +189,13 @@ class ConfinedWorker:
         self.close()
 
     def _begin(self, message: bytes, files: Sequence[int], seconds: float) -> socket.socket:
-        """Start a job and return its channel. Raises EOFError if the worker has died, and WorkerFailed."""
+        """Start a job and return its channel. Raises EOFError if it or the worker died, and WorkerFailed."""
         until = time.monotonic() + seconds
         channel, theirs = socket.socketpair()
         try:
             with theirs:
                 running = self._send(message, [theirs.fileno(), *files])
-            try:
-                answer = json.loads(_read_line(channel, until))
-            except EOFError:
-                self._drop(running)
-                raise
+            answer = json.loads(_read_line(channel, until))
             if "error" in answer:
                 raise WorkerFailed(answer["error"])
             if answer["failed"]:
@@ -216,15 +215,10 @@ class ConfinedWorker:
                 # A sequenced socket sends a message whole or not at all.
                 socket.send_fds(running.requests, [message], descriptors)
             except (BrokenPipeError, ConnectionResetError) as error:
-                self._drop(running)
+                running.kill()
+                self._running = None
                 raise EOFError("the worker has died") from error
         return running
-
-    def _drop(self, running: _Running) -> None:
-        """Clean up after a worker that has died."""
-        running.kill()
-        if self._running is running:
-            self._running = None
 
     def _ensure(self) -> _Running:
         if self._running is None:

@@ -6,9 +6,9 @@ import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlm.sandbox.isolation import capabilities, landlock
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.worker import Calls, job_program
+from rlm.sandbox.isolation.layers import capabilities, landlock
 from rlm.sandbox.isolation.syscalls import check_result, libc
 
 __all__ = ["JobLimits", "confine_job", "hide_from_tracing"]

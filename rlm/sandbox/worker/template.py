@@ -54,16 +54,18 @@ class _Template:
         self._requests.send(b"ready")
         is_open = True
         while is_open or self._jobs:
-            for descriptor, _ in self._poll.poll():
-                if descriptor == woken:
-                    with suppress(BlockingIOError):
-                        os.read(woken, 1024)
-                    self._reap()
-                elif descriptor in self._jobs:
+            ready = [descriptor for descriptor, _ in self._poll.poll()]
+            # In this order: a new job may get the descriptor of one that was reaped.
+            for descriptor in ready:
+                if descriptor in self._jobs:
                     # The driver has closed its end of the job's channel.
                     self._end(descriptor)
-                elif descriptor == self._requests.fileno() and is_open:
-                    is_open = self._receive()
+            if woken in ready:
+                with suppress(BlockingIOError):
+                    os.read(woken, 1024)
+                self._reap()
+            if is_open and self._requests.fileno() in ready:
+                is_open = self._receive()
         os._exit(0)
 
     def _receive(self) -> bool:

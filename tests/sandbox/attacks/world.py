@@ -199,7 +199,8 @@ class World:
         """Drop capabilities: those of a root's process would protect the victim, unlike an ordinary
         user's.
         """
-        code = "import time; from rlm.sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
+        drop = "from rlm.sandbox.isolation.layers.capabilities import drop; drop()"
+        code = f"import time; {drop}; print(flush=True)"
         victim = subprocess.Popen(
             [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],
             start_new_session=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.isolation import cgroup
+from rlm.sandbox.isolation.layers import cgroup
 
 
 @pytest.fixture

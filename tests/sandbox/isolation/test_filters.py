@@ -179,7 +179,7 @@ def test_the_numbers_agree_with_the_machines_headers() -> None:
 
 _INSTALLED = """
 import ctypes, os, sys, threading
-from rlm.sandbox.isolation import capabilities
+from rlm.sandbox.isolation.layers import capabilities
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import kernel_program
 go = threading.Event()

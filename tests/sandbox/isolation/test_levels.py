@@ -17,7 +17,8 @@ import pytest
 
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import cgroup, probe
+from rlm.sandbox.isolation import probe
+from rlm.sandbox.isolation.layers import cgroup
 from rlm.sandbox.isolation.policy import LEVELS
 from rlm.sandbox.isolation.probe import Candidate, Probed
 from rlm.sandbox.launch import kernel_view

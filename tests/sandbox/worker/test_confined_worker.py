@@ -306,6 +306,29 @@ def test_jobs_run_at_the_same_time_each_in_a_process_of_its_own(start) -> None:
     assert time.monotonic() - began < 20
 
 
+def test_a_job_survives_the_end_of_others(start) -> None:
+    """While some end, others begin, and may get their descriptors in the worker."""
+    worker = start()
+    worker.start()
+    failed: list[str] = []
+
+    def begin_and_end() -> None:
+        for _ in range(30):
+            try:
+                if call(worker, "echo", b"x") != b"x":
+                    failed.append("a job was killed")
+                worker.begin(f"{JOB}:echo").close()
+            except WorkerFailed as error:
+                failed.append(str(error))
+
+    threads = [threading.Thread(target=begin_and_end) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
 def test_a_worker_that_was_killed_is_started_again_with_another_layout(start) -> None:
     worker = start()
     _, first = call(worker, "identity").split()

@@ -67,6 +67,10 @@ _WAIT = (
 _CONNECTED_BROKER: Mapping[str, Rule] = {
     **_PARSER,
     **dict.fromkeys(_WAIT, ANY),
+    # On a busy machine libzmq's second thread begins only now. It sets its scheduling and its name.
+    **dict.fromkeys(("sched_getparam", "sched_getscheduler"), ANY),
+    "sched_setscheduler": one_of(1, _SCHED_OTHER),
+    "prctl": one_of(0, _PR_SET_NAME),
     # libzmq aborts the process on EPERM.
     "socket": refuse(errno.EOPNOTSUPP),
     "connect": refuse(errno.EOPNOTSUPP),
@@ -74,17 +78,13 @@ _CONNECTED_BROKER: Mapping[str, Rule] = {
 
 _BROKER: Mapping[str, Rule] = {
     **_CONNECTED_BROKER,
-    **dict.fromkeys(
-        ("chdir", "fchdir", "pipe2", "prlimit64", "sched_getparam", "sched_getscheduler", "setrlimit"), ANY
-    ),
+    **dict.fromkeys(("chdir", "fchdir", "pipe2", "prlimit64", "setrlimit"), ANY),
     "connect": ANY,
     "socket": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
     "socketpair": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
     # Threads, but no processes. The C library falls back from clone3, whose flags no filter can read.
     "clone": Rule((Condition(0, (_THREAD,), _THREAD | _NEW_NAMESPACES),)),
     "clone3": refuse(errno.ENOSYS),
-    "prctl": one_of(0, _PR_SET_NAME),
-    "sched_setscheduler": one_of(1, _SCHED_OTHER),
     "seccomp": Rule((Condition(0, (_SET_MODE_FILTER,)), Condition(1, (_EVERY_THREAD,)))),
 }
 

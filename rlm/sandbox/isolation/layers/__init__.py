@@ -1,0 +1,1 @@
+"""What confines a process: one module for each mechanism of Linux."""
