@@ -83,9 +83,6 @@ def summarize(
         typer.Option(metavar="RUN", help="Reuse that earlier summary of this input.", show_default=False),
     ] = None,
     out: OutOption = None,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="A model checks each line against its messages.")
-    ] = True,
     *,
     options: RunOptions,
 ) -> None:
@@ -99,7 +96,13 @@ def summarize(
         try:
             found = run_interruptible(
                 _summarize(
-                    rlm, sources, kind=kind, tokens=tokens, since=since, focus=focus, form=form, check=check
+                    rlm,
+                    sources,
+                    kind=kind,
+                    tokens=tokens,
+                    since=since,
+                    focus=focus,
+                    form=form,
                 )
             )
         except KeyboardInterrupt:

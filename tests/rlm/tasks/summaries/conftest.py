@@ -50,9 +50,15 @@ def careful() -> Callable[..., str]:
 @pytest.fixture
 def summary(tmp_path: Path) -> Callable[..., Any]:
     async def run(
-        sources: Sequence[Any], model: ScriptedModel | str, *, limits: Limits | None = None, **options: Any
+        sources: Sequence[Any],
+        model: ScriptedModel | str,
+        *,
+        limits: Limits | None = None,
+        check: bool | None = None,
+        **options: Any,
     ) -> Summary:
-        rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db"), limits=limits)
+        settings = Settings(store=tmp_path / "rlm.db", check_support=check)
+        rlm = RLM(model, settings=settings, limits=limits)
         return await summarize(rlm, sources, **options)
 
     return run

@@ -144,7 +144,7 @@ async def test_computed_lines_of_a_board_are_counted_over_all_cards(ask: Any) ->
                  "createdAt": "2026-05-01",
                  "comments": [
                      {"author": {"login": "ann"}, "body": "Oil it.", "createdAt": "2026-05-02"}]},
-                {"number": 8, "title": "Shed", "state": "CLOSED", "body": "Paint it.", "createdAt": "2026-05-01",
+                {"number": 8, "title": "Shed", "state": "CLOSED", "body": "Paint.", "createdAt": "2026-05-01",
                  "closedAt": "2026-05-03", "comments": []},
             ],
             ("#7: Crane", "Comment ann 2026-05-02: Oil it.", "closed 2026-05-03"),
