@@ -92,8 +92,8 @@ async def summarize(
     `kind`: `card`, `chat` and `story` are read message by message or paragraph by paragraph, `document` in
     sections, and `auto` decides by the input. `focus` says what the summary is for. `form` is the name of a
     form (`work`, `meeting`, `talk`, `story`, `log`, `board`) or a file of headings; by default the input
-    decides, or the model. Unless `check_support` of the settings is False, a model compares each line with the
-    messages that it cites.
+    decides, or the model. A model compares each line with the messages that it cites, unless the setting
+    `check_support` is False.
 
     `since` is the run of an earlier summary of the same input, which may have grown. Its lines are carried
     word for word, and only new messages are read. Calls that it has paid for are not made again. Raises
