@@ -41,8 +41,8 @@ Examples:
 A history is a card or a board (our JSON, GitHub, Jira, Linear, beads), a chat (JSON or JSON Lines), a GitHub
 issue or pull request, a git log, a transcript or a log in plain text or Markdown. The kind of text picks the
 headings: of work, a meeting, talk, a story or game, a log. --form names one of them (work, meeting, talk,
-story, log, board) or a file with your own headings: `## Heading`, and what belongs there below. Each line names
-its messages. A model compares each line with them, corrects it, or marks it as not supported.
+story, log, board) or a file with your own headings: `## Heading`, and what belongs there below. Each line
+names its messages. A model compares each line with them, corrects it, or marks it as not supported.
 
 --since reuses an earlier summary of the same input: its lines stay, what changed is replaced, and only new
 text is paid for. It also resumes a summary that was interrupted.
@@ -83,9 +83,6 @@ def summarize(
         typer.Option(metavar="RUN", help="Reuse that earlier summary of this input.", show_default=False),
     ] = None,
     out: OutOption = None,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="A model checks each line against its messages.")
-    ] = True,
     *,
     options: RunOptions,
 ) -> None:
@@ -99,7 +96,13 @@ def summarize(
         try:
             found = run_interruptible(
                 _summarize(
-                    rlm, sources, kind=kind, tokens=tokens, since=since, focus=focus, form=form, check=check
+                    rlm,
+                    sources,
+                    kind=kind,
+                    tokens=tokens,
+                    since=since,
+                    focus=focus,
+                    form=form,
                 )
             )
         except KeyboardInterrupt:

@@ -40,7 +40,7 @@ MIN_GAIN = 0.1
 """Minimum share of its input that a summary must save to be used."""
 
 _MAX_PARTS = 16  # prompts that one message may take
-_TOKENS_A_LINE = 48  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
+_TOKENS_A_LINE = 52  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
 _BORDER_REACH = 0.3  # the share of a chunk, at its end, in which it may end at a border
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
@@ -118,11 +118,9 @@ def summary_steps(
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
         prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
         kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
-        answer = yield from _request_summary(prompt, kept, folding)
+        answer = yield from _request_summary(prompt, kept, folding, int(replaced * (1 - folding.min_gain)))
         if isinstance(answer, Failed):
             return Summary(None, answer.reason)
-        if count(answer) > replaced * (1 - folding.min_gain):
-            return Summary(None, f"a summary saved less than {folding.min_gain:.0%} of what it replaced")
         if answer != kept:
             asked += 1
             if folding.cache is not None:
@@ -135,10 +133,13 @@ def summary_steps(
 
 
 def _request_summary(
-    prompt: str, kept: str | None, folding: Folding
+    prompt: str, kept: str | None, folding: Folding, most: int
 ) -> Generator[str, str | Failed, str | Failed]:
-    """Return the answer to `prompt`. One that is too long is sent back once, alone, to be shortened. If it is
-    still too long, or that fails, its last lines are cut: they matter least, because it was asked so."""
+    """Return the answer to `prompt`. One of more than `most` tokens saves too little and is a failure.
+
+    One that is too long is sent back once, alone, to be shortened. If it is still too long, or that fails,
+    its last lines are cut: they matter least, because it was asked so.
+    """
     answer: str | Failed = (yield prompt) if kept is None else kept
     if isinstance(answer, Failed):
         return answer
@@ -146,6 +147,8 @@ def _request_summary(
     if not draft:
         return Failed("the summary was empty")
     size = folding.counter.count(draft)
+    if size > most:
+        return Failed(f"a summary saved less than {folding.min_gain:.0%} of what it replaced")
     if size <= folding.allowance:
         return draft
     shorter = yield _shorten_request(draft, size, folding.allowance)

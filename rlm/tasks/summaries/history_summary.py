@@ -180,7 +180,7 @@ async def _write(job: Job, texts: _Texts, wish: Wish, start: Start) -> Written:
         WORK if texts.is_work else FORMS["talk"],
         wish.focus,
         wish.most,
-        line_limit(wish.tokens, wish.most, size),
+        line_limit(wish.tokens, wish.most, size, len(texts.messages)),
     )
     written = await write_summary(
         job,

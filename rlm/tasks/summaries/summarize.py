@@ -85,7 +85,6 @@ async def summarize(
     since: str | None = None,
     focus: str = "",
     form: str | Path | None = None,
-    check: bool = True,
 ) -> Summary:
     """Summarize `context` in at most `tokens` tokens, by an estimate that is never too low; without them in a
     length that suits the input, at most 8,000.
@@ -93,7 +92,8 @@ async def summarize(
     `kind`: `card`, `chat` and `story` are read message by message or paragraph by paragraph, `document` in
     sections, and `auto` decides by the input. `focus` says what the summary is for. `form` is the name of a
     form (`work`, `meeting`, `talk`, `story`, `log`, `board`) or a file of headings; by default the input
-    decides, or the model. With `check`, a model compares each line with the messages that it cites.
+    decides, or the model. A model compares each line with the messages that it cites, unless the setting
+    `check_support` is False.
 
     `since` is the run of an earlier summary of the same input, which may have grown. Its lines are carried
     word for word, and only new messages are read. Calls that it has paid for are not made again. Raises
@@ -142,7 +142,7 @@ async def summarize(
             return Summary("document", summary.text, result)
         known = _count_known(job, past, entries)
         wanted = own_form or _form_of(kind, entries, cards, job.body)
-        wish = Wish(tokens, wanted, focus.strip(), check)
+        wish = Wish(tokens, wanted, focus.strip(), rlm.settings.check_support is not False)
         start = _start(job, past, known, entries, own_form, wish.focus) if has_model else None
         history = await summarize_history(job, entries, wish, cards, start)
         result = await job.finish(

@@ -160,14 +160,6 @@ def test_a_summary_that_stays_too_long_loses_whole_lines_the_last_ones_first() -
     assert kept[1:] == lines[: len(kept) - 1]
 
 
-def test_a_summary_of_one_line_without_end_is_a_failure() -> None:
-    asked = Summarizer(lambda number, prompt: "x y z " * 4_000)
-    result = compact_history(chat(200), budget=4_000, summarizer=asked)
-    assert len(asked.prompts) == 2
-    assert result.kind == "recent"
-    assert "the summary took" in result.warnings[0]
-
-
 @pytest.mark.parametrize("summarizer", [None, Summarizer()])
 def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | None) -> None:
     """However old the request is."""

@@ -32,6 +32,7 @@ _GONE = re.compile(r"^[`*]*(?:gone|removed?|deleted?|drop(?:ped)?)[`*.]*$", re.I
 _RIGHT = re.compile(
     r"^[`*]*(?:right|same|ok(?:ay)?|correct|unchanged|supported|no changes?)[`*.]*$", re.IGNORECASE
 )
+_WORD = re.compile(r"\w+")
 _NO_CHANGE = re.compile(r"^no changes?\b\W*$", re.IGNORECASE)
 _BULLET = re.compile(r"^[-*+•]\s+")
 _KIND = re.compile(r"^[\W_]*kind[\W_]*:[\W_]*(\w+)[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
@@ -69,7 +70,7 @@ def edits_in(text: str, count: int) -> tuple[list[Edit], str]:
             edits.append(Edit(known))
         elif _RIGHT.match(value):
             edits.append(Edit(known, is_right=True))
-        elif (line := read_line(value, "")).text:
+        elif _WORD.search((line := read_line(value, "")).text):
             edits.append(Edit(known, line))
     return edits, "\n".join(row for row in rest if not _NO_CHANGE.match(_BULLET.sub("", row.strip())))
 
@@ -186,13 +187,14 @@ def _gap(lines: Sequence[Line], at: int, place_of: Callable[[Line], int]) -> flo
 
 
 def _tells_the_same(one: Line, other: Line) -> bool:
-    mine, theirs = _telling(one.text), _telling(other.text)
+    """Return whether two lines tell the same. Lines from different messages do not if their names or numbers
+    differ: `Ann pays 50` and `Ben pays 50` are two facts."""
+    mine, theirs = words_of(one.text), words_of(other.text)
     shared, together = len(mine & theirs), len(mine | theirs)
-    if not together:
-        return False
-    least = _SAME_SOURCE if set(one.names) & set(other.names) else _SAME
-    return shared >= least * together
+    if set(one.names) & set(other.names):
+        return shared >= _SAME_SOURCE * together > 0
+    return shared >= _SAME * together > 0 and _particulars(one.text) == _particulars(other.text)
 
 
-def _telling(text: str) -> set[str]:
-    return {word for word in words_of(text) if len(word) > 2 or word.isdigit()}
+def _particulars(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if any(one.isdigit() or one.isupper() for one in word)}

@@ -19,12 +19,13 @@ __all__ = ["Brief", "Start", "Written", "line_limit", "write_summary"]
 
 _COUNTER = get_counter()
 _PROMPT_TOKENS = 100_000
-_TOKENS_A_LINE = 48
+_TOKENS_A_LINE = 52
 """Tokens of a line of 25 words with two marks: so a model that keeps the lines keeps the tokens."""
 _PAGE_TOKENS = 60  # of the headings
 _LINES_A_ROOT = 0.3
 """Without a given length, a summary has this number of lines times the root of the messages' tokens: 30 for
 10,000 tokens, 95 for 100,000."""
+_LINES_A_MESSAGE_ROOT = 1.5  # for many short messages: 11 lines for 60 commits
 _MIN_LINES = 5
 _INPUT_TOKENS_A_LINE = 40  # no text has more facts than this
 _HARD_LIMIT = 1.1
@@ -72,11 +73,12 @@ class Written:
     dropped: tuple[Line, ...] = field(default=())
 
 
-def line_limit(tokens: int | None, most: int, size: int) -> int:
-    """Return how many lines are asked for, of messages of `size` tokens: as many as `most` tokens hold.
-    Without given `tokens`, the length follows that of the messages."""
+def line_limit(tokens: int | None, most: int, size: int, messages: int) -> int:
+    """Return how many lines are asked for, of `messages` of `size` tokens: as many as `most` tokens hold.
+    Without given `tokens`, the length follows the size and the number of the messages."""
     lines = max(3, (most - _PAGE_TOKENS) // _TOKENS_A_LINE)
-    wanted = size // _INPUT_TOKENS_A_LINE if tokens is not None else int(_LINES_A_ROOT * size**0.5)
+    by_size = max(_LINES_A_ROOT * size**0.5, _LINES_A_MESSAGE_ROOT * messages**0.5)
+    wanted = size // _INPUT_TOKENS_A_LINE if tokens is not None else int(by_size)
     return min(lines, max(_MIN_LINES, wanted))
 
 
@@ -113,8 +115,14 @@ class _Writer:
         """Return how the messages are cut into parts; None if the model's window has no room for them."""
         brief = self._brief
         window = min(self._model.window.context - self._output, max(_PROMPT_TOKENS, 4 * brief.tokens))
-        longest = max(_first(brief), _next(brief, Draft(brief.usual), 10_000, 10_000), key=_COUNTER.count)
-        folding = Folding(_COUNTER, brief.tokens, window, overhead=_COUNTER.count(longest) + 50)
+        # The same for the first and all later runs, so that the parts of an interrupted one stay the same.
+        prompts = (
+            _first(brief),
+            _first(replace(brief, form=None)),
+            _next(brief, Draft(brief.usual), 10_000, 10_000),
+        )
+        overhead = max(map(_COUNTER.count, prompts)) + 50
+        folding = Folding(_COUNTER, brief.tokens, window, overhead=overhead)
         return folding if folding.chunk_tokens > 0 else None
 
     async def write(self, messages: Sequence[Message], borders: Sequence[float], start: Start) -> Written:

@@ -137,7 +137,10 @@ def certain_form(entries: Sequence[Entry], cards: Mapping[str, Card], text: str)
         return WORK
     timed = [entry for entry in entries if entry.message.created_at]
     if entries and len(timed) >= _LOG_SHARE * len(entries):
-        leveled = sum(_LEVEL.search(entry.message.content[:80]) is not None for entry in timed)
+        leveled = sum(
+            _LEVEL.search(f"{entry.message.author or ''}: {entry.message.content[:80]}") is not None
+            for entry in timed
+        )
         unnamed = sum(not entry.message.author for entry in timed)
         tags = {entry.message.author for entry in timed if entry.message.author}
         if leveled >= _LEVEL_SHARE * len(timed) or unnamed >= _LOG_SHARE * len(timed):
