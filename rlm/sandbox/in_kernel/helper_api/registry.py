@@ -45,8 +45,8 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "documents",
         "()",
-        "the files the input is made of (.pages and .messages are how many of each, .parts the works printed in "
-        "one text, where there are any)",
+        "the files the input is made of (.pages and .messages are how many of each, .parts the works "
+        "printed one after another, where there are any)",
         ("index", "name", "kind", "start", "end"),
     ),
     Helper(
