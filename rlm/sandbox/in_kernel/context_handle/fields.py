@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ..body.body import Span
-from .records import SHOWN_TEXT, LazyRecord, shown
-
-if TYPE_CHECKING:
-    from .handle import Handle
+from ..body.body import Body, Span
+from .hit_lines import hit_lines
+from .records import SHOWN_TEXT, LazyRecord, Text, shown
 
 __all__ = ["HitReader", "PackReader", "SectionReader"]
 
@@ -21,12 +19,22 @@ _LONGEST_RECORD = 100_000
 _INDENT = 80
 
 
+class Source(Protocol):
+    """The handle whose body is read."""
+
+    _body: Body
+
+    def _text(self, start: int, end: int) -> Text: ...
+    def _whole_text(self, start: int, end: int) -> Text: ...
+    def document_name(self, char: int) -> str | None: ...
+
+
 class SectionReader:
     """Computes end and text of a section on access: the end may be far away."""
 
     KEYS = ("end", "text")
 
-    def __init__(self, handle: Handle, end: Callable[[], int]) -> None:
+    def __init__(self, handle: Source, end: Callable[[], int]) -> None:
         self._handle = handle
         self._end = end
 
@@ -48,7 +56,7 @@ class PackReader:
 
     KEYS = ("document", "text")
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Source) -> None:
         self._handle = handle
 
     def value(self, record: LazyRecord, key: str) -> Any:
@@ -65,7 +73,7 @@ class HitReader:
 
     KEYS = ("line", "match", "snippet", "line_text", "document")
 
-    def __init__(self, handle: Handle, context: int) -> None:
+    def __init__(self, handle: Source, context: int) -> None:
         self._handle = handle
         self._context = context
 
@@ -87,6 +95,10 @@ class HitReader:
 
     def shown(self, record: LazyRecord, key: str) -> str:
         return shown(self.value(record, key))
+
+    def lines(self, hits: list[Any]) -> tuple[list[str], int]:
+        """Return the lines that print the first of some hits, and how many hits they show."""
+        return hit_lines(hits)
 
     def text(self, start: int, end: int) -> str:
         """Return a part of the body, for printing."""

@@ -1,7 +1,7 @@
 """Finds where one text holds several printed works one after another, by their page numbers.
 
-The numbers of pages stand alone on a line or in a running head (`Annual Report 2024   12`). Where they grow page
-by page and then begin again, another work begins. Anything less clear counts as one work.
+The numbers of pages stand alone on a line or in a running head (`Annual Report 2024   12`). Where they grow
+page by page and then begin again, another work begins. Anything less clear counts as one work.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -28,11 +29,12 @@ _LONGEST_PAGE = 8
 _NEAREST, _FARTHEST = 100, 30_000
 """Characters between two numbers of pages that follow each other."""
 _TITLE = 120
+_LONGEST_HEAD = 100
 _HEAD = re.compile(
-    r"^[ \t\f]*(?:(?P<first>\d{1,4})(?:[ \t|]{2,}(?P<after>\S[^\n]{0,80}?))?"
-    r"|(?P<before>\S[^\n]{0,80}?)(?:[ \t|]{2,}|[ \t]*\|[ \t]*|[ \t]+[Pp]age[ \t]+)(?P<last>\d{1,4})"
-    r"|[-–—][ \t]*(?P<dashed>\d{1,4})[ \t]*[-–—]|[Pp]age[ \t]+(?P<named>\d{1,4})(?:[ \t]+of[ \t]+\d{1,4})?)[ \t\r]*$",
-    re.MULTILINE,
+    r"(?P<first>\d{1,4})(?:[ \t|]{2,}(?P<after>\S.*))?"
+    r"|(?P<before>\S.*?)(?:[ \t|]{2,}|[ \t]+[Pp]age[ \t]+)(?P<last>\d{1,4})"
+    r"|[-\u2013\u2014][ \t]*(?P<dashed>\d{1,4})[ \t]*[-\u2013\u2014]"
+    r"|[Pp]age[ \t]+(?P<named>\d{1,4})(?:[ \t]+of[ \t]+\d{1,4})?"
 )
 
 
@@ -53,21 +55,28 @@ def parts_of(body: Body, document: Document) -> list[tuple[str, Span]]:
     runs = _works(text)
     if len(runs) < 2:
         return []
-    borders = [0, *(_border(text, one, two) for one, two in zip(runs, runs[1:], strict=False)), size]
+    borders = [0, *(_border(text, one, two) for one, two in pairwise(runs)), size]
     return [
         (_first_line(text, low, high), Span(document.start + low, document.start + high))
-        for low, high in zip(borders, borders[1:], strict=False)
+        for low, high in pairwise(borders)
     ]
 
 
 def _works(text: str) -> list[list[_Page]]:
     """Return the pages of each work that begins with a low number, in order. Works do not overlap."""
     heads: defaultdict[str, list[_Page]] = defaultdict(list)
-    for match in _HEAD.finditer(text):
-        number = next(match[name] for name in ("first", "last", "dashed", "named") if match[name])
-        # Pages on the left and on the right have different heads: those with words count by these.
-        words = " ".join((match["before"] or match["after"] or "").split()).casefold()
-        heads[words].append(_Page(int(number), match.start(), match.end()))
+    end = -1
+    for line in text.split("\n"):
+        start, end = end + 1, end + 1 + len(line)
+        head = line.strip() if len(line) <= _LONGEST_HEAD else ""
+        # Most lines begin and end with letters: those cost no match.
+        if not head or not (head[0].isdecimal() or head[-1].isdecimal() or head[-1] in "-\u2013\u2014"):
+            continue
+        match = _HEAD.fullmatch(head)
+        if match is not None:
+            number = next(match[name] for name in ("first", "last", "dashed", "named") if match[name])
+            words = " ".join((match["before"] or match["after"] or "").split()).casefold()
+            heads[words].append(_Page(int(number), start, end))
     runs = [run for pages in heads.values() for run in _runs(pages) if _is_paged(run)]
     works: list[list[_Page]] = []
     for run in sorted(runs, key=lambda run: run[0].start):
@@ -111,7 +120,7 @@ def _runs(pages: list[_Page]) -> Iterator[list[_Page]]:
 
 def _is_paged(run: list[_Page]) -> bool:
     """Return whether numbers stand as far from each other as pages do, and about evenly."""
-    gaps = [two.start - one.end for one, two in zip(run, run[1:], strict=False)]
+    gaps = [two.start - one.end for one, two in pairwise(run)]
     usual = median(gaps)
     return _PAGE_CHARS[0] <= usual <= _PAGE_CHARS[1] and max(gaps) <= _LONGEST_PAGE * usual
 

@@ -214,6 +214,9 @@ class LazyRecord(Record):
 class HitFields(Fields, Protocol):
     """Computes the fields of a hit, and the part of the body that represents it."""
 
+    def lines(self, hits: list[Any]) -> tuple[list[str], int]:
+        """Return the lines that print the first of some hits, and how many hits they show."""
+
     def text(self, start: int, end: int) -> str:
         """Return a part of the body, for printing."""
 
@@ -269,9 +272,7 @@ class Records(list[Any]):
     def _shown_lines(self, first: list[Any]) -> tuple[list[str], int]:
         """Return the lines of the first items, and how many items they show."""
         if isinstance(first[0], Hit):
-            from .hit_lines import hit_lines
-
-            return hit_lines(self)
+            return first[0]._source.lines(self)
         return [f"  {record!r}" for record in first], len(first)
 
     def _heading(self) -> str:

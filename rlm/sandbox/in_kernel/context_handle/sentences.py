@@ -21,7 +21,7 @@ _ABBREVIATED = re.compile(
 )
 _NEW_LINE = re.compile(r"[ \t]*(?:[-*•|>#\[{(=]|\d|[A-Z][\w .'-]{0,30}:\s)")
 """The beginning of a line that continues no sentence: a mark of a list or a record, or a speaker."""
-_WRAPPED = 40
+_WRAPPED = 30
 """Characters of a shorter line, which was not broken because it was full."""
 _RECORDS = frozenset({"csv", "json", "jsonl", "code"})
 

@@ -89,7 +89,7 @@ def _identity(item: Any, fields: Mapping[str, Any], key: Key) -> Any:
         names = [key] if isinstance(key, str) else list(key)
         for name in names:
             if name not in fields:
-                raise KeyError(f"an item has no field {name!r}. Its fields are {', '.join(fields)}.")
+                raise ValueError(f"an item has no field {name!r}. Its fields are {', '.join(fields)}.")
         chosen = [fields[name] for name in names]
     return json.dumps(_folded(chosen), sort_keys=True, ensure_ascii=False, default=repr)
 

@@ -45,38 +45,38 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "documents",
         "()",
-        "the files the input is made of (.pages and .messages are how many of each, .parts the works printed in "
-        "one text, where there are any)",
+        "the files of the input (where there are any: .pages and .messages are how many, .parts the works "
+        "in one file)",
         ("index", "name", "kind", "start", "end"),
     ),
     Helper(
         "peek",
         "(start, end=None, unit='chars')",
-        "a slice by characters or by lines (unit='lines'), or of a place: peek(hit); up to 100,000 "
-        "characters; a str that remembers its .span",
+        "a slice by characters or by lines (unit='lines'), or peek(hit); up to 100,000 characters; a str "
+        "that remembers its .span",
     ),
     Helper(
         "search",
         "(pattern, max_hits=100, context=120, within=None)",
         "regex search, MULTILINE, in linear time ((?i) ignores case); a list of hits; within, here and "
-        "below, is a span, hit, section or document (its name)",
+        "below: a span, hit, section or document (name)",
         ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
     ),
     Helper(
         "quote",
         "(text, within=None)",
-        "the place that reads as text, with its .span; an error names the nearest place",
+        "the place that reads as text, a str with .span; if none, the error names the nearest",
     ),
     Helper("sentence_at", "(where)", "the whole sentence of a hit or an offset"),
     Helper(
         "around",
         "(where, lines=3)",
-        "the whole lines around a hit or an offset, as peek returns them; around(hits) merges what overlaps",
+        "the whole lines around a hit or an offset; around(hits) merges them",
     ),
     Helper(
         "section_at",
         "(where)",
-        "the message, heading, function, page or document that a hit or an offset stands under",
+        "the message, heading, function, page or document of a hit or an offset",
         ("title", "kind", "start", "document", "path", "page", "message", "end", "text"),
     ),
     Helper(
@@ -90,14 +90,13 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "read_lines",
         "(start=0, end=None, within=None)",
-        "lines one after another, lazily, over the whole input if need be, each a str with these fields too",
+        "lines, lazily, each a str with these fields too",
         ("number", "start", "end", "text"),
     ),
     Helper(
         "read_records",
         "()",
-        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily; .value is the "
-        "dict with the row's own fields",
+        "rows of JSONL, JSON arrays or CSV, or messages of chats, lazily; .value is the row's own dict",
         ("value", "start", "end"),
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
@@ -140,8 +139,8 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "merge",
         "(answers, key=None)",
-        "the items of a batch with schema=, each once (by a field, several, or a function), in order; "
-        "JSON-safe; each has .spans and .conflicts",
+        "the items of a batch with schema=, each once (key: a field, several, or a function), with .spans "
+        "and .conflicts",
     ),
     Helper(
         "sub_rlm",

@@ -49,6 +49,8 @@ def test_the_helpers_have_the_signatures_of_the_registry() -> None:
         "documents",
         "peek",
         "search",
+        "quote",
+        "sentence_at",
         "around",
         "section_at",
         "count",
@@ -105,8 +107,10 @@ def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
         story.peek(0, 5, "words")
     with pytest.raises(TypeError, match="start is a whole number, not float"):
         story.peek(1.5, 5)
-    with pytest.raises(TypeError, match="end is a whole number, not NoneType"):
-        story.peek(0, None)
+    with pytest.raises(TypeError, match=r"end is missing: peek\(start, end\), or around\(offset\)"):
+        story.peek(0)
+    with pytest.raises(TypeError, match=r"start is one place: .* a document or its name, not float"):
+        story.peek(1.5)
     big = make_handle("é" * 100_001)
     assert len(big.peek(0, 100_000)) == 100_000
     for unit in ("chars", "lines"):
@@ -190,7 +194,7 @@ def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
     assert story.around(-1, 0) == story.around(10**9, 0) == "last line"
     assert story.around(hit, -5) == lines[3]
     assert make_handle("").around(0) == ""
-    with pytest.raises(TypeError, match=r"search\(\) finds the hit for a text"):
+    with pytest.raises(TypeError, match=r"search\(\) or quote\(\) finds the place of a text"):
         story.around("needle")
     with pytest.raises(ValueError, match="more than 100,000 at once"):
         make_handle("x" * 100_001).around(5)
