@@ -15,7 +15,8 @@ from rlm.tasks.reports.research import Research, research
 
 FILLER = "The tide tables of the harbour list the hours of high water for the pilots and the dredgers. "
 FACTS = {
-    "ferries.txt": "The ferry Halcyon was built by the Brann yard. The ferry Orlop was built by the Tarn yard.",
+    "ferries.txt": "The ferry Halcyon was built by the Brann yard."
+    " The ferry Orlop was built by the Tarn yard.",
     "yards.txt": "The Brann yard lies in the town of Ostrey. The Tarn yard lies in the town of Quill.",
     "towns.txt": "The town of Ostrey was founded in 1412. The town of Quill was founded in 1631.",
     "letters.txt": "A letter of the master in May says that the ferry Halcyon carries 240 passengers.",

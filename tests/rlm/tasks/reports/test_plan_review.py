@@ -33,8 +33,20 @@ def reviewed(markdown: str, task: str = "Report on the ferries") -> list[str]:
             ],
         ),
         (
-            "- Which yard built the ferry Halcyon?\n- What yard built the ferry Halcyon?\n- Who paid Orlop?\n",
-            ["Which yard built the ferry Halcyon?", "Who paid Orlop?"],
+            "- Which yard built the ferry Halcyon?\n- What yard built the ferry Halcyon?\n- Who paid?\n",
+            ["Which yard built the ferry Halcyon?", "Who paid?"],
+        ),
+        (
+            "- In which town was the ferry Halcyon built?\n"
+            "  - Which yard built the ferry Halcyon?\n"
+            "  - In which town lies the yard that built the ferry Halcyon?\n",
+            ["In which town was the ferry Halcyon built?"],
+        ),
+        (
+            "- What does it cost?\n"
+            "  - What does the crane cost?\n"
+            "  - What does the insurance of the crane cost?\n",
+            ["What does the crane cost?", "What does the insurance of the crane cost?"],
         ),
         (
             "- Who built Halcyon?\n- When was Halcyon built?\n",
