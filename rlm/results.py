@@ -23,8 +23,10 @@ from rlm.sandbox.types import Span
 
 __all__ = [
     "LIMITS_OF",
+    "NOT_SUPPORTED",
     "RESUMABLE",
     "Citation",
+    "ClaimSupport",
     "Confidence",
     "Coverage",
     "RunResult",
@@ -32,6 +34,9 @@ __all__ = [
     "Span",
     "StopReason",
     "Strategy",
+    "Support",
+    "SupportStatus",
+    "SupportTest",
     "TokenUsage",
     "Usage",
 ]
@@ -67,6 +72,10 @@ LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
 """The field of `Limits` behind each stop reason that a limit causes."""
 Strategy = Literal["rlm", "direct"]
 Confidence = Literal["low", "medium", "high"] | float
+SupportStatus = Literal["supported", "unsupported", "unchecked"]
+SupportTest = Literal["extract", "words", "model"]
+NOT_SUPPORTED = "(not supported by its source)"
+"""The remark behind a claim that its sources do not support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,88 @@ class Citation:
         """The quote on one line, cut if it is long."""
         quote = " ".join(self.quote.split())
         return quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSupport:
+    """Whether the cited passages support one claim, a sentence or a line of the answer.
+
+    `sources` are the numbers of its citations, from 1; () if it cites none. `test` decided: `extract` (the
+    claim is words of its source), `words` (names, numbers, negations and rare words were compared) or
+    `model`; None if it is unchecked. `reason` says why it is not supported or unchecked. `start` and `end`
+    are its characters in an answer that is text.
+    """
+
+    text: str
+    sources: tuple[int, ...]
+    status: SupportStatus
+    test: SupportTest | None
+    reason: str = ""
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether the quotes of an answer support its claims. `model` is the model that was asked, if any.
+    `notes` say what kept a check from being made."""
+
+    claims: tuple[ClaimSupport, ...] = ()
+    model: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> int:
+        """The number of claims that their sources support."""
+        return self._count("supported")
+
+    @property
+    def unsupported(self) -> int:
+        """The number of claims that their sources do not support."""
+        return self._count("unsupported")
+
+    @property
+    def unchecked(self) -> int:
+        """The number of claims that no test decided, including those without a source."""
+        return self._count("unchecked")
+
+    @property
+    def uncited(self) -> int:
+        """The number of claims without a source."""
+        return sum(not claim.sources for claim in self.claims)
+
+    def _count(self, status: SupportStatus) -> int:
+        return sum(claim.status == status for claim in self.claims)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts, the claims, the model and the notes."""
+        return {
+            "supported": self.supported,
+            "unsupported": self.unsupported,
+            "unchecked": self.unchecked,
+            "uncited": self.uncited,
+            "model": self.model,
+            "notes": self.notes,
+            "claims": [asdict(claim) for claim in self.claims],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Support:
+        """Return the support that `to_json` wrote."""
+        known = {one.name for one in fields(ClaimSupport)}
+        return cls(
+            tuple(
+                ClaimSupport(
+                    **{
+                        **{name: value for name, value in claim.items() if name in known},
+                        "sources": tuple(claim["sources"]),
+                    }
+                )
+                for claim in data["claims"]
+            ),
+            data["model"],
+            tuple(data["notes"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +284,8 @@ class RunResult:
     """The outcome of a run. `answer` is None when it ended without one: `cause` says why, and `variables`
     what the kernel held then (`name: type, size`). `answer` is JSON-safe. `found` is False if there is no
     answer, or if it says that the documents hold none. `unread` names documents that were not read, or only
-    in part. `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the
+    in part. `support` says of each claim of the answer whether its citations support it; None if that was not
+    checked. `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the
     JSON."""
 
     run_id: str
@@ -212,6 +304,7 @@ class RunResult:
     variables: tuple[str, ...] = ()
     found: bool = True
     unread: tuple[str, ...] = ()
+    support: Support | None = None
     parsed: Any = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -219,6 +312,7 @@ class RunResult:
         data = asdict(replace(self, parsed=None))
         del data["parsed"]
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
+        data["support"] = None if self.support is None else self.support.to_json()
         return data
 
     @property
@@ -307,6 +401,7 @@ class RunResult:
                 "warnings": tuple(data["warnings"]),
                 "variables": tuple(data["variables"]),
                 "unread": tuple(data.get("unread", ())),
+                "support": None if data.get("support") is None else Support.from_json(data["support"]),
             }
         )
 

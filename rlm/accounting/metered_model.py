@@ -191,7 +191,7 @@ class MeteredModel:
         if last_round:
             reservation = self._budget.take_last_round(tokens=max_tokens, cost_usd=max_cost)
         else:
-            calls = 0 if request.role in ("root", "summary") else 1
+            calls = 0 if request.role in ("root", "summary", "check") else 1
             reservation = await self._budget.reserve_when_settled(
                 calls=calls, tokens=max_tokens, cost_usd=max_cost
             )

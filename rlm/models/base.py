@@ -29,7 +29,7 @@ __all__ = [
 EXTRACTIVE = "extractive"
 """The name of the built-in model that is a program. It needs no key, and its cells need no isolation."""
 
-Role = Literal["root", "child", "summary", "direct"]
+Role = Literal["root", "child", "summary", "direct", "check"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
 
 

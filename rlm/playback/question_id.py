@@ -17,6 +17,7 @@ from rlm.sandbox.types import Span
 
 __all__ = [
     "QuestionId",
+    "identify_check",
     "identify_child",
     "identify_direct",
     "identify_job_call",
@@ -75,6 +76,12 @@ def identify_direct(
     whole = all(piece.span is not None for piece in pieces)
     outline = ("direct", model, len(pieces)) if whole else None
     return QuestionId(_digest("direct", model, question, pieces, form), outline)
+
+
+def identify_check(model: str, claims: Sequence[Sequence[str]]) -> QuestionId:
+    """Identify a call that checks or corrects claims. Each claim is given with what is wrong with it and the
+    texts that it cites."""
+    return QuestionId(_digest("check", model, "", (), claims))
 
 
 def identify_notes(model: str, last_round: int, room: int) -> QuestionId:

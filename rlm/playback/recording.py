@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordedCompaction", "RecordedFailure", "RecordedReply", "RecordedRound", "Recording", "Spent"]
 
 
-_NO_CHILDREN = ("root", "summary")
+_NO_CHILDREN = ("root", "summary", "check")
 """Roles whose calls are not counted as child calls."""
 
 

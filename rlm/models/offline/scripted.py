@@ -67,6 +67,7 @@ class ScriptedModel:
         child: Sequence[Answer] | Answer = (),
         summary: Sequence[Answer] | Answer = (),
         direct: Sequence[Answer] | Answer = (),
+        check: Sequence[Answer] | Answer = (),
         window: ModelWindow | None = None,
     ) -> ScriptedModel:
         """Make a model from Python. A sequence is played in order, each entry once. A single answer (a text,
@@ -76,6 +77,7 @@ class ScriptedModel:
             "child": child,
             "summary": summary,
             "direct": direct,
+            "check": check,
         }
         turns: list[ScriptedReply] = []
         always: dict[Role, Answer] = {}

@@ -14,6 +14,7 @@ from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel, estimate
 from rlm.accounting.run_context import RunContext
+from rlm.answers.support.model_check import SupportModel
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import RunInput
@@ -24,7 +25,7 @@ from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedReply, Recording
-from rlm.results import Citation, RunResult, StopReason
+from rlm.results import Citation, RunResult, StopReason, Support
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
@@ -150,6 +151,10 @@ class Job:
             self.stop_reason = "model"
         return answers
 
+    def support_model(self, model: Model) -> SupportModel:
+        """Return a model that checks and corrects claims, within the budget of the job."""
+        return SupportModel(model, self._run_context)
+
     def progress(self, at: int, of: int) -> None:
         """Report to the observers that call `at` of `of` is in flight."""
         self.config.tell(
@@ -193,10 +198,15 @@ class Job:
             yield Parts(part_resources, past, count)
 
     async def finish(
-        self, answer: Any, citations: Sequence[Citation] = (), *, parts: Sequence[RunResult] = ()
+        self,
+        answer: Any,
+        citations: Sequence[Citation] = (),
+        *,
+        parts: Sequence[RunResult] = (),
+        support: Support | None = None,
     ) -> RunResult:
         """Write the result to the journal and return it. Call it once, at the end. `parts` are the results of
-        the job's parts."""
+        the job's parts. `support` is that of the answer's claims."""
         if self._left is not None and self._left.result is not None:
             return self._left.result
         result = RunResult(
@@ -213,6 +223,7 @@ class Job:
             sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
+            support=support,
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         totals = self._metered.totals(result.rounds, result.sub_calls)

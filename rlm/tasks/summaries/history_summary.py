@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import zip_longest
 
 from rlm.answers.citations import cite_spans
-from rlm.answers.support import SupportCheck
+from rlm.answers.support.word_check import SupportCheck
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import is_extractive
 from rlm.prompts.history import (

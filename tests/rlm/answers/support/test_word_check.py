@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.answers.support import SupportCheck
+from rlm.answers.support.word_check import SupportCheck
 
 TALK = (
     "Evan: I got a new Prius last week, my old one broke down twice.",

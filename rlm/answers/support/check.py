@@ -1,0 +1,177 @@
+"""Decides for each claim of an answer whether its passages support it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim
+from rlm.answers.support.model_check import SupportModel, UnusableReply
+from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
+from rlm.answers.support.word_check import SupportCheck
+from rlm.errors import BudgetExhausted, ModelError, cause_of
+from rlm.results import ClaimSupport, Support, SupportStatus
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
+
+__all__ = ["check_support"]
+
+_MAX_CHARS = 3_000_000
+"""Characters of claims and passages that are compared. It takes about a second."""
+_AT_ONCE_CHARS = 30_000
+"""Characters that are compared in the event loop, in about 10 ms. More take a thread."""
+
+
+async def check_support(
+    claims: Sequence[Claim],
+    passages: Sequence[Passage],
+    model: SupportModel | None = None,
+    *,
+    speakers: Sequence[str] = (),
+    corpus: Sequence[str] = (),
+    is_computed: bool = False,
+) -> Support:
+    """Return for each claim whether its passages support it. Claims cite passages by number, from 1.
+
+    Words, numbers, names and negations are always compared. With `model`, one call then judges the claims
+    that are not word for word in their passages, and its judgement counts. If its reply is unusable, claims
+    that words did not refute are unchecked. If the budget has no room for the call, or the model fails, the
+    words decide. `notes` say so. The names of `speakers` prove nothing. `corpus` holds texts that tell how
+    rare a word is, by default the passages. `is_computed`: numbers may come from a computation, so a number
+    that is not in the passages refutes nothing.
+    """
+    chars = _chars(claims, passages)
+    if chars > _AT_ONCE_CHARS:
+        judged = await run_in_daemon_thread(
+            lambda: _compare(claims, passages, speakers, corpus, is_computed), name="rlm-support"
+        )
+    else:
+        judged = _compare(claims, passages, speakers, corpus, is_computed)
+    if model is None:
+        return Support(tuple(judged))
+    asked = {
+        number: claim
+        for number, (claim, found) in enumerate(zip(claims, judged, strict=True), 1)
+        if found.test == "words" or (found.test is None and _can_be_asked(claim, passages))
+    }
+    return await _ask(asked, judged, passages, model)
+
+
+async def _ask(
+    asked: Mapping[int, Claim],
+    judged: Sequence[ClaimSupport],
+    passages: Sequence[Passage],
+    model: SupportModel,
+) -> Support:
+    if not asked:
+        return Support(tuple(judged), model.name)
+    # Doubtful claims go first, if there is no room for all.
+    by_doubt = dict(sorted(asked.items(), key=lambda one: judged[one[0] - 1].status == "supported"))
+    chosen = model.choose(by_doubt, passages)
+    notes = []
+    if len(chosen) < len(asked):
+        notes.append(
+            f"{len(asked) - len(chosen):,} of {len(asked):,} claims did not fit into the model's check: only "
+            "their words were compared"
+        )
+    chosen = dict(sorted(chosen.items()))
+    if not chosen:
+        return Support(tuple(judged), None, tuple(notes))
+    claims = list(judged)
+    try:
+        reasons = await model.find_unsupported(chosen, passages)
+    except UnusableReply as error:
+        for number in chosen:
+            if claims[number - 1].status == "supported":
+                claims[number - 1] = replace(
+                    claims[number - 1], status="unchecked", test=None, reason="the model's check was unusable"
+                )
+        return Support(
+            tuple(claims), model.name, (*notes, f"the check by {model.name} was unusable: {error}")
+        )
+    except (BudgetExhausted, ModelError) as error:
+        return Support(
+            tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
+        )
+    for number in chosen:
+        reason = reasons.get(number)
+        claims[number - 1] = replace(
+            claims[number - 1],
+            status="supported" if reason is None else "unsupported",
+            test="model",
+            reason=reason or "",
+        )
+    return Support(tuple(claims), model.name, tuple(notes))
+
+
+def _can_be_asked(claim: Claim, passages: Sequence[Passage]) -> bool:
+    return len(claim.text) <= MAX_CLAIM_CHARS and any(passages[one - 1].found for one in claim.sources)
+
+
+def _chars(claims: Sequence[Claim], passages: Sequence[Passage]) -> int:
+    return sum(len(one.text) for one in claims) + sum(len(one.text) + len(one.near) for one in passages)
+
+
+def _compare(
+    claims: Sequence[Claim],
+    passages: Sequence[Passage],
+    speakers: Sequence[str],
+    corpus: Sequence[str],
+    is_computed: bool,
+) -> list[ClaimSupport]:
+    """Compare each claim with its passages, without a model."""
+    texts = [one.text[:MAX_PASSAGE_CHARS] for one in passages]
+    around = [f"{one.label}\n{one.near}" for one in passages]
+    left = _MAX_CHARS
+    judged: list[ClaimSupport] = []
+    seen: set[int] = set()
+    with closing(SupportCheck([*texts, *around], speakers, corpus)) as words:
+        for place, claim in enumerate(claims):
+            new = {one for one in claim.sources if one not in seen}
+            left -= len(claim.text) + sum(len(texts[one - 1]) + len(around[one - 1]) for one in new)
+            seen |= new
+            too_much = left < 0 or place >= MAX_CLAIMS or len(claim.text) > MAX_CLAIM_CHARS
+            judged.append(
+                _unchecked(claim, "it is too long to be checked")
+                if too_much
+                else _compare_one(claim, passages, words, is_computed)
+            )
+    return judged
+
+
+def _compare_one(
+    claim: Claim, passages: Sequence[Passage], words: SupportCheck, is_computed: bool
+) -> ClaimSupport:
+    if not claim.sources:
+        return _unchecked(claim, "it cites no source")
+    found = [one for one in claim.sources if passages[one - 1].found]
+    if not found:
+        return _decided(claim, "the text does not hold its quote")
+    if _is_extract(claim.text, [passages[one - 1].text for one in found]):
+        return ClaimSupport(claim.text, claim.sources, "supported", "extract", "", claim.start, claim.end)
+    cited = [one - 1 for one in found]
+    verdict = words.judge(claim.text, cited, [len(passages) + one for one in cited])
+    if verdict.is_empty:
+        return _unchecked(claim, "it has no words to compare")
+    if verdict.supported:
+        return _decided(claim, "")
+    if is_computed and verdict.only_numbers:
+        return _unchecked(claim, f"{verdict.reason}; it may be computed")
+    if not all(passages[one - 1].complete for one in found):
+        return _unchecked(claim, "its source is too long to be compared")
+    return _decided(claim, verdict.reason)
+
+
+def _is_extract(claim: str, texts: Sequence[str]) -> bool:
+    """Return whether a claim is at least three words, word for word, of a passage."""
+    folded = " ".join(claim.split()).strip(' "“”.…')
+    return len(folded.split()) >= 3 and any(folded in " ".join(text.split()) for text in texts)
+
+
+def _decided(claim: Claim, fault: str) -> ClaimSupport:
+    status: SupportStatus = "unsupported" if fault else "supported"
+    return ClaimSupport(claim.text, claim.sources, status, "words", fault, claim.start, claim.end)
+
+
+def _unchecked(claim: Claim, reason: str) -> ClaimSupport:
+    return ClaimSupport(claim.text, claim.sources, "unchecked", None, reason, claim.start, claim.end)

@@ -1,0 +1,209 @@
+"""Asks a model which claims their passages do not support, and for corrections of those."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlm.accounting.budget import seconds_left
+from rlm.accounting.metered_model import estimate, messages_of
+from rlm.accounting.run_context import RunContext
+from rlm.answers.checks import read_reply
+from rlm.answers.json_schema import AnswerSchema, SchemaError
+from rlm.answers.support.claims import Claim
+from rlm.answers.support.passages import Passage
+from rlm.answers.thinking import without_reasoning
+from rlm.models.base import Model, Request
+from rlm.playback.question_id import identify_check
+from rlm.prompts import BudgetExceeded
+from rlm.prompts.recipes.support import (
+    ClaimText,
+    PassageText,
+    SupportInput,
+    SupportPrompt,
+    planted_claims,
+)
+
+__all__ = ["SupportModel", "UnusableReply"]
+
+_PROMPT_TOKENS = 60_000
+_INSTRUCTIONS = 700
+"""Tokens of the prompt besides claims and passages."""
+_FRAME = 45
+"""Tokens around a claim or a passage."""
+_SHOWN_CHARS = 6_000
+_NEAR_CHARS = 300
+_OUTPUT_TOKENS = 4_000
+_OUTPUT_EACH = 60
+_MAX_REASON = 300
+_UNSUPPORTED = {
+    "type": "object",
+    "properties": {
+        "unsupported": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"claim": {"type": "integer"}, "reason": {"type": "string"}},
+                "required": ["claim", "reason"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["unsupported"],
+    "additionalProperties": False,
+}
+_CORRECTED = {
+    "type": "object",
+    "properties": {
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"claim": {"type": "integer"}, "text": {"type": "string"}},
+                "required": ["claim", "text"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["claims"],
+    "additionalProperties": False,
+}
+
+
+class UnusableReply(Exception):
+    """The model's reply decides nothing. The message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportModel:
+    """Checks and corrects claims within the budget of a run. A call that the journal holds is not made again.
+
+    Its methods raise BudgetExhausted and ModelError, and UnusableReply for a reply that is not what was asked
+    for. Claims and passages are numbered from 1.
+    """
+
+    model: Model
+    run_context: RunContext
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.model.name
+
+    def choose(self, claims: Mapping[int, Claim], passages: Sequence[Passage]) -> dict[int, Claim]:
+        """Return the claims, in their order, that fit one prompt with their passages."""
+        left = self._room(len(claims)) - _INSTRUCTIONS
+        shown: set[int] = set()
+        chosen: dict[int, Claim] = {}
+        for number, claim in claims.items():
+            new = [source for source in claim.sources if source not in shown]
+            tokens = estimate(claim.text) + _FRAME
+            tokens += sum(_FRAME + estimate(_shown(passages[source - 1])) for source in new)
+            if tokens <= left:
+                left -= tokens
+                shown.update(new)
+                chosen[number] = claim
+        return chosen
+
+    async def find_unsupported(
+        self, claims: Mapping[int, Claim], passages: Sequence[Passage]
+    ) -> dict[int, str]:
+        """Return the claims that their passages do not support, each with the reason."""
+        texts = [ClaimText(number, claim.text, claim.sources) for number, claim in claims.items()]
+        planted = _plant(texts, passages)
+        reply = await self._ask(planted, passages, mend=False)
+        found = {one["claim"]: " ".join(one["reason"].split())[:_MAX_REASON] for one in reply["unsupported"]}
+        # The claims were renumbered around the planted one.
+        numbers = {place: one.number for place, one in enumerate(planted, 1)}
+        if any(place not in numbers for place in found):
+            raise UnusableReply("it names claims that do not exist")
+        reasons = {numbers[place]: reason for place, reason in found.items()}
+        if reasons.pop(0, None) is None:
+            raise UnusableReply("it missed a claim that was put in to test it")
+        return reasons
+
+    async def correct(
+        self, claims: Mapping[int, Claim], reasons: Mapping[int, str], passages: Sequence[Passage]
+    ) -> dict[int, str]:
+        """Return the corrected texts of claims; "" where the passages say nothing of the matter."""
+        texts = [
+            ClaimText(number, claim.text, claim.sources, reasons[number]) for number, claim in claims.items()
+        ]
+        reply = await self._ask(texts, passages, mend=True)
+        return {
+            list(claims)[one["claim"] - 1]: " ".join(one["text"].split())
+            for one in reply["claims"]
+            if 1 <= one["claim"] <= len(claims)
+        }
+
+    def _room(self, claims: int) -> int:
+        return min(_PROMPT_TOKENS, self.model.window.context - self._output(claims))
+
+    def _output(self, claims: int) -> int:
+        return max(1, min(self.model.window.output, _OUTPUT_TOKENS, 500 + _OUTPUT_EACH * claims))
+
+    async def _ask(self, texts: Sequence[ClaimText], passages: Sequence[Passage], *, mend: bool) -> Any:
+        texts = [replace(one, number=place) for place, one in enumerate(texts, 1)]
+        cited = sorted({source for one in texts for source in one.passages})
+        output = self._output(len(texts))
+        try:
+            prompt = SupportPrompt().assemble(
+                SupportInput(
+                    texts,
+                    [
+                        PassageText(
+                            number,
+                            passages[number - 1].text[:_SHOWN_CHARS],
+                            passages[number - 1].label,
+                            passages[number - 1].near[:_NEAR_CHARS],
+                        )
+                        for number in cited
+                    ],
+                    self._room(len(texts)),
+                    mend=mend,
+                )
+            )
+        except BudgetExceeded as error:
+            raise UnusableReply(f"its prompt does not fit ({error})") from error
+        request = Request("check", messages_of(prompt.system, prompt.user), output, task="")
+        async with seconds_left(self.run_context.budget):
+            call = await self.run_context.metered.ask(
+                self.model,
+                request,
+                prompt_tokens=prompt.report.totals.prompt,
+                question_id=identify_check(
+                    self.model.name,
+                    [(one.text, one.fault, *(passages[n - 1].text for n in one.passages)) for one in texts],
+                ),
+                event_fields={"claims": len(texts), "mend": mend},
+            )
+        if call.reply.finish_reason != "stop":
+            raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
+        schema = AnswerSchema.of(_CORRECTED if mend else _UNSUPPORTED, trusted=True)
+        try:
+            return await read_reply(schema, without_reasoning(call.reply.text).strip())
+        except SchemaError as error:
+            raise UnusableReply(str(error)) from error
+
+
+def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[ClaimText]:
+    """Return the claims with one, number 0, that no passage supports. Its place cannot be guessed by the
+    author of a text, because every text changes it."""
+    digest = hashlib.sha256()
+    for one in texts:
+        digest.update(one.text.encode("utf-8", "surrogatepass"))
+        for number in one.passages:
+            digest.update(passages[number - 1].text.encode("utf-8", "surrogatepass"))
+    drawn = int.from_bytes(digest.digest()[:8], "big")
+    shown = "\n".join(passages[number - 1].text for one in texts for number in one.passages)
+    fitting = [one for one in planted_claims() if one not in shown] or list(planted_claims())
+    place = drawn % (len(texts) + 1)
+    neighbour = texts[min(place, len(texts) - 1)]
+    claim = ClaimText(0, fitting[drawn % len(fitting)], neighbour.passages)
+    return [*texts[:place], claim, *texts[place:]]
+
+
+def _shown(passage: Passage) -> str:
+    return passage.text[:_SHOWN_CHARS] + passage.label[:200] + passage.near[:_NEAR_CHARS]

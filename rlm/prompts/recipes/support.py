@@ -1,0 +1,111 @@
+"""Build the prompts that check claims against their passages, and correct those that are not supported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.section import Item, MessageRole, Section
+from rlm.prompts.boundary import boundary_code
+from rlm.prompts.quoting import quote
+from rlm.prompts.templates import table
+from rlm.prompts.tokens.counters import Counter, get_counter
+
+__all__ = ["ClaimText", "PassageText", "SupportInput", "SupportPrompt", "planted_claims"]
+
+_LABEL_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PassageText:
+    """A passage with its number, its place and the text around it ("" for none)."""
+
+    number: int
+    text: str
+    label: str = ""
+    near: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimText:
+    """A claim with its number and the numbers of its passages. `fault` says what is wrong with it."""
+
+    number: int
+    text: str
+    passages: tuple[int, ...]
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportInput:
+    """Claims and the passages that they cite. The prompt takes at most `max_tokens`, counted by `counter`."""
+
+    claims: Sequence[ClaimText]
+    passages: Sequence[PassageText]
+    max_tokens: int
+    mend: bool = False
+    counter: Counter = field(default_factory=get_counter)
+
+
+class SupportPrompt:
+    """Builds a system message of instructions, and a user message of passages and claims."""
+
+    def assemble(self, given: SupportInput) -> AssembledPrompt:
+        """Return sections system, passages and claims. None is ever cut. Raises BudgetExceeded if they do
+        not fit."""
+        words = table("support.toml")
+        texts = [text for one in given.passages for text in (one.text, one.label, one.near)]
+        texts += [text for one in given.claims for text in (one.text, one.fault)]
+        code = boundary_code(texts)
+        passages = [_passage(one, code) for one in given.passages]
+        claims = [
+            words["claims"].format(code=code),
+            *map(_claim, given.claims),
+            words["end"].format(code=code),
+        ]
+        instructions = words["mend" if given.mend else "check"].strip()
+        parts: tuple[tuple[str, MessageRole, list[str]], ...] = (
+            ("system", "system", [instructions]),
+            ("passages", "user", passages),
+            ("claims", "user", ["\n".join(claims)]),
+        )
+        return assemble(
+            [
+                Section(
+                    name,
+                    role=role,
+                    order=order,
+                    priority=100 - order,
+                    required=True,
+                    stability="static" if role == "system" else "volatile",
+                    items=tuple(Item(f"{name}-{n}", text, order=n) for n, text in enumerate(texts, 1)),
+                    separator="\n",
+                )
+                for order, (name, role, texts) in enumerate(parts)
+            ],
+            Budget(given.max_tokens, counter=given.counter),
+            remedy="give fewer claims",
+        )
+
+
+def planted_claims() -> tuple[str, ...]:
+    """Return claims that hardly any text supports."""
+    return tuple(table("support.toml")["planted"])
+
+
+def _passage(one: PassageText, code: str) -> str:
+    words = table("support.toml")
+    label = f": {quote(one.label[:_LABEL_CHARS])}" if one.label else ""
+    near = words["around"].format(near=" … ".join(one.near.split("\n"))) if one.near.strip() else ""
+    return f"{words['passage'].format(code=code, number=one.number, label=label)}\n{one.text}{near}"
+
+
+def _claim(one: ClaimText) -> str:
+    words = table("support.toml")
+    form = words["cited" if len(one.passages) == 1 else "cited_many"]
+    passages = form.format(numbers=", ".join(map(str, one.passages)))
+    text = " ".join(one.text.split())
+    template = words["fault" if one.fault else "claim"]
+    return str(template.format(number=one.number, passages=passages, text=text, reason=one.fault))
