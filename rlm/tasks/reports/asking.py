@@ -97,9 +97,8 @@ async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) 
         return await part.run("\n".join([leaf.text, *known]))
     words = table("tasks.toml")
     found_before = "\n".join([words["research"]["earlier_title"], *known]) if known else ""
-    calls = 0
     if may_look_up(part, leaf.text):
-        found, calls = await look_up(part, leaf.text, found_before)
+        found = await look_up(part, leaf.text, found_before)
         if found is not None:
             return found
     within = ""
@@ -108,8 +107,7 @@ async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) 
     question = f"{leaf.text}\n\n{found_before}" if found_before else leaf.text
     in_rounds = part.config.first_strategy(part.part_resources.source.body) == "rlm"
     steps = words["research"]["steps"] if in_rounds else ""
-    result = await part.run(words["question"].strip().format(question=question, within=within, steps=steps))
-    return replace(result, sub_calls=result.sub_calls + calls)
+    return await part.run(words["question"].strip().format(question=question, within=within, steps=steps))
 
 
 def _limits(limits: Limits, plan: Plan, at_once: int) -> Limits:

@@ -42,9 +42,8 @@ def may_look_up(part: Part, question: str) -> bool:
     )
 
 
-async def look_up(part: Part, question: str, known: str = "") -> tuple[RunResult | None, int]:
-    """Return the answer if the best passages hold it, with verified quotes, or else None; and the number of
-    calls.
+async def look_up(part: Part, question: str, known: str = "") -> RunResult | None:
+    """Return the answer if the best passages hold it, with verified quotes, or else None.
 
     The passages are ranked by the question, and `known` (answers of earlier questions). If they hold only a
     step towards the answer, the model names what to search for next, and is asked once more. Raises nothing
@@ -65,12 +64,12 @@ async def look_up(part: Part, question: str, known: str = "") -> tuple[RunResult
             reply = await _ask(part, body, question, known, spans)
             calls = 2
     except (ModelError, BudgetExhausted, RetrievalError, SliceTooLarge, BudgetExceeded):
-        return None, calls
+        return None
     finally:
         await ranking.aclose()
     if reply is None or not _holds(reply):
-        return None, calls
-    result = RunResult(
+        return None
+    return RunResult(
         run_id=part.run_context.log.run_id,
         answer=reply.text,
         confidence=None,
@@ -84,7 +83,6 @@ async def look_up(part: Part, question: str, known: str = "") -> tuple[RunResult
         sub_calls=calls,
         seconds=round(time.monotonic() - began, 3),
     )
-    return result, calls
 
 
 def _holds(reply: DirectReply) -> bool:

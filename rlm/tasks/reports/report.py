@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rlm.escaping import markdown_line, markdown_phrase
+from rlm.results import NOT_SUPPORTED
 from rlm.tasks.reports.conflicts import Conflict
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
 from rlm.tasks.reports.questions import Plan, Question
@@ -60,7 +61,11 @@ def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Questio
     lines = []
     for leaf in plan.leaves:
         lines.append(f"{leaf.number} {leaf.text}")
-        lines += [f"- {one.text} {marks(one.sources)}" for one in table.findings if one.question == leaf]
+        lines += [
+            f"- {one.text} {marks(one.sources)}"
+            for one in table.findings
+            if one.question == leaf and one.supported is not False
+        ]
         lines += [f"- Not found: {why}" for question, why in gaps if question == leaf]
     return "\n".join(lines)
 
@@ -97,7 +102,8 @@ def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
 
 
 def _finding(one: Finding) -> str:
-    return f"- {_line(one.text)} {marks(one.sources)}"
+    remark = f" {NOT_SUPPORTED}" if one.supported is False else ""
+    return f"- {_line(one.text)} {marks(one.sources)}{remark}"
 
 
 def _conflicts(conflicts: Sequence[Conflict], table: EvidenceTable) -> str:

@@ -131,7 +131,7 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
     assert "It costs 90,000 euros [1]." in found.report
     assert "Nobody said this" not in found.report
     assert "[77]" not in found.report
-    assert found.result.usage[0].calls == len(model.requests)
+    assert found.result.usage[0].calls == sum(request.role != "check" for request in model.requests)
     assert found.result.coverage.complete
 
 

@@ -195,4 +195,4 @@ async def test_facts_of_different_things_are_not_compared_by_a_model(researched:
     task = "When was the town of Quill founded? How wide is the ferry Halcyon?"
     found = await researched(task, model)
     assert len(found.findings) == 2
-    assert [request.role for request in model.requests] == ["direct", "direct"]
+    assert [request.role for request in model.requests] == ["direct", "direct", "check"]
