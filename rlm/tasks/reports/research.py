@@ -236,7 +236,7 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     """Let the summary model answer the task in prose. Drops sentences without a mark of an existing
     source. If the task is the list of the questions, their answers are the report."""
     model = job.config.summary_model
-    if is_extractive(model) or not table.findings or _is_task(plan):
+    if is_extractive(model) or _is_task(plan) or all(one.supported is False for one in table.findings):
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))

@@ -51,16 +51,17 @@ async def test_an_unsupported_claim_is_corrected_once_and_else_marked(
 
 async def test_a_sentence_of_the_summary_that_its_sources_do_not_support_is_marked(researched: Run) -> None:
     """A finding that is not supported is not told to the model that writes the summary."""
-    said = "Halcyon carries 240 passengers [1]. Her captain denied it [1]."
+    said = "The newspaper gives 310 passengers [2]. Her captain denied it [2]."
 
     def direct(request: Request) -> str:
-        return REPLY if "Which load" in request.task else "NOT_FOUND"
+        if request.task == QUESTION:
+            return REPLY
+        return 'The newspaper gives 310. [1]\nEvidence:\n"the ferry Halcyon carries 310 passengers"'
 
     model = ScriptedModel.of(direct=direct, summary=said, check=checker(""))
-    plan = from_markdown(f"- {QUESTION}\n")
+    plan = from_markdown(f"# T\n- {QUESTION}\n- Which load does the newspaper give?\n")
     found = await researched("Report on the Halcyon", model, plan=plan)
-    assert found.report.startswith(
-        f"Halcyon carries 240 passengers [1]. Her captain denied it [1]. {NOT_SUPPORTED}"
-    )
-    (asked,) = [one.messages[-1].content for one in model.requests if one.role == "summary"]
-    assert "denied" not in asked.partition("Task:")[2]
+    assert found.report.startswith(f"{said} {NOT_SUPPORTED}")
+    asked = [one.messages[-1].content for one in model.requests if one.role == "summary"]
+    assert len(asked) == 2
+    assert not any("denied" in one.partition("Task:")[2] for one in asked)
