@@ -182,12 +182,12 @@ def find_guesses(text: str, seen: Iterable[str]) -> list[str]:
     """Return the proper names and numbers of a question that stand in none of the texts `seen`. The first
     word of a sentence is taken for a name only if the rest of the name follows it."""
     plain = _REFERENCE_NUMBER.sub(" ", text)
-    known = {word.casefold() for one in seen for word in _WORD.findall(one)}
+    known = {_fold(word) for one in seen for word in _WORD.findall(one)}
     beginnings = {word[:_ALIKE_BEGINNING] for word in known if len(word) >= _ALIKE_BEGINNING}
     found: list[str] = []
     for match in _WORD.finditer(plain):
         word = match[0]
-        folded = word.casefold().removesuffix("'s").removesuffix("’s")
+        folded = _fold(word)
         named = word[0].isupper() and not _SENTENCE_START.search(plain[: match.start()])
         if not (named or word[0].isdigit()) or folded in FUNCTION_WORDS or word in found:
             continue
@@ -195,6 +195,12 @@ def find_guesses(text: str, seen: Iterable[str]) -> list[str]:
         if not is_known:
             found.append(word)
     return found
+
+
+def _fold(word: str) -> str:
+    """Return the word in lower case, without the ending of a possessive."""
+    folded = word.casefold().replace("’", "'")
+    return folded.removesuffix("'s").removesuffix("'")
 
 
 def strip_guesses(text: str, seen: Sequence[str]) -> str:

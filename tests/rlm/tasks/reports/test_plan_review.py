@@ -117,10 +117,12 @@ def test_an_aside_with_a_guess_is_stripped(aside: str) -> None:
         ("Which hotel was chosen in 1966?", ["1966"]),
         ("Where is the hotel found under 3?", []),
         ("Which Convention's hotel was it?", []),
+        ("Which hotel did Ada choose?", []),
+        ("Which was Ada's hotel, and which Bo's?", ["Bo's"]),
     ],
 )
 def test_names_and_numbers_that_nothing_shown_has_are_guesses(question: str, guesses: list[str]) -> None:
-    assert find_guesses(question, [HOTEL]) == guesses
+    assert find_guesses(question, [HOTEL, "Ada’s list"]) == guesses
 
 
 def test_an_aside_with_what_the_task_names_stays() -> None:
