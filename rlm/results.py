@@ -340,6 +340,36 @@ class RunResult:
         quotes = {number: one.quote for number, one in numbered if one.marker == marker(number)}
         return unmark_unknown(write_marks(self.answer, quotes), quotes)
 
+    @property
+    def marked_text(self) -> str:
+        """The text with a remark behind each claim that its sources do not support."""
+        if not isinstance(self.answer, str) or self.support is None or not self.support.unsupported:
+            return self.text
+        pieces, at = [], 0
+        for claim in self.support.claims:
+            if (
+                claim.status == "unsupported"
+                and claim.end is not None
+                and at <= claim.end <= len(self.answer)
+            ):
+                pieces += [self.answer[at : claim.end], f" {NOT_SUPPORTED}"]
+                at = claim.end
+        return replace(self, answer="".join([*pieces, self.answer[at:]])).text
+
+    @property
+    def figures(self) -> str:
+        """Two figures in a line: the quotes that are in the input, and the claims that they support; "" for
+        an answer without either."""
+        quotes = len(self.citations)
+        shown = [f"{sum(one.verified for one in self.citations):,} of {quotes:,} quotes are in the input"]
+        if not quotes and (self.support is None or not self.support.claims):
+            return ""
+        if self.support is None:
+            shown.append("whether they support the answer is unchecked")
+        elif self.support.claims:
+            shown.append(_claims_shown(self.support))
+        return "; ".join(shown)
+
     def markdown(self) -> str:
         """The answer, a list of its sources below a rule, and a line about what was read.
 
@@ -348,7 +378,7 @@ class RunResult:
         if self.answer is None:
             parts = [f"*No answer ({self.stop_reason}).*"]
         elif isinstance(self.answer, str):
-            parts = [markdown_answer(self.text)]
+            parts = [markdown_answer(self.marked_text)]
         else:
             parts = [markdown_answer(f"```json\n{self.text}\n```")]
         sources = [f"- {_markdown_source(citation)}" for citation in self.citations]
@@ -360,7 +390,7 @@ class RunResult:
         """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
         answer = f"<em>No answer ({self.stop_reason}).</em>"
         if self.answer is not None:
-            answer = html_answer(self.text)
+            answer = html_answer(self.marked_text)
         rows = "".join(
             f"<li>{html_text(citation.marker)} {html_text(citation.place)} "
             f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
@@ -380,7 +410,9 @@ class RunResult:
         return (
             f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
             f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
-            f"{coverage.answered_chars:,} read by children; run {self.run_id}"
+            f"{coverage.answered_chars:,} read by children; "
+            + (f"{self.figures}; " if self.figures else "")
+            + f"run {self.run_id}"
         )
 
     @classmethod
@@ -404,6 +436,19 @@ class RunResult:
                 "support": None if data.get("support") is None else Support.from_json(data["support"]),
             }
         )
+
+
+def _claims_shown(support: Support) -> str:
+    """Return `5 of 6 claims are supported (checked by gpt-5), 1 is not`."""
+    total = len(support.claims)
+    shown = f"{support.supported:,} of {total:,} {'claim is' if total == 1 else 'claims are'} supported"
+    shown += f" (checked by {support.model or 'comparing words'})"
+    if support.unsupported:
+        shown += f", {support.unsupported:,} not"
+    if support.unchecked:
+        shown += f", {support.unchecked:,} unchecked"
+        shown += f" ({support.uncited:,} without a citation)" if support.uncited else ""
+    return shown
 
 
 def _markdown_source(citation: Citation) -> str:

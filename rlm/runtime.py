@@ -79,10 +79,13 @@ class RLM:
         limits: Limits | None = None,
         settings: Settings | None = None,
         tools: Sequence[Callable[..., Any]] = (),
+        check_support: bool | None = None,
         observe: Observer | Sequence[Observer] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
+        if check_support is not None:
+            self.settings = replace(self.settings, check_support=check_support)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
@@ -256,6 +259,7 @@ class RLM:
                 RunOptions(
                     recording=recording,
                     answer_type=left.answer_type,
+                    checks_support="check_support" in left.facts,
                     warnings=left.facts["warnings"],
                     unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],

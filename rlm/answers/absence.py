@@ -56,7 +56,9 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
 
 def not_found(result: RunResult) -> RunResult:
     """Return the result with the statement that the documents hold no answer."""
-    return replace(result, answer=NOT_IN_DOCUMENTS + _describe_unread(result), citations=(), found=False)
+    return replace(
+        result, answer=NOT_IN_DOCUMENTS + _describe_unread(result), citations=(), support=None, found=False
+    )
 
 
 def _describe_unread(result: RunResult) -> str:

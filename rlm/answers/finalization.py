@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from rlm.answers.confidence import limit_confidence
 from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.prompts.templates import table
-from rlm.results import Citation, Confidence
+from rlm.results import Citation, Confidence, Support
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Finalization, FinalizeVerdict
 
-__all__ = ["Answer", "FinalizePolicy", "Finalizer", "Judgement"]
+__all__ = ["Answer", "CheckAnswer", "FinalizePolicy", "Finalizer", "Judgement"]
 
 _MAX_SHOWN = 3
+_MAX_CLAIM = 160
 MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
 """Limit of quotes, because each may need a search of the whole body."""
@@ -28,19 +29,24 @@ MAX_QUOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, and warnings about them. The confidence is at most what the coverage
-    of the input supports."""
+    """An accepted answer, its citations, warnings about them, and whether they support its claims. The
+    confidence is at most what the coverage of the input supports."""
 
     value: Any
     confidence: Confidence | None
     citations: tuple[Citation, ...]
     warnings: tuple[str, ...] = ()
+    support: Support | None = None
+
+
+CheckAnswer = Callable[[Any, Sequence[Citation]], Awaitable[Support | None]]
+"""Returns whether the citations support an answer; None if that is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
-    answer was already refused for its evidence, which happens once only. `looked_before`: earlier questions
+    answer was already refused for its evidence or for claims that it does not support, which happens once only. `looked_before`: earlier questions
     in the same kernel have read the input."""
 
     last_round: bool = False
@@ -57,10 +63,18 @@ class Judgement:
 
 
 class Finalizer:
-    """Judges every `finalize` of a run. `answer` is the first accepted answer."""
+    """Judges every `finalize` of a run. `answer` is the first accepted answer. `check_support` checks its
+    claims."""
 
-    def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
+    def __init__(
+        self,
+        body: Body,
+        coverage: CoverageLedger,
+        answer_type: AnswerType | None = None,
+        check_support: CheckAnswer | None = None,
+    ) -> None:
         self._body = body
+        self._check_support = check_support
         self._coverage = coverage
         self._answer_type = answer_type
         self.answer: Answer | None = None
@@ -107,6 +121,11 @@ class Finalizer:
         faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
             return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
+        support = None
+        if self._check_support is not None:
+            support = await self._check_support(final.value, cited.citations)
+        if support is not None and support.unsupported and not policy.warned and not policy.last_round:
+            return _refuse(_describe_unsupported(support), warns=True)
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,
@@ -115,7 +134,7 @@ class Finalizer:
             looked_before=policy.looked_before,
         )
         warnings = [*unsearched_notes, *unknown_marks_notes, *([lowered] if lowered else [])]
-        self.answer = Answer(final.value, confidence, cited.citations, tuple(warnings))
+        self.answer = Answer(final.value, confidence, cited.citations, tuple(warnings), support)
         return _ACCEPTED
 
 
@@ -124,6 +143,14 @@ _ACCEPTED = Judgement(FinalizeVerdict(accepted=True))
 
 def _refuse(reason: str, *, warns: bool = False) -> Judgement:
     return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns)
+
+
+def _describe_unsupported(support: Support) -> str:
+    claims = [one for one in support.claims if one.status == "unsupported"]
+    shown = "; ".join(f"{one.text[:_MAX_CLAIM]!r} ({one.reason})" for one in claims[:_MAX_SHOWN])
+    more = f"; and {len(claims) - _MAX_SHOWN} more" if len(claims) > _MAX_SHOWN else ""
+    words = table("feedback.toml")["finalize"]["unsupported"]
+    return str(words.format(count=len(claims), claims=len(support.claims), shown=shown + more))
 
 
 def _is_blank(value: Any) -> bool:

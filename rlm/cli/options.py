@@ -115,6 +115,16 @@ class RunOptions:
     cache: Annotated[
         bool, typer.Option("--cache", envvar="RLM_CACHE", help="Reuse children's answers of earlier runs.")
     ] = False
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            envvar="RLM_CHECK",
+            help="Let a model check that the citations support the answer. "
+            "Default: in research and summaries.",
+            show_default=False,
+        ),
+    ] = None
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
@@ -142,6 +152,7 @@ class RunOptions:
             keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
+            check_support=self.check,
             root=RootSettings(contract=self.contract),
             facts=facts_in_force(ctx),
         )

@@ -115,6 +115,7 @@ class RunConfig:
             "sandbox": self.settings.sandbox,
             "contract": self.settings.root.contract,
             "cache": self.settings.cache,
+            "check_support": self.settings.check_support,
             "root": asdict(self.settings.root),
             "child": asdict(self.settings.child),
             "direct": asdict(self.settings.direct),

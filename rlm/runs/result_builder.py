@@ -58,6 +58,7 @@ class ResultBuilder:
             sub_calls=self.child_calls.calls,
             seconds=round(self.seconds, 3),
             warnings=tuple(self.warnings.messages),
+            support=None if answer is None else answer.support,
             variables=outcome.variables,
             parsed=None
             if answer is None or self.answer_type is None

@@ -15,6 +15,8 @@ from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
+from rlm.answers.support.answer_check import AnswerCheck
+from rlm.answers.support.model_check import SupportModel
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
@@ -93,11 +95,17 @@ class Run:
             depth=self._depth,
             max_depth=config.limits.depth,
         )
+        self._support_check = self._new_support_check()
         self.handler = RunHandler(
             self._child_calls,
             self._sub_runs,
             ToolCalls(config.tools, self.run_context),
-            Finalizer(input_.body, self.run_context.coverage, options.answer_type),
+            Finalizer(
+                input_.body,
+                self.run_context.coverage,
+                options.answer_type,
+                self._support_check.check if self._support_check else None,
+            ),
             self._ranking,
             self.run_context,
             FinalizePolicy(looked_before=bool(options.earlier)),
@@ -132,6 +140,20 @@ class Run:
         )
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
+
+    def _new_support_check(self) -> AnswerCheck | None:
+        """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
+        material for the root."""
+        if self._depth > 0 or not self._options.checks_support:
+            return None
+        config = self.config
+        model = config.summary_model if config.settings.check_support else None
+        return AnswerCheck(
+            self._task,
+            self.input.body,
+            None if model is None or is_extractive(model) else SupportModel(model, self.run_context),
+            is_extractive=is_extractive(config.model),
+        )
 
     async def run(self) -> RunResult:
         """Answer the task by one direct call if the strategy allows it, or else in rounds."""
@@ -251,7 +273,10 @@ class Run:
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
-        return self._finish(Outcome(found.answer, found.reason, detail=found.detail), "direct")
+        answer = found.answer
+        if answer is not None and self._support_check is not None:
+            answer = await self._support_check.mend(answer)
+        return self._finish(Outcome(answer, found.reason, detail=found.detail), "direct")
 
     async def _answer_in_rounds(self) -> RunResult:
         config, options = self.config, self._options

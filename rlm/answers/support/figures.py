@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Figures", "digits_of", "figures_of", "missing_figures", "without_dates"]
 
-_NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)*(?![\w:]|[.,]\d)")
+_NUMBER = re.compile(r"(?<![\w.,:])\d++(?:[.,:]\d+)*+(?![\w:]|[.,]\d)")
 _DIGITS = re.compile(r"\d+")
 _MONTHS = (
     ("jan", "gen", "ene", "янв"),
@@ -53,7 +53,7 @@ _UNITS = {
     "thousand": "k", "million": "mn", "billion": "bn",
 }  # fmt: skip
 _WITH_UNIT = re.compile(
-    r"([$€£¥])\s?(\d+(?:[.,]\d+)*)|(?<![\w.,])(\d+(?:[.,]\d+)*)[\s-]?(%|[a-z]{1,10}\b)", re.IGNORECASE
+    r"([$€£¥])\s?(\d++(?:[.,]\d+)*+)|(?<![\w.,])(\d++(?:[.,]\d+)*+)[\s-]?(%|[a-z]{1,10}\b)", re.IGNORECASE
 )
 _NUMERALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -79,7 +79,8 @@ _LATIN_WORD = re.compile(r"[a-z]+")
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What a text says in numbers. `dates` are (year, month, day), 0 for what is not said. `units` are pairs
-    of a number and its unit. `counted` are numbers that are words. `relative`: it has words like `yesterday`."""
+    of a number and its unit. `counted` are numbers that are words. `relative`: it has words like
+    `yesterday`."""
 
     numbers: frozenset[str]
     counted: frozenset[str]

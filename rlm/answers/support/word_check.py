@@ -1,8 +1,8 @@
 """Decide without a model whether the cited texts can support a claim.
 
-A claim is doubtful if its telling words, its numbers, its names or its quotes are not in the texts that it cites,
-or if it denies what they state or states what they deny. The check knows no meaning: it misses a false claim that
-is made of its source's words.
+A claim is doubtful if its telling words, its numbers, its names or its quotes are not in the texts that it
+cites, or if it denies what they state or states what they deny. The check knows no meaning: it misses a false
+claim that is made of its source's words.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ _MIN_SHARE = 0.2
 """The share of a claim's words, weighted by rarity, that its sources must have."""
 _NEAR = 0.5
 """What a word counts, as a share, that is only near the cited texts."""
+_SEVERAL = 4
 _ALIKE = 0.7
 """What a word counts, as a share, if its sources have one that begins like it: `mentor` for `mentorship`."""
 _NEW_WORD = 0.5
 """What a word weighs that no text has, as a share of a word that one text has: it may be a paraphrase. A
 capitalized word or a numeral weighs the full amount."""
 _SAMPLE = 2_000
-"""At most this number of texts tell how rare a word is."""
+_SAMPLE_CHARS = 300_000
+"""At most this number of texts, and of their characters, tell how rare a word is."""
 _BEGINNING = 5
 _MAX_MISSING = 8
 _NUMBER = re.compile(r"(?<![\w.,:])\d+(?:[.,:]\d+)*(?![\w:]|[.,]\d)")
 _NAME = re.compile(r"(?<=[^\W_]\s)[^\W\d_a-z][^\W_]+|(?<=[,;]\s)[^\W\d_a-z][^\W_]+")
-_CAPITAL = re.compile(r"(?<![^\W_])[^\W\d_a-zа-я][^\W_]+")
 _QUOTED = re.compile('["“«`]([^"“”«»`\n]{2,200})["”»`]')
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|[。！？，；、\n]+|(?<=[\u2e80-\U0003ffff])[,;]")
 _SAME = 0.6
-"""The share of a claim's words in one sentence of its source from which both say the same, or the opposite."""
+"""The share of a claim's words from which a sentence of its source says the same, or the opposite."""
 _REST = 0.6
 """The share of a claim's other words from which a name that its sources do not have is another name."""
 _REPORTING = """
@@ -76,6 +77,7 @@ class _Text:
     digits: frozenset[str]
     sentences: tuple[_Sentence, ...]
     names: frozenset[str]
+    folded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,9 @@ class _Word:
 class SupportCheck:
     """Compares claims with the texts that they cite.
 
-    `texts` are all texts that may be cited, in order. A word that many texts of `corpus` have tells little; by
-    default these are the texts. The names of `speakers` prove nothing. Use it from one thread at a time, and
-    close it.
+    `texts` are all texts that may be cited, in order. A word that many texts of `corpus` have tells little;
+    by default these are the texts. The names of `speakers` prove nothing. Use it from one thread at a time,
+    and close it.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class SupportCheck:
         self._tokens = Tokens()
         self._known: dict[int, _Text] = {}
         corpus = corpus or texts
-        sample = corpus[:: 1 + len(corpus) // _SAMPLE]
+        sample = _sample(corpus)
         self._sampled = len(sample)
         self._counts = Counter(chain.from_iterable(map(frozenset, self._tokens.stems(sample))))
         self._names = frozenset(
@@ -119,6 +121,11 @@ class SupportCheck:
     def close(self) -> None:
         """Close the tokenizer."""
         self._tokens.close()
+
+    def holds(self, claim: str, cited: Iterable[int]) -> bool:
+        """Return whether one of the texts has the claim word for word, if that is at least three words."""
+        folded = " ".join(claim.split()).strip(' "“”.…')
+        return folded.count(" ") > 1 and any(folded in self._text(place).folded for place in cited)
 
     def judge(self, claim: str, cited: Iterable[int], near: Iterable[int] = ()) -> WordVerdict:
         """Return whether the texts `cited` (places in `texts`, from 0) can support the claim. The texts
@@ -147,7 +154,8 @@ class SupportCheck:
         share = (found + confirmed) / (total + confirmed) if total + confirmed else 1.0
         quotes = self._missing_quotes(claim, frozenset().union(*(text.stems for text in around)))
         turned = self._turned(claim, words, own)
-        is_low = share < _MIN_SHARE
+        # One word of several, mostly a name, does not support what is said of it.
+        is_low = share < _MIN_SHARE or (len(words) >= _SEVERAL and len(words) - len(missing) <= 1)
         faults = []
         names = self._other_names(words, own, around)
         unique = tuple(dict.fromkeys([*lacking, *quotes, *names, *missing]))[:_MAX_MISSING]
@@ -180,6 +188,7 @@ class SupportCheck:
                     for own, one in zip(stems[1:], sentences, strict=True)
                 ),
                 frozenset(chain.from_iterable(self._tokens.stems(_NAME.findall(raw)))),
+                " ".join(raw.split()),
             )
         return text
 
@@ -253,3 +262,9 @@ def _joined(figures: Sequence[Figures]) -> Figures:
         frozenset().union(*(one.units for one in figures)),
         any(one.relative for one in figures),
     )
+
+
+def _sample(corpus: Sequence[str]) -> list[str]:
+    texts = corpus[:: 1 + len(corpus) // _SAMPLE]
+    each = _SAMPLE_CHARS // max(1, len(texts))
+    return [text if len(text) <= each else text[:each] for text in texts]

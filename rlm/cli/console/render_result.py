@@ -25,6 +25,8 @@ __all__ = [
     "style_answer",
 ]
 
+_MAX_CLAIM = 160
+_MAX_CLAIMS = 5
 _MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
 _SOURCES = f"\n\n{RULE}\nSources\n"
 _SOURCE_PARTS = re.compile("^  (\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\])|(?<=\\] )(NOT FOUND in the input)|“.*”$", re.MULTILINE)
@@ -35,7 +37,7 @@ def answer_text(result: RunResult) -> str:
 
     No answer can hold the rule. An answer that claims sources and has none gets the list, too: it says so.
     """
-    answer = result.text
+    answer = result.marked_text
     shown = terminal_answer(answer) if isinstance(result.answer, str) else terminal_text(answer)
     sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
     if not sources and has_false_sources(result.answer):
@@ -80,8 +82,9 @@ def account(result: RunResult) -> str:
         + ("; ended by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
         f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
-        f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
-        + _verified(result.citations),
+        f"{share(coverage.answered_chars, coverage.input_chars)} read by children" + _figures(result),
+        *(f"note: {_line(claim)}" for claim in _unsupported(result)),
+        *(f"note: {_line(note)}" for note in (result.support.notes if result.support else ())),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
         *([f"note: a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []),
         f"run {result.run_id} (rlm show {result.run_id})",
@@ -114,11 +117,17 @@ def _line(warning: str) -> str:
     return terminal_text(" ".join(warning.split()))
 
 
-def _verified(citations: tuple[Citation, ...]) -> str:
-    if not citations:
-        return ""
-    verified = sum(citation.verified for citation in citations)
-    return f"; {verified} of {plural(len(citations), 'citation')} found in the input"
+def _figures(result: RunResult) -> str:
+    return f"\n{terminal_line(result.figures)}" if result.figures else ""
+
+
+def _unsupported(result: RunResult) -> list[str]:
+    """Return a line for each of the first claims that are not supported, with the reason."""
+    support = result.support
+    claims = [] if support is None else [one for one in support.claims if one.status == "unsupported"]
+    shown = [f"not supported: “{one.text[:_MAX_CLAIM]}” ({one.reason})" for one in claims[:_MAX_CLAIMS]]
+    rest = len(claims) - _MAX_CLAIMS
+    return [*shown, f"{plural(rest, 'more claim')} not supported"] if rest > 0 else shown
 
 
 def _cost(result: RunResult) -> str:

@@ -1,0 +1,77 @@
+"""Checks the claims of a run's answer, and corrects those of a direct answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlm.answers.finalization import Answer
+from rlm.answers.support.check import check_support
+from rlm.answers.support.claims import claims_of
+from rlm.answers.support.mending import mend_claims, with_texts
+from rlm.answers.support.model_check import SupportModel
+from rlm.answers.support.passages import passages_of
+from rlm.results import Citation, Support
+from rlm.sandbox.in_kernel.body.body import Body
+
+__all__ = ["AnswerCheck"]
+
+_COMPUTED = re.compile(
+    r"\b(?:how (?:many|much|often|long|old|far)|number of|count|total|sum|average|mean|median|difference|percent"
+    r"|percentage|share|most|least|wie ?viele?|wie oft|anzahl|summe|combien|nombre|cu[aá]nt[oa]s?|quant[ie]"
+    r"|quantos|сколько)\b|多少|几|幾|いくつ|何[人件回個年]|몇|얼마",
+    re.IGNORECASE,
+)
+"""Questions whose answer may be a number that no passage has."""
+_MAX_TASK = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """Checks the answer to `task` over `body`, by its words, and by `model` if there is one."""
+
+    task: str
+    body: Body
+    model: SupportModel | None = None
+    is_extractive: bool = False
+
+    @property
+    def _is_computed(self) -> bool:
+        return _COMPUTED.search(self.task[:_MAX_TASK]) is not None
+
+    async def check(self, value: Any, citations: Sequence[Citation]) -> Support:
+        """Return whether the citations support the answer."""
+        claims = claims_of(value, len(citations))
+        passages = passages_of(citations, self.body)
+        is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
+        support = await check_support(claims, passages, self.model, is_computed=is_computed)
+        return _computed(support) if self.is_extractive else support
+
+    async def mend(self, answer: Answer) -> Answer:
+        """Return the answer with its support. With a model, unsupported claims of a text are corrected."""
+        support = await self.check(answer.value, answer.citations)
+        answer = replace(answer, support=support)
+        if self.model is None or not support.unsupported or not isinstance(answer.value, str):
+            return answer
+        claims = claims_of(answer.value, len(answer.citations))
+        passages = passages_of(answer.citations, self.body)
+        mended, support = await mend_claims(
+            claims, support, passages, self.model, is_computed=self._is_computed
+        )
+        text, support = with_texts(answer.value, claims, mended, support)
+        return replace(answer, value=text, support=support)
+
+
+def _computed(support: Support) -> Support:
+    """Return the support of an answer that code made: what is no extract was computed."""
+    return replace(
+        support,
+        claims=tuple(
+            replace(one, status="unchecked", test=None, reason="it was computed without a model")
+            if one.status == "unsupported"
+            else one
+            for one in support.claims
+        ),
+    )
