@@ -89,8 +89,9 @@ class Part:
     coverage: Above
     part_resources: PartResources
 
-    async def run(self, task: str) -> RunResult:
-        """Answer `task` over the whole input, as `RLM.run` does."""
+    async def run(self, task: str, *, checks_support: bool = True) -> RunResult:
+        """Answer `task` over the whole input, as `RLM.run` does. `checks_support` is False if the job itself
+        checks the claims of its parts."""
         kernels = self.config.kernels(self.part_resources.kernels)
         try:
             run = Run(
@@ -102,6 +103,7 @@ class Part:
                 RunOptions(
                     recording=self.recording,
                     parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                    checks_support=checks_support,
                 ),
             )
             return await run.run_as_part()

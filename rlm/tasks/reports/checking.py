@@ -47,7 +47,8 @@ async def check_summary(job: Job, summary: str, table: EvidenceTable) -> tuple[s
 async def _check(job: Job, claims: Sequence[Claim], table: EvidenceTable) -> tuple[Sequence[Claim], Support]:
     passages = passages_of([one.citation for one in table.sources], job.body)
     model = job.config.summary_model
-    asked = None if is_extractive(model) else job.support_model(model)
+    by_words = is_extractive(model) or job.config.settings.check_support is False
+    asked = None if by_words else job.support_model(model)
     support = await check_support(claims, passages, asked)
     if asked is not None and support.unsupported:
         claims, support = await mend_claims(claims, support, passages, asked)

@@ -37,6 +37,7 @@ def researched(sandbox_level: int, tmp_path: Path, corpus: list[TextSource]) -> 
             sandbox=sandbox_level,
             strategy=options.pop("strategy", "auto"),
             direct=DirectSettings(below_tokens=2_000),
+            check_support=options.pop("check_support", None),
         )
         return await research(RLM(model, settings=settings), task, options.pop("context", corpus), **options)
 

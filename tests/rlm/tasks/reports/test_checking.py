@@ -49,6 +49,14 @@ async def test_an_unsupported_claim_is_corrected_once_and_else_marked(
     assert found.to_json()["findings"][0]["supported"] is supported
 
 
+async def test_without_the_check_no_model_is_asked_and_words_are_compared(researched: Run) -> None:
+    model = ScriptedModel.of(direct=REPLY, summary="[]")
+    found = await researched(QUESTION, model, check_support=False)
+    assert [one.role for one in model.requests] == ["direct"]
+    assert found.result.support.model is None
+    assert len(found.result.support.claims) == 1
+
+
 async def test_a_sentence_of_the_summary_that_its_sources_do_not_support_is_marked(researched: Run) -> None:
     """A finding that is not supported is not told to the model that writes the summary."""
     said = "The newspaper gives 310 passengers [2]. Her captain denied it [2]."
