@@ -239,7 +239,7 @@ class Job:
             coverage=self.coverage.report(),
             usage=self._metered.usage(),
             rounds=sum(part.rounds for part in parts),
-            sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
+            sub_calls=self._children.calls,  # those of the parts included
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
             degradations=self._run_context.degradations.notes,

@@ -90,8 +90,11 @@ class Part:
     coverage: Above
     part_resources: PartResources
 
-    async def run(self, task: str, answer_type: AnswerType | None = None) -> RunResult:
-        """Answer `task` over the whole input, as `RLM.run` does."""
+    async def run(
+        self, task: str, answer_type: AnswerType | None = None, *, checks_support: bool = True
+    ) -> RunResult:
+        """Answer `task` over the whole input, as `RLM.run` does. `checks_support` is False if the job itself
+        checks the claims of its parts."""
         kernels = self.config.kernels(self.part_resources.kernels)
         try:
             run = Run(
@@ -104,6 +107,7 @@ class Part:
                     recording=self.recording,
                     answer_type=answer_type,
                     parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                    checks_support=checks_support,
                 ),
             )
             return await run.run_as_part()

@@ -68,6 +68,8 @@ def describe_absence(result: RunResult, unread: Sequence[str], documents: int) -
     said = said[0].lower() + said[1:].rstrip(".")
     if result.coverage.complete or not result.coverage.input_chars:
         return said
+    if documents > 1 and len(unread) == documents:
+        return f"{said}; the text was searched, and none of its {documents:,} files was read"
     if unread and documents > 1:
         names = ", ".join(unread[:_SHOWN_FILES])
         more = f" and {len(unread) - _SHOWN_FILES:,} more" if len(unread) > _SHOWN_FILES else ""

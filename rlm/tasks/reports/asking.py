@@ -94,20 +94,21 @@ async def ask_questions(job: Job, plan: Plan) -> Asked:
 async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) -> RunResult:
     """Answer one question from its best passages, or else by a run of its own."""
     if is_extractive(part.config.model):
-        return await part.run("\n".join([leaf.text, *known]))
+        return await part.run("\n".join([leaf.text, *known]), checks_support=False)
     words = table("tasks.toml")
     found_before = "\n".join([words["research"]["earlier_title"], *known]) if known else ""
     if may_look_up(part, leaf.text):
-        result = await look_up(part, leaf.text, found_before)
-        if result is not None:
-            return result
+        found = await look_up(part, leaf.text, found_before)
+        if found is not None:
+            return found
     within = ""
     if len(plan.leaves) > 1 and len(plan.task) <= _TASK_CHARS and leaf.text not in plan.task:
         within = words["research"]["within"].format(task=plan.task)
     question = f"{leaf.text}\n\n{found_before}" if found_before else leaf.text
     in_rounds = part.config.first_strategy(part.part_resources.source.body) == "rlm"
     steps = words["research"]["steps"] if in_rounds else ""
-    return await part.run(words["question"].strip().format(question=question, within=within, steps=steps))
+    task = words["question"].strip().format(question=question, within=within, steps=steps)
+    return await part.run(task, checks_support=False)
 
 
 def _limits(limits: Limits, plan: Plan, at_once: int) -> Limits:

@@ -53,12 +53,14 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A claim that answers a question, with the numbers of its verified sources; it may have none. `same_as`
-    is the number of the earlier question with the same claim."""
+    is the number of the earlier question with the same claim. `supported` says whether the sources support
+    the claim; None if that was not checked."""
 
     question: Question
     text: str
     sources: tuple[int, ...]
     same_as: str | None = None
+    supported: bool | None = None
 
 
 @dataclass(slots=True)

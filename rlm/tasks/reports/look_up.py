@@ -52,21 +52,23 @@ async def look_up(part: Part, question: str, known: str = "") -> RunResult | Non
     began = time.monotonic()
     body = part.part_resources.source.body
     ranking = part.part_resources.resources.ranking(body)
+    calls = 0
     try:
         spans = await _rank(ranking, f"{question} {known}", _PASSAGES)
         reply = await _ask(part, body, question, known, spans)
+        calls = 1
         step = None if reply is None else _NEXT.search(reply.text)
         if reply is not None and step is not None and not _holds(reply):
             more = await _rank(ranking, step[1], _PASSAGES)
             spans = list(dict.fromkeys([*more, *spans[:_KEPT]]))
             reply = await _ask(part, body, question, known, spans)
+            calls = 2
     except (ModelError, BudgetExhausted, RetrievalError, SliceTooLarge, BudgetExceeded):
         return None
     finally:
         await ranking.aclose()
     if reply is None or not _holds(reply):
         return None
-    part.run_context.coverage.note_answered(spans)
     return RunResult(
         run_id=part.run_context.log.run_id,
         answer=reply.text,
@@ -78,7 +80,7 @@ async def look_up(part: Part, question: str, known: str = "") -> RunResult | Non
         coverage=part.run_context.coverage.report(),
         usage=(),
         rounds=0,
-        sub_calls=int(part.run_context.budget.used()["sub_calls"]["used"]),
+        sub_calls=calls,
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -104,7 +106,7 @@ async def _ask(part: Part, body: Body, question: str, known: str, spans: list[Sp
     asked = f"{question}\n\n{known}" if known else question
     text = words.format(question=asked, not_found=NOT_FOUND)
     settings = part.config.settings.direct
-    return await ask_directly(
+    reply = await ask_directly(
         part.config.sub_model,
         Question(question, text),
         pieces,
@@ -112,3 +114,6 @@ async def _ask(part: Part, body: Body, question: str, known: str, spans: list[Sp
         run_context=part.run_context,
         settings=replace(settings, output_tokens=min(settings.output_tokens, _REPLY_TOKENS)),
     )
+    if reply.complete or reply.fault == "not_found":
+        part.run_context.coverage.note_answered(spans)
+    return reply

@@ -25,10 +25,12 @@ _REFERENCE_NUMBER = re.compile(r"\b(?:found under|question|number|no\.?) \d[\d.]
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+|[\"“‘(]\s*)$")
 _ASIDE = re.compile(
     r"\s*[(\[][^()\[\]]*[)\]]"
-    r"|,?\s*[—–-]?\s*\b(?:for (?:instance|example)|such as|e\.\s?g\.,?|i\.\s?e\.,?|like|namely|possibly|"
-    r"probably|presumably|perhaps|maybe|likely)\b[^,;?!()]*,?",
+    r"|,?\s*[—–-]?\s*\b(?:e\.\s?g\.|i\.\s?e\.|(?:for (?:instance|example)|such as|like|namely|possibly|"
+    r"probably|presumably|perhaps|maybe|likely)\b)[^,;?!()]*,?",
     re.IGNORECASE,
 )
+_RELATIVE = re.compile(r"\w (?:that|which|who|whom|whose|where)\b")
+_STATEMENT = re.compile(r"[.!:;]\s+\S")
 _LOOK_UP = re.compile(
     r"^(?:\w+,\s+)?(?:(?:in|on|at|to|from|by|for|under|with|of) )?(?:who|whom|whose|when|where|which|what|"
     r"how (?:old|long|far|high|tall|large|big|deep|heavy|fast|wide|much))\b",
@@ -59,6 +61,8 @@ def own_plan(task: str, most: int) -> Plan | None:
     plan = from_task(task, most)
     texts = [leaf.text for leaf in plan.leaves]
     if not all(text.rstrip("\"'”’)").endswith(("?", "？")) for text in texts):
+        return None
+    if any(_STATEMENT.search(text) for text in texts):  # it may be the subject of all questions
         return None
     with closing(Tokens()) as tokens:
         words, asked = (Counter(one) for one in tokens.words([task, " ".join(texts)]))
@@ -99,7 +103,7 @@ def review_plan(plan: Plan) -> Review:
             if same is not None:
                 notes.append(f"asks the same as “{same.text}” and was merged with it: {one.text}")
                 moved[one.number] = same.number
-            elif len(joined) > 2 and _is_same(asked[one.number], task):
+            elif len(joined) > 2 and _is_same(asked[one.number], task) and not is_look_up(one.text):
                 notes.append(f"repeats the whole task and was dropped: {one.text}")
             else:
                 kept.append(one)
@@ -120,7 +124,7 @@ def _join_chains(questions: Sequence[Question], notes: list[str], moved: dict[st
     for question in questions:
         if question.parts:
             leaves = list(question.leaves())
-            if question.text.endswith("?") and any(leans_back(leaf.text) for leaf in leaves[1:]):
+            if question.text.endswith("?") and _is_chain(leaves):
                 notes.append(f"is a chain and was asked as one question: {question.text}")
                 moved.update((leaf.number, question.number) for leaf in leaves)
                 joined.append(replace(question, parts=()))
@@ -135,6 +139,20 @@ def _join_chains(questions: Sequence[Question], notes: list[str], moved: dict[st
         else:
             joined.append(question)
     return joined
+
+
+def _is_chain(leaves: Sequence[Question]) -> bool:
+    """Return whether parts of a question are the steps of one chain: one leans on the one before, or says all
+    of it in a relative clause (`the town of the yard that built it`)."""
+    if any(leans_back(leaf.text) for leaf in leaves[1:]):
+        return True
+    with closing(Tokens()) as tokens:
+        asked = [set(one) - _ASKING for one in _asked(tokens, leaves)]
+    return any(
+        step < whole and _RELATIVE.search(leaf.text)
+        for step in asked
+        for whole, leaf in zip(asked, leaves, strict=True)
+    )
 
 
 def _asked(tokens: Tokens, questions: Sequence[Question]) -> list[tuple[str, ...]]:
@@ -164,12 +182,12 @@ def find_guesses(text: str, seen: Iterable[str]) -> list[str]:
     """Return the proper names and numbers of a question that stand in none of the texts `seen`. The first
     word of a sentence is taken for a name only if the rest of the name follows it."""
     plain = _REFERENCE_NUMBER.sub(" ", text)
-    known = {word.casefold() for one in seen for word in _WORD.findall(one)}
+    known = {_fold(word) for one in seen for word in _WORD.findall(one)}
     beginnings = {word[:_ALIKE_BEGINNING] for word in known if len(word) >= _ALIKE_BEGINNING}
     found: list[str] = []
     for match in _WORD.finditer(plain):
         word = match[0]
-        folded = word.casefold().removesuffix("'s").removesuffix("’s")
+        folded = _fold(word)
         named = word[0].isupper() and not _SENTENCE_START.search(plain[: match.start()])
         if not (named or word[0].isdigit()) or folded in FUNCTION_WORDS or word in found:
             continue
@@ -177,6 +195,12 @@ def find_guesses(text: str, seen: Iterable[str]) -> list[str]:
         if not is_known:
             found.append(word)
     return found
+
+
+def _fold(word: str) -> str:
+    """Return the word in lower case, without the ending of a possessive."""
+    folded = word.casefold().replace("’", "'")
+    return folded.removesuffix("'s").removesuffix("'")
 
 
 def strip_guesses(text: str, seen: Sequence[str]) -> str:

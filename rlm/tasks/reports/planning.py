@@ -73,15 +73,18 @@ async def _ask_for_plan(job: Job, task: str, most: int, *, review: bool) -> Plan
 
 
 def _reviewed(job: Job, plan: Plan) -> Plan:
-    """Return the plan without what is asked twice and without guesses in asides."""
-    review = review_plan(plan)
+    """Return the plan without guesses in asides, and without what is asked twice."""
+    seen = (plan.task, _list_documents(job.body))
+
+    def stripped(question: Question) -> Question:
+        return Question(
+            question.number, strip_guesses(question.text, seen), tuple(map(stripped, question.parts))
+        )
+
+    review = review_plan(Plan(plan.task, tuple(map(stripped, plan.questions))))
     for note in review.notes:
         job.warn(f"a planned question {note}")
-    seen = (plan.task, _list_documents(job.body))
-    return Plan(
-        plan.task,
-        tuple(Question(one.number, strip_guesses(one.text, seen)) for one in review.plan.questions),
-    )
+    return review.plan
 
 
 def _guesses(plan: Plan, seen: Sequence[str]) -> list[str]:

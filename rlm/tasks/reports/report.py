@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rlm.escaping import markdown_line, markdown_phrase
+from rlm.results import NOT_SUPPORTED
 from rlm.tasks.reports.conflicts import Conflict
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
 from rlm.tasks.reports.questions import Plan, Question
@@ -31,10 +32,12 @@ def report(
     reasons = {one.number: why for one, why in gaps}
     if len(plan.leaves) == 1:
         if not summary:
-            parts.append(_answer(plan.leaves[0], table, reasons))
+            (only,) = plan.leaves
+            why = _line(reasons.get(only.number, "no answer"))
+            parts.append(_answer(only, table) or f"*Not found: {why}*")
     else:
         parts += ["## Findings"] if summary else []
-        parts += _findings(plan.questions, table, reasons, 3 if summary else 2)
+        parts += _findings(plan.questions, table, 3 if summary else 2)
     if conflicts:
         parts += ["## Conflicts between sources", _conflicts(conflicts, table)]
     if gaps and (len(plan.leaves) > 1 or summary):
@@ -58,32 +61,34 @@ def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Questio
     lines = []
     for leaf in plan.leaves:
         lines.append(f"{leaf.number} {leaf.text}")
-        lines += [f"- {one.text} {marks(one.sources)}" for one in table.findings if one.question == leaf]
+        lines += [
+            f"- {one.text} {marks(one.sources)}"
+            for one in table.findings
+            if one.question == leaf and one.supported is not False
+        ]
         lines += [f"- Not found: {why}" for question, why in gaps if question == leaf]
     return "\n".join(lines)
 
 
-def _findings(
-    questions: Sequence[Question], table: EvidenceTable, gaps: Mapping[str, str], level: int
-) -> list[str]:
+def _findings(questions: Sequence[Question], table: EvidenceTable, level: int) -> list[str]:
     parts = []
     for question in questions:
         parts.append(f"{'#' * min(6, level)} {question.number} {_line(question.text)}")
         if question.parts:
-            parts += _findings(question.parts, table, gaps, level + 1)
+            parts += _findings(question.parts, table, level + 1)
         else:
-            parts.append(_answer(question, table, gaps))
+            parts.append(_answer(question, table) or "*Not found.*")
     return parts
 
 
-def _answer(question: Question, table: EvidenceTable, gaps: Mapping[str, str]) -> str:
-    """Return the claims of a question, one a line, or why it has none."""
+def _answer(question: Question, table: EvidenceTable) -> str:
+    """Return the claims of a question, one a line."""
     own = [one for one in table.findings if one.question.number == question.number]
     verified = [one for one in own if one.sources]
     lines = [_finding(one) for one in verified if one.same_as is None]
     lines += _repeated_findings(verified)
     lines += [f"- *unverified:* {_line(one.text)}" for one in own if not one.sources]
-    return "\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*"
+    return "\n".join(lines)
 
 
 def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
@@ -97,7 +102,8 @@ def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
 
 
 def _finding(one: Finding) -> str:
-    return f"- {_line(one.text)} {marks(one.sources)}"
+    remark = f" {NOT_SUPPORTED}" if one.supported is False else ""
+    return f"- {_line(one.text)} {marks(one.sources)}{remark}"
 
 
 def _conflicts(conflicts: Sequence[Conflict], table: EvidenceTable) -> str:

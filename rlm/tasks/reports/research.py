@@ -21,6 +21,7 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
 from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
+from rlm.tasks.reports.checking import check_findings, check_summary, join_support
 from rlm.tasks.reports.conflicts import Conflict, find_conflicts, may_conflict, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
@@ -66,6 +67,7 @@ class Research:
                     "text": one.text,
                     "sources": one.sources,
                     "same_as": one.same_as,
+                    "supported": one.supported,
                 }
                 for one in self.findings
             ],
@@ -139,14 +141,18 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
     asked = await ask_questions(job, plan)
     results = asked.outcomes
     table, gaps = _collect_evidence(job, plan, asked)
+    support = await check_findings(job, table)
     conflicts = await _find_conflicts(job, table)
     summary = await _summarize(job, plan, table, gaps)
+    if summary:
+        summary, of_summary = await check_summary(job, summary, table)
+        support = join_support(support, of_summary)
     text = report(plan, summary, table, conflicts, gaps)
     done = [one for one in results.values() if isinstance(one, RunResult)]
     cited = [replace(one.citation, marker=f"[{one.number}]") for one in table.sources]
     if not table.sources and all(one.stop_reason == "model" for one in done):
         job.stop_reason = "model"
-    result = await job.finish(text, cited, parts=done)
+    result = await job.finish(text, cited, parts=done, support=support)
     return Research(
         plan,
         # The stored report of a research that ended before, which another version may have worded
@@ -230,7 +236,7 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     """Let the summary model answer the task in prose. Drops sentences without a mark of an existing
     source. If the task is the list of the questions, their answers are the report."""
     model = job.config.summary_model
-    if is_extractive(model) or not table.findings or _is_task(plan):
+    if is_extractive(model) or _is_task(plan) or all(one.supported is False for one in table.findings):
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))

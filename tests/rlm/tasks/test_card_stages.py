@@ -57,7 +57,7 @@ def roots(*replies: str) -> Callable[[Request], str]:
     given = iter(replies)
 
     def root(request: Request) -> str:
-        if "one question of a larger piece" in request.task:
+        if "Answer from the documents alone" in request.task:
             return "```repl\nhits = search('caused by[^.]*')\nfinalize('Two [1].', evidence=hits)\n```"
         return next(given)
 
@@ -110,7 +110,11 @@ async def test_a_turn_researches_at_most_three_questions_within_the_limit(
     run = await worked(model, card(), most_research=4)
     asked = [report.plan.task for report in run.reports]
     assert asked == [f"What caused lock {number}?" for number in range(4)]
-    told = [one.task for one in model.requests if one.role == "root" and "one question of" not in one.task]
+    told = [
+        one.task
+        for one in model.requests
+        if one.role == "root" and "Answer from the documents alone" not in one.task
+    ]
     assert ["`RESEARCH: question`" in task for task in told] == [True, True, False]
 
 
@@ -118,7 +122,7 @@ async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Calla
     source = "".join(
         f"The lock was caused by writer {number} of the {number} writers.\n" for number in range(300)
     )
-    answer = "' '.join(f'So {n} [{n}].' for n in range(1, 60))"
+    answer = "' '.join(f'So {n} [{n}].' for n in range(1, 90))"
     found = f"hits = search('caused by[^.]*')\nfinalize({answer}, evidence=hits)"
     ends = iter(
         [
@@ -128,7 +132,7 @@ async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Calla
     )
 
     def root(request: Request) -> str:
-        return block(found) if "one question of" in request.task else next(ends)
+        return block(found) if "Answer from the documents alone" in request.task else next(ends)
 
     run = await worked(ScriptedModel.of(root=root, summary=summary), card(), sources=[source])
     (note,) = run.card.context.notes

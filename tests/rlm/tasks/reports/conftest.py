@@ -15,7 +15,8 @@ from rlm.tasks.reports.research import Research, research
 
 FILLER = "The tide tables of the harbour list the hours of high water for the pilots and the dredgers. "
 FACTS = {
-    "ferries.txt": "The ferry Halcyon was built by the Brann yard. The ferry Orlop was built by the Tarn yard.",
+    "ferries.txt": "The ferry Halcyon was built by the Brann yard."
+    " The ferry Orlop was built by the Tarn yard.",
     "yards.txt": "The Brann yard lies in the town of Ostrey. The Tarn yard lies in the town of Quill.",
     "towns.txt": "The town of Ostrey was founded in 1412. The town of Quill was founded in 1631.",
     "letters.txt": "A letter of the master in May says that the ferry Halcyon carries 240 passengers.",
@@ -36,6 +37,7 @@ def researched(sandbox_level: int, tmp_path: Path, corpus: list[TextSource]) -> 
             sandbox=sandbox_level,
             strategy=options.pop("strategy", "auto"),
             direct=DirectSettings(below_tokens=2_000),
+            check_support=options.pop("check_support", None),
         )
         return await research(RLM(model, settings=settings), task, options.pop("context", corpus), **options)
 

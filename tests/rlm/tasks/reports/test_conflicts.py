@@ -77,6 +77,6 @@ def test_one_passage_does_not_contradict_itself() -> None:
 
 def test_a_models_list_is_read_without_entries_of_fewer_than_two_sources() -> None:
     reply = 'Here: [{"sources": [1, 2], "about": "price"}, {"sources": [9, 1], "about": "x"}]'
-    assert [one.sources for one in read_conflicts(reply, 3)] == [(1, 2)]
+    assert [one.sources for one in read_conflicts(reply, dict.fromkeys((1, 2, 3), "It is."))] == [(1, 2)]
     with pytest.raises(ValueError, match="no JSON array"):
-        read_conflicts("None.", 3)
+        read_conflicts("None.", {1: "It is."})

@@ -33,8 +33,20 @@ def reviewed(markdown: str, task: str = "Report on the ferries") -> list[str]:
             ],
         ),
         (
-            "- Which yard built the ferry Halcyon?\n- What yard built the ferry Halcyon?\n- Who paid Orlop?\n",
-            ["Which yard built the ferry Halcyon?", "Who paid Orlop?"],
+            "- Which yard built the ferry Halcyon?\n- What yard built the ferry Halcyon?\n- Who paid?\n",
+            ["Which yard built the ferry Halcyon?", "Who paid?"],
+        ),
+        (
+            "- In which town was the ferry Halcyon built?\n"
+            "  - Which yard built the ferry Halcyon?\n"
+            "  - In which town lies the yard that built the ferry Halcyon?\n",
+            ["In which town was the ferry Halcyon built?"],
+        ),
+        (
+            "- What does it cost?\n"
+            "  - What does the crane cost?\n"
+            "  - What does the insurance of the crane cost?\n",
+            ["What does the crane cost?", "What does the insurance of the crane cost?"],
         ),
         (
             "- Who built Halcyon?\n- When was Halcyon built?\n",
@@ -105,10 +117,12 @@ def test_an_aside_with_a_guess_is_stripped(aside: str) -> None:
         ("Which hotel was chosen in 1966?", ["1966"]),
         ("Where is the hotel found under 3?", []),
         ("Which Convention's hotel was it?", []),
+        ("Which hotel did Ada choose?", []),
+        ("Which was Ada's hotel, and which Bo's?", ["Bo's"]),
     ],
 )
 def test_names_and_numbers_that_nothing_shown_has_are_guesses(question: str, guesses: list[str]) -> None:
-    assert find_guesses(question, [HOTEL]) == guesses
+    assert find_guesses(question, [HOTEL, "Ada’s list"]) == guesses
 
 
 def test_an_aside_with_what_the_task_names_stays() -> None:
