@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,13 @@ async def ask_product(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await process.communicate()
+    try:
+        out, err = await process.communicate()
+    except asyncio.CancelledError:
+        # Its store keeps what was paid, so the next run resumes it.
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+        raise
     try:
         result = json.loads(out)
     except ValueError:

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -166,6 +167,9 @@ def _arguments() -> argparse.Namespace:
 async def _run_all(setup: Setup, arms: Sequence[Arm], only: Sequence[str], parallel: int) -> None:
     items = load(setup.data, setup.items)
     slots = asyncio.Semaphore(parallel)
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
     async def run(item: Item, arm: Arm) -> None:
         async with slots:
@@ -181,7 +185,10 @@ def main() -> None:
     setup = Setup(
         *(given.data, given.items, given.results, given.work), roots, child, given.window, given.output
     )
-    asyncio.run(_run_all(setup, given.arm, given.only, given.parallel))
+    try:
+        asyncio.run(_run_all(setup, given.arm, given.only, given.parallel))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise SystemExit("stopped: the same command resumes it") from None
 
 
 if __name__ == "__main__":
