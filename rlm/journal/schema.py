@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -16,6 +20,9 @@ _LOCK = 0x524C4D
 """The key of a PostgreSQL advisory lock that no other program is likely to use."""
 
 
+_MIGRATING = threading.Lock()
+
+
 class NewerStore(Exception):
     """The store has a schema that this version does not know. The message is its name."""
 
@@ -25,6 +32,25 @@ async def bring_up_to_date(engine: AsyncEngine, *, sqlite: bool) -> None:
     async with engine.connect() as connection:
         if await connection.run_sync(_version) == HEAD:
             return
+    async with _only_migration():
+        await _migrate(engine, sqlite=sqlite)
+
+
+@asynccontextmanager
+async def _only_migration() -> AsyncIterator[None]:
+    """Wait until no other store of this process is migrated: Alembic keeps the migration in module globals.
+
+    The lock also holds between event loops, and a wait for it can be cancelled.
+    """
+    while not _MIGRATING.acquire(blocking=False):  # noqa: ASYNC110 - an Event belongs to one loop
+        await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        _MIGRATING.release()
+
+
+async def _migrate(engine: AsyncEngine, *, sqlite: bool) -> None:
     if sqlite:
         # SQLite's driver begins a transaction at the first row written, which is too late for CREATE TABLE.
         async with engine.connect() as plain:

@@ -432,3 +432,11 @@ async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, 
         if kind != "child":
             await asyncio.gather(log.append(kind, {}), log.append(kind, {}))
             await log.append(kind, {})
+
+
+async def test_stores_are_made_at_the_same_time(tmp_path: Path) -> None:
+    async def make(name: str) -> int:
+        async with Journal.open(tmp_path / name) as journal:
+            return len(await journal.runs())
+
+    assert await asyncio.gather(*(make(f"{number}.db") for number in range(6))) == [0] * 6

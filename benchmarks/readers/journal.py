@@ -1,0 +1,137 @@
+"""Journals as artifacts: what the models wrote, without the texts of the data sets.
+
+A slim journal keeps every reply, all code, spans, keys, tokens and times. It leaves out prompts, the output
+of cells, quotes and the question, which hold texts that their licences do not let us pass on. With the data
+folder they come back: the texts are read, the code runs again, and each reply is found by its key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlm.journal import Journal, JournalEvent
+
+__all__ = ["discarded", "first_try", "read", "rebuild", "slim", "write"]
+
+Event = dict[str, Any]
+_OUTPUTS = ("stdout", "stderr", "traceback", "evalue")
+
+
+def slim(events: Sequence[JournalEvent]) -> list[Event]:
+    """Return the events without texts of the input."""
+    return [
+        {"run_id": one.run_id, "seq": one.seq, "at": round(one.at, 1), "kind": one.kind, "data": _slim(one)}
+        for one in events
+    ]
+
+
+def _slim(event: JournalEvent) -> dict[str, Any]:
+    data = {key: value for key, value in event.data.items() if key != "report"}
+    match event.kind:
+        case "run_started":
+            settings = dict(data["settings"])
+            names = [Path(one.get("path", one.get("name", ""))).name for one in settings.get("sources", ())]
+            settings["sources"] = [{"name": name} for name in names]
+            data = {**data, "task": "", "settings": settings}
+        case "model_call" if data.get("prompt"):
+            data["prompt"] = "sha256:" + hashlib.sha256(data["prompt"].encode()).hexdigest()
+        case "cell":
+            result = dict(data["result"])
+            data["result"] = {**result, **dict.fromkeys(_OUTPUTS, ""), "result": None}
+        case "helper":
+            data["result"] = {}
+        case _:
+            pass
+    if "citations" in data:
+        data["citations"] = _without_quotes(data["citations"])
+    if isinstance(data.get("result"), dict) and "citations" in data["result"]:
+        data["result"] = {**data["result"], "citations": _without_quotes(data["result"]["citations"])}
+    return data
+
+
+def _without_quotes(citations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "quote": "", "heading_path": []} for one in citations]
+
+
+def write(events: Sequence[Event], file: Path) -> None:
+    """Write the events as compressed JSON lines. Raises FileExistsError: no artifact is overwritten."""
+    lines = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in events)
+    with file.open("xb") as stream:
+        stream.write(lzma.compress(lines.encode("utf-8"), preset=9))
+
+
+def read(file: Path) -> list[Event]:
+    """Return the events that `write` wrote."""
+    return [json.loads(line) for line in lzma.decompress(file.read_bytes()).decode("utf-8").splitlines()]
+
+
+async def rebuild(
+    events: Sequence[Event], store: Path, question: str, texts: Sequence[Path], *, ended: bool = True
+) -> str:
+    """Write a store from a slim journal, and return the name of its run.
+
+    Without `ended` the run looks interrupted: to resume it goes through all of it again.
+    """
+    start = events[0]
+    sources = [{"path": str(path.absolute()), "exclude": []} for path in texts]
+    settings = {**start["data"]["settings"], "sources": sources}
+    run_id: str = start["run_id"]
+    async with Journal.open(store) as journal, journal.run(run_id, question, settings) as log:
+        for event in events[1:]:
+            if ended or event["kind"] not in ("finished", "part_ended"):
+                await log.append(event["kind"], event["data"])
+    return run_id
+
+
+def first_try(events: Sequence[Event], limit: int) -> Mapping[str, int | bool] | None:
+    """Return the tokens of the first whole summary that the model wrote, and whether they keep the limit."""
+    from rlm.accounting.metered_model import estimate
+
+    replies = _summaries(events)
+    if not replies:
+        return None
+    tokens = estimate(replies[0])
+    return {"tokens": tokens, "kept": tokens <= limit, "calls": len(replies)}
+
+
+def _summaries(events: Sequence[Event]) -> list[str]:
+    return [
+        event["data"]["reply"]
+        for event in events
+        if event["kind"] == "model_call" and event["data"].get("role") == "summary"
+    ]
+
+
+def discarded(events: Sequence[Event], kind: str, answer: str) -> list[str]:
+    """Return a line for each text that was paid for and then thrown away.
+
+    A failed call that was charged is one, and so is a direct reply that was refused. The last reply of a
+    summary is one if no line of it is in the result. Rounds and children are no texts for the user.
+    """
+    found = [
+        f"a failed call was charged: {one['data']['error']}" for one in events if one["kind"] == "charge"
+    ]
+    if kind == "summarize":
+        written = [reply for reply in _summaries(events) if reply.strip()]
+        if written and not _lines(written[-1]) & _lines(answer):
+            found.append("the summary that the model wrote is not the result")
+    ended = events[-1]["data"] if events else {}
+    direct = [one["data"] for one in events if one["data"].get("role") == "direct" and "reply" in one["data"]]
+    rounds = {one["data"].get("within", "") for one in events if one["data"].get("role") == "root"}
+    for one in direct:
+        if one.get("within", "") in rounds:
+            found.append("a direct reply was refused, and an RLM was asked again")
+        elif ended.get("answer") is None and ended.get("stop_reason") in ("unverified", "invalid_reply"):
+            found.append(f"a direct reply was refused: {ended['stop_reason']}")
+    return found
+
+
+def _lines(text: str) -> set[str]:
+    """Return the lines of a summary without marks, to see which survived."""
+    lines = ("".join(one for one in line.split("[")[0] if one.isalnum()) for line in text.splitlines())
+    return {line.casefold() for line in lines if len(line) > 20}
