@@ -146,6 +146,9 @@ _VIOLATIONS: Mapping[str, str] = MappingProxyType(
         "empty_block": "held an empty block",
         "truncated_reply": "was cut by the output limit",
         "prose_around": "held prose around its block",
+        "final_call": "called FINAL or SUBMIT, which another system uses",
+        "prose_answer": "was an answer in prose",
+        "repeated_block": "repeated the block before it",
     }
 )
 

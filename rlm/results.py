@@ -56,16 +56,16 @@ StopReason = Literal[
     "refused_reply",
     "invalid_reply",
 ]
-"""Why a run ended. The last six are those of the direct strategy, whose one reply is no answer: it says that
-the text does not hold it, its quotes are not in the text or it has none, it is empty, cut by the output
-limit, refused by the model, or not of the type asked for."""
+"""Why a run ended. The last six are those of the strategies direct and map-reduce, whose last reply is no
+answer: it says that the text does not hold it, its quotes are not in the text or it has none, it is empty,
+cut by the output limit, refused by the model, or not of the type asked for."""
 RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
 """Stop reasons after which a run can be resumed."""
 LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
     {"rounds": "rounds", "sub_calls": "sub_calls", "tokens": "tokens", "cost": "cost_usd", "time": "seconds"}
 )
 """The field of `Limits` behind each stop reason that a limit causes."""
-Strategy = Literal["rlm", "direct"]
+Strategy = Literal["rlm", "direct", "map-reduce"]
 Confidence = Literal["low", "medium", "high"] | float
 
 

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RLM", "Context"]
 
-_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
+_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2}
 """Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
-mostly short enough for a direct answer, which needs no kernel."""
+mostly short enough for a direct answer, which needs no kernel, nor does map-reduce."""
 
 
 class RLM:
@@ -92,9 +92,10 @@ class RLM:
         self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
 
     async def run(
-        self, task: str, context: Context, *, schema: Any = None, run_id: str | None = None
+        self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
     ) -> RunResult:
-        """Answer `task` over `context`.
+        """Answer `task` over `context`. None asks without a text: the model reasons and computes, and a
+        warning of the result says that the answer is its own knowledge.
 
         `schema` is the type of the answer: a JSON Schema, or a pydantic model (or another type that pydantic
         takes), whose instance is then `result.parsed`. `run_id` names the run in the journal; by default it
@@ -119,7 +120,7 @@ class RLM:
     async def _prepare(
         self,
         task: str,
-        context: Context,
+        context: Context | None,
         stack: AsyncExitStack,
         answer_type: AnswerType | None,
         run_id: str | None,
@@ -131,11 +132,13 @@ class RLM:
         config = self._config()
         kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
-        sources = sources_of(context)
+        sources = () if context is None else sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
             loaded = await load_input(config, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
-        if config.first_strategy(body) == "rlm":
+        if not body.chars and self.settings.strategy == "map-reduce":
+            raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
+        if config.first_strategy(body, task=task) == "rlm":
             # The kernel starts while the journal opens.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
@@ -346,7 +349,7 @@ class RLM:
                 lambda tick: [plan_one(context, folder, tick) for context in contexts]
             )
 
-    async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
+    async def stream(self, task: str, context: Context | None, *, schema: Any = None) -> AsyncIterator[Event]:
         """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what
         `run` raises. To cancel the run, close the iterator (`contextlib.aclosing`) or end its task."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -361,7 +364,7 @@ class RLM:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def run_sync(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
+    def run_sync(self, task: str, context: Context | None, *, schema: Any = None) -> RunResult:
         """Call `run` without an event loop. Raises UsageError inside one (a notebook): await `run` there."""
         try:
             asyncio.get_running_loop()
@@ -369,7 +372,7 @@ class RLM:
             return asyncio.run(self._run_and_close(task, context, schema))
         raise UsageError("run_sync was called inside an event loop (a notebook?): use `await rlm.run(...)`")
 
-    async def _run_and_close(self, task: str, context: Context, schema: Any) -> RunResult:
+    async def _run_and_close(self, task: str, context: Context | None, schema: Any) -> RunResult:
         try:
             return await self.run(task, context, schema=schema)
         finally:

@@ -53,6 +53,8 @@ class DirectSettings:
 class Settings:
     """Settings of runs. The types of the nested settings describe their own fields.
 
+    strategy: "rlm" for rounds of code, "direct" for one call, "map-reduce" for children that read every part
+        and one call that answers from their notes. "auto" chooses, see docs/tasks.md.
     sandbox: the isolation level, or "auto" for the strongest available one.
     store: the journal's file or URL. None is a file in the user's state folder.
     store_mb: above this size in megabytes, the store drops its oldest finished runs.
@@ -64,7 +66,7 @@ class Settings:
     facts: windows and prices by model name. They override the built-in ones.
     """
 
-    strategy: Literal["auto", "rlm", "direct"] = "auto"
+    strategy: Literal["auto", "rlm", "direct", "map-reduce"] = "auto"
     sandbox: SandboxLevel = "auto"
     store: Path | str | None = None
     document_cache: bool = True

@@ -348,10 +348,11 @@ class Budget:
         self._ledger.close_reservation(reservation.number)
 
     def used(self) -> dict[str, dict[str, float]]:
-        """Return `used`, `limit` and `left` of every limit, by its name.
+        """Return `used`, `limit`, `left` and `reserved` of every limit, by its name.
 
-        `used`: what is settled. `left`: what can still be reserved, after calls in flight and the last round;
-        at least 0. The rounds are those of this RLM, and their `left` includes the last round.
+        `used`: what is settled. `reserved`: what calls in flight and the last round may still take. `left`:
+        what can still be reserved besides them; at least 0. The rounds are those of this RLM, and their
+        `left` includes the last round.
         """
         ledger = self._ledger
         seconds = ledger.clock() - ledger.started
@@ -411,7 +412,8 @@ def _nano(dollars: float) -> int:
 
 
 def _line(used: float, limit: float, left: float) -> dict[str, float]:
-    return {"used": used, "limit": limit, "left": max(left, 0)}
+    left = max(left, 0)
+    return {"used": used, "limit": limit, "left": left, "reserved": round(max(limit - used - left, 0), 9)}
 
 
 @asynccontextmanager

@@ -60,6 +60,8 @@ _MAX_FAILURES = 10_000
 """Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
 _MAX_FAILED_SPANS = 100
 """Spans of a failed child that the journal keeps."""
+_REPLY_SHARE = 4
+"""A child's reply may take at most one in so many tokens of its model's window."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -84,13 +86,15 @@ class ChildCalls:
         self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
-        self._output = min(settings.output_tokens, model.window.output)
+        self._output = min(
+            settings.output_tokens, model.window.output, max(1, model.window.context // _REPLY_SHARE)
+        )
         self._forecaster = Forecaster(
             model,
             body,
             budget=run_context.budget,
             prices=run_context.metered.prices,
-            prompt_tokens=settings.prompt_tokens,
+            prompt_tokens=self.prompt_tokens,
         )
         self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
@@ -100,6 +104,11 @@ class ChildCalls:
         self._tally = ChildTally()
         self.exhausted: BudgetExhausted | None = None
         """The last BudgetExhausted that a child got, if any."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Return the most tokens that a child's prompt may hold: its model needs room for the reply."""
+        return min(self._settings.prompt_tokens, max(1, self._model.window.context - self._output))
 
     @property
     def calls(self) -> int:

@@ -67,10 +67,11 @@ class RunOptions:
         list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
     ] = None
     strategy: Annotated[
-        Literal["auto", "rlm", "direct"],
+        Literal["auto", "rlm", "direct", "map-reduce"],
         typer.Option(
             envvar="RLM_STRATEGY",
-            help="rlm: rounds of code; direct: one call; auto: direct if the input is short.",
+            help="rlm: rounds of code; direct: one call; map-reduce: every part is read, no code (for small "
+            "models); auto chooses by size, question and window.",
         ),
         FolderMay.SET,
     ] = "auto"

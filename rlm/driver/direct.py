@@ -43,7 +43,9 @@ __all__ = [
     "answer_directly",
     "ask_directly",
     "fits",
+    "no_answer",
     "room_of",
+    "typed_question",
 ]
 
 _FRAMING = 1_500
@@ -81,7 +83,8 @@ def room_of(model: Model, settings: DirectSettings) -> int:
 @dataclass(frozen=True, slots=True)
 class DirectReply:
     """The reply of one call over a text. `citations` are its quotes, checked against the body. `fault` is why
-    the reply is no answer, or None if it has text and at least one quote, and all quotes are verified."""
+    the reply is no answer, or None if it has text and at least one quote, and all quotes are verified.
+    Without a text, it needs no quote."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -117,8 +120,9 @@ async def answer_directly(
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
+        if document.end > document.start
     )
-    question = _typed(task, answer_type)
+    question = typed_question(task, answer_type)
     try:
         reply = await ask_directly(
             model, question, pieces, body, run_context=run_context, settings=settings, earlier=earlier
@@ -131,16 +135,17 @@ async def answer_directly(
     if reply.fault is not None:
         if reply.fault == "not_found":
             run_context.coverage.note_answered([Span(0, body.chars)])
-        return _no_answer(reply.fault)
+        return no_answer(reply.fault)
     try:
         value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError as error:
-        return _no_answer("invalid_reply", str(error))
+        return no_answer("invalid_reply", str(error))
     run_context.coverage.note_answered([Span(0, body.chars)])
     return DirectOutcome(Answer(value, None, reply.citations))
 
 
-def _no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+def no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+    """Return the outcome of a reply that is no answer. `reason` is a key of `no_answer` in direct.toml."""
     return DirectOutcome(None, reason, table("direct.toml")["no_answer"][reason].format(error=error))
 
 
@@ -157,9 +162,10 @@ async def ask_directly(
     """Ask over `pieces` (those with a span are parts of the body) in one call, and check the quotes. Raises
     SliceTooLarge or BudgetExceeded (prompts) if they do not fit, ModelError and BudgetExhausted."""
     output = min(settings.output_tokens, model.window.output)
+    asked = "ask" if pieces else "ask_without_text"
     prompt = ChildPrompt().assemble(
         ChildInput(
-            prompt=earlier_words(earlier) + table("direct.toml")["ask"].format(task=question.text),
+            prompt=earlier_words(earlier) + table("direct.toml")[asked].format(task=question.text),
             slices=tuple(
                 ChildSliceText(
                     piece.text,
@@ -198,6 +204,8 @@ async def ask_directly(
     fault = _fault(call.reply.finish_reason, said, text)
     if fault is not None:
         return DirectReply(text, (), fault)
+    if not pieces:
+        return DirectReply(text, (), None)
     citations = (await cite(quotes, text, body)).citations
     is_verified = bool(citations) and all(citation.verified for citation in citations)
     return DirectReply(text, citations, None if is_verified else "unverified")
@@ -216,7 +224,8 @@ def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:
     return "not_found" if is_not_found(said) else None
 
 
-def _typed(task: str, answer_type: AnswerType | None) -> Question:
+def typed_question(task: str, answer_type: AnswerType | None) -> Question:
+    """Return the question for an answer of `answer_type`."""
     form = "" if answer_type is None else table("direct.toml")["typed"].format(schema=answer_type.text)
     return Question(task, task + form, None if answer_type is None else answer_type.text)
 

@@ -9,6 +9,7 @@ from typing import cast
 from rlm.children.tally import ChildTally
 from rlm.driver.rerun import DIED
 from rlm.prompts.boundary import ForeignText, bounded
+from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.prompts.templates import table
 from rlm.results import Coverage
@@ -21,11 +22,16 @@ ERROR_LIMIT = 3_000
 RESULT_LIMIT = 2_000
 STDERR_LIMIT = 1_000
 GAPS_SHOWN = 5
+_GAPS_FROM = 0.5
+"""Gaps are listed once this share of the input is answered for. A look-up leaves most of it unread."""
+_TASK_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The parts of the message. `low`: warnings about limits that are almost used up. `notes` come last."""
+    """The parts of the message. `low`: warnings about limits that are almost used up. `left`: the child calls
+    and the seconds that are left, or None to say nothing of them. `task` is repeated if it is given. `notes`
+    come last."""
 
     round: int
     rounds: int
@@ -33,6 +39,8 @@ class Feedback:
     children: ChildTally
     coverage: Coverage
     low: Sequence[str] = ()
+    left: tuple[int, float] | None = None
+    task: str = ""
     notes: Sequence[str] = ()
     output_limit: int = 8_000
 
@@ -52,6 +60,13 @@ def render(feedback: Feedback) -> str:
     parts.extend(_error(cell))
     parts.extend(_children(feedback))
     parts.extend(feedback.low)
+    if feedback.left is not None:
+        calls, seconds = feedback.left
+        footer = table("feedback.toml")["footer"]
+        parts.append(footer.format(calls=calls, seconds=seconds, rounds=feedback.rounds))
+    if feedback.task:
+        shown = " ".join(feedback.task[: 2 * _TASK_SHOWN].split())[:_TASK_SHOWN]
+        parts.append(table("feedback.toml")["task"].format(task=quote(shown)))
     parts.extend(feedback.notes)
     return "\n\n".join(parts)
 
@@ -178,7 +193,8 @@ def coverage_line(coverage: Coverage) -> str:
         )
     parts.append(words["complete"].format(complete=coverage.complete))
     line = "; ".join(parts)
-    if coverage.gaps and not coverage.complete:
+    nears_the_whole = coverage.answered_chars >= _GAPS_FROM * input_chars
+    if coverage.gaps and not coverage.complete and nears_the_whole:
         shown = ", ".join(f"{start:,}-{end:,}" for start, end in coverage.gaps[:GAPS_SHOWN])
         more = ", …" if len(coverage.gaps) > GAPS_SHOWN else ""
         line += words["gaps"].format(chars=f"{coverage.uncovered_chars:,}", spans=shown + more)

@@ -10,39 +10,46 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, cast
 
 from rlm.accounting.budget import STOP_REASONS, seconds_left
 from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
+from rlm.driver.cell_runner import CellRunner
 from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
-from rlm.driver.reply_contract import Violation, fenced, parse
-from rlm.driver.rerun import DIED, rerun_cells
+from rlm.driver.outcome import NoAnswer, Outcome
+from rlm.driver.repetition import BlockHistory
+from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, parse
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned, describe_violation
+from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
-from rlm.playback.recording import RecordedCompaction, RecordedRound, Recording
+from rlm.playback.recording import RecordedCompaction, RecordedRound
 from rlm.prompts import RootInput, RootPrompt
-from rlm.prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
+from rlm.prompts.recipes.corrections import (
+    correction,
+    excerpt,
+    last_round_notice,
+    repetition_notice,
+    soft_breach_reminders,
+)
 from rlm.prompts.templates import table
 from rlm.results import StopReason
-from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
 
 __all__ = [
     "Driver",
-    "Outcome",
 ]
 
-MAX_DEATHS = 3
-MIN_CELL_SECONDS = 0.5
+_ROUNDS_PER_REMINDER = 6
+"""After so many rounds the root is told its task again, in one line."""
+
 LAST_ROUND_SECONDS = 120.0
 LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0
 """The last round may begin when the time is up. Its reply, and then its cell, may take this share of the
@@ -52,38 +59,9 @@ LAST_ROUND_TOKENS = 1_000
 """The smallest output limit of its reply. A `finalize` does not fit into fewer tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the rounds ended. If there is no `answer`, `detail` is the reason, and `variables` describes the
-    variables of the kernel."""
-
-    answer: Answer | None
-    stop_reason: StopReason
-    forced: bool = False
-    detail: str = ""
-    variables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _CellRun:
-    """A cell that was run. `notes` are for the root: they report what happened to the kernel."""
-
-    result: CellResult
-    notes: tuple[str, ...] = ()
-    answer: Answer | None = None
-
-
-class _NoAnswer(Exception):
-    """Raised to end the rounds without an answer."""
-
-    def __init__(self, reason: StopReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason: StopReason = reason
-
-
 class Driver:
     """Runs the root of one run. `new_sandbox` makes a kernel that is not open yet. `forget_answers` is called
-    before the cells of the run are re-run in a new kernel."""
+    before the cells of the run are re-run in a new kernel. So many `violations` in a row end the rounds."""
 
     def __init__(
         self,
@@ -96,11 +74,11 @@ class Driver:
         run_context: RunContext,
         settings: RootSettings,
         forget_answers: Callable[[], None],
+        violations: int,
         summary_model: Model | None = None,
     ) -> None:
         self._model = model
         self._task = task
-        self._new_sandbox = new_sandbox
         self._child_calls = child_calls
         self._handler = handler
         self._budget = run_context.budget
@@ -110,7 +88,6 @@ class Driver:
         self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
-        self._forget_answers = forget_answers
         self._output = min(settings.output_tokens, model.window.output)
         self._compactor = Compactor(
             summary_model or model,
@@ -121,10 +98,11 @@ class Driver:
             compact_at=settings.compact_at,
             run_context=run_context,
         )
-        self._sandbox: Sandbox | None = None
         self._is_last_round = False
-        self._deaths = 0
         self._violations = 0
+        self._max_violations = violations
+        self._last_violation: Violation | None = None
+        self._blocks = BlockHistory()
         # Only appended to until rounds are folded. Each request then begins with the messages of the request
         # before it, so that provider caches work.
         self._messages: list[Message] = []
@@ -133,7 +111,15 @@ class Driver:
         self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
-        self._variables: dict[str, str] = {}
+        self._cells = CellRunner(
+            handler,
+            run_context,
+            new_sandbox=new_sandbox,
+            contract=settings.contract,
+            forget=forget_answers,
+            forget_costs=child_calls.take_tally,
+            last_round_seconds=lambda: self._last_round_seconds() if self._is_last_round else None,
+        )
         self._limit = self._playback.recording.limit or ("rounds", "")
 
     async def run(self, prompt: RootInput) -> Outcome:
@@ -144,13 +130,13 @@ class Driver:
         self._add_message(Message("system", first.system, stable=True))
         self._add_message(Message("user", first.user, stable=True))
         try:
-            await self._open()
+            await self._cells.open()
             outcome = await self._run_rounds()
             if outcome.answer is None:
-                return replace(outcome, variables=tuple(self._variables.values()))
+                return replace(outcome, variables=self._cells.variables)
             return outcome
         finally:
-            await self._close()
+            await self._cells.close()
 
     async def _run_rounds(self) -> Outcome:
         try:
@@ -168,7 +154,7 @@ class Driver:
                     return await self._run_last_round(error)
                 if answer is not None:
                     return Outcome(answer, "finalized")
-        except _NoAnswer as end:
+        except NoAnswer as end:
             return Outcome(None, end.reason, detail=str(end))
 
     async def _replay_rounds(self) -> Outcome | None:
@@ -227,7 +213,7 @@ class Driver:
                     event_fields=self._event_fields(),
                 )
         except ModelError as error:
-            raise _NoAnswer("model", str(error)) from error
+            raise NoAnswer("model", str(error)) from error
         return await self._process_reply(call.reply, round_)
 
     async def _process_reply(
@@ -239,25 +225,26 @@ class Driver:
         # A server may ignore the output limit. A reply that is too long must not stay in the messages.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
-        cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
+        cell = self._parse(reply.text, finish, past)
         if isinstance(cell, Violation):
-            await self._handle_violation(round_, cell, finish, is_replay=past is not None)
+            await self._handle_violation(round_, cell, finish, past)
             return None
-        self._violations = 0
-        notes = [soft_breach_reminder()] if cell.prose else []
+        self._violations, self._last_violation = 0, None
+        notes = soft_breach_reminders(cell.prose, cell.mark)
         # The messages teach the format, so they hold only the block, without prose and reasoning.
         self._add_message(Message("assistant", fenced(cell.code)))
         recorded = None if past is None else past.cell
         if recorded is None:
             self._observe(CellStarted(round_, cell.code))
-        ran = await self._run_cell(cell.code, round_, recorded)
+        ran = await self._cells.run(cell.code, round_, recorded)
         result = ran.result
         notes.extend(ran.notes)
         self._last_cell = result
-        self._round_positions[-1] = replace(
-            self._round_positions[-1], output=bare_output(result, self._settings.output_limit)
-        )
-        self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
+        output = bare_output(result, self._settings.output_limit)
+        self._round_positions[-1] = replace(self._round_positions[-1], output=output)
+        if self._blocks.add(cell.code, output):
+            notes.append(repetition_notice())
+        self._cells.note_variables(result)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
         if result is not recorded:
@@ -270,10 +257,21 @@ class Driver:
             self._add_message(Message("user", self._feedback(round_, result, notes), stable=True))
         return ran.answer
 
+    def _parse(self, text: str, finish: FinishReason, past: RecordedRound | None) -> Cell | Violation:
+        """Return the reply's cell or violation. A recorded reply is judged as it was judged then."""
+        if past is not None and past.violation is not None:
+            return Violation(cast(ViolationKind, past.violation), text)
+        cell = parse(text, finish_reason=finish, contract=self._settings.contract)
+        if isinstance(cell, Violation) or (past is not None and past.cell is not None):
+            return cell
+        if self._blocks.is_stuck(cell.code) and not self._is_last_round:
+            return Violation("repeated_block", cell.code)
+        return cell
+
     async def _compact(self) -> None:
         begun, self._begun_compaction = self._begun_compaction, None
         folded = await self._compactor.fold(
-            self._messages, self._round_positions, tuple(self._variables.values()), begun
+            self._messages, self._round_positions, self._cells.variables, begun
         )
         if folded is not None:
             self._use_folded(folded)
@@ -292,6 +290,7 @@ class Driver:
         self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
+        left = self._budget.remaining()
         return render(
             Feedback(
                 round=round_,
@@ -300,26 +299,31 @@ class Driver:
                 children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
                 low=self._limit_warnings(),
+                left=(int(left["sub_calls"]), left["seconds"]),
+                task=self._task if round_ % _ROUNDS_PER_REMINDER == 0 else "",
                 notes=notes,
                 output_limit=self._settings.output_limit,
             )
         )
 
     async def _handle_violation(
-        self, round_: int, violation: Violation, finish: FinishReason, *, is_replay: bool
+        self, round_: int, violation: Violation, finish: FinishReason, past: RecordedRound | None
     ) -> None:
         """Add a correction to the messages in place of the reply."""
-        if not is_replay:
+        if past is None or past.violation is None:
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
                 "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
             )
         self._violations += 1
-        if self._violations >= self._budget.limits.violations:
-            raise _NoAnswer(
+        self._last_violation = violation
+        # A recorded run may have continued where this one would end.
+        went_on = past is not None and past is not self._playback.rounds[-1]
+        if self._violations >= self._max_violations and not went_on:
+            raise NoAnswer(
                 "contract_violation",
                 f"{self._violations} replies in a row were not one repl block "
-                f"(the last {describe_violation(violation.kind)})",
+                f"(the last {describe_violation(violation.kind)}: {excerpt(violation.received)})",
             )
         self._add_message(Message("user", correction(violation.kind, violation.received), stable=True))
 
@@ -341,108 +345,12 @@ class Driver:
     def _last_round_outcome(self, answer: Answer | None) -> Outcome:
         """Return the outcome of a run whose last round gave `answer`."""
         limit, message = self._limit
+        if answer is None and self._last_violation is not None:
+            # The reply was paid for, and may hold the answer in another form: its user should see it.
+            kind, received = self._last_violation.kind, self._last_violation.received
+            message += f"; the last reply {describe_violation(kind)}: {excerpt(received)}"
         reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
         return Outcome(answer, reason, forced=answer is not None, detail=message)
-
-    async def _run_cell(
-        self, code: str, round_: int, past: CellResult | None = None, *, again: bool = False
-    ) -> _CellRun:
-        """Run a cell. `past` is the recorded result; this very object is returned unless the cell diverged.
-        A cell that kills its kernel is run `again` in a new kernel, once."""
-        if past is not None and past.ename == DIED:
-            return _CellRun(past)
-        self._playback.begin(round_, past)
-        words = table("feedback.toml")["kernel"]
-        result = await self._execute(code, round_)
-        if result.ename == DIED:
-            changed = await self._replace_kernel(round_, result)
-            if result.status == "timeout" or again:
-                if past is not None:
-                    await self._note_divergence(round_)
-                skipped = words["skipped_twice" if again else "skipped_timeout"]
-                return _CellRun(result, (skipped, *changed), self._handler.answer())
-            ran = await self._run_cell(code, round_, past, again=True)
-            return ran if ran.notes else replace(ran, notes=(words["restored"], *changed))
-        answer = self._handler.answer()
-        if past is None:
-            return _CellRun(result, answer=answer)
-        if result.status == past.status and not self._playback.diverged:
-            return _CellRun(past, answer=answer)
-        await self._note_divergence(round_)
-        return _CellRun(result, (words["changed"],), answer)
-
-    async def _note_divergence(self, round_: int) -> None:
-        self._playback.diverged = True
-        await self._log.append("diverged", {"round": round_})
-        self._observe(Warned(f"round {round_} changed when it was run again: the following rounds are new"))
-
-    async def _replace_kernel(self, round_: int, result: CellResult) -> list[str]:
-        """Replace a dead kernel. Restore the variables from before `round_`. Return notes for the root."""
-        # The variables of the dead kernel can only be restored by running its cells again. The journal of
-        # this run is read first: it answers the calls of these cells, so no model and no tool is called
-        # twice. The cell that was running is not part of it; the caller runs that cell again. The re-run may
-        # kill the new kernel, too, so this is a loop that counts the deaths.
-        while True:
-            self._deaths += 1
-            if self._deaths >= MAX_DEATHS:
-                raise _NoAnswer("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
-            await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
-            await self._close()
-            self._variables.clear()
-            self._forget_answers()
-            self._playback.load(Recording.of(await self._log.events(), self._log.within))
-            try:
-                await self._open()
-            except KernelStartError as error:
-                raise _NoAnswer("kernel", str(error)) from error
-            died, changed = await self._rerun_cells(round_)
-            if died is None:
-                self._child_calls.take_tally()
-                words = table("feedback.toml")["kernel"]["earlier_changed"]
-                return [words.format(rounds=", ".join(map(str, changed)))] if changed else []
-            result = died
-
-    async def _rerun_cells(self, round_: int) -> tuple[CellResult | None, list[int]]:
-        """Re-run the cells before `round_`. Return the result of the cell that killed the kernel, if any, and
-        the rounds whose cells diverged."""
-        changed: list[int] = []
-        again = rerun_cells(self._playback, self._settings.contract, self._execute, before=round_)
-        async for past, result, same in again:
-            if result.ename == DIED:
-                return result, changed
-            if not same:
-                changed.append(past.number)
-            self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
-        return None, changed
-
-    async def _execute(self, code: str, round_: int) -> CellResult:
-        """Run a cell and return its result. When the run's time is up, the cell and its children are
-        interrupted. The kernel stays open for the last round."""
-        assert self._sandbox is not None
-        left = max(self._budget.seconds_left, MIN_CELL_SECONDS)
-        left = self._last_round_seconds() if self._is_last_round else left
-        seconds = min(self._budget.limits.cell_seconds, left)
-        # A repeated cell's calls are answered by the journal, and end with the run's time if they are not.
-        deadline = None if self._playback.repeating else left
-        try:
-            return await self._sandbox.execute(code, round=round_, timeout=seconds, deadline=deadline)
-        except KernelDied as error:
-            return CellResult(status="died", ename=DIED, evalue=str(error))
-
-    async def _open(self) -> None:
-        """Open a kernel. If it fails to start, try once more."""
-        self._sandbox = self._new_sandbox()
-        try:
-            await self._sandbox.open()
-        except KernelStartError:
-            await self._close()
-            self._sandbox = self._new_sandbox()
-            await self._sandbox.open()
-
-    async def _close(self) -> None:
-        if self._sandbox is not None:
-            sandbox, self._sandbox = self._sandbox, None
-            await sandbox.close()
 
     def _event_fields(self) -> dict[str, Any]:
         """Return the journal's data of a prompt: its last message, and the report of the first prompt."""

@@ -1,4 +1,4 @@
-"""Parses a root reply, which must hold exactly one closed `repl` block, into code or a violation.
+"""Parses a root reply, which should hold exactly one closed `repl` block, into code or a violation.
 
 Nothing here runs code. `parse` takes any string at all, never raises, and takes time proportional to the
 reply's length.
@@ -16,6 +16,7 @@ from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
 from rlm.models.base import FinishReason
+from rlm.prompts.recipes.corrections import calls_final
 from rlm.prompts.recipes.root import Contract
 
 __all__ = ["Cell", "Violation", "ViolationKind", "fenced", "parse"]
@@ -28,7 +29,11 @@ ViolationKind = Literal[
     "empty_block",
     "truncated_reply",
     "prose_around",
+    "final_call",
+    "prose_answer",
+    "repeated_block",
 ]
+"""`repeated_block` is found by the driver, which knows the blocks before. The others are found by `parse`."""
 
 _MAX_CANDIDATES = 32
 _MAX_BLOCKS = 3  # more of them change nothing: reading on would only cost time
@@ -42,15 +47,24 @@ _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060"
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _ITEM = re.compile(r"((?:[-*+]|\d[.)]) )(`{3,}|~{3,})([^\n]*\w[^\n]*)")
 """An opening fence that begins a list item. The lines of its block may be indented like it."""
+_PYTHON_MARKS = frozenset({"python", "py", "python3"})
+_ANNOUNCEMENT = re.compile(
+    r"^\W*(?:ok(?:ay)?|sure|great|alright)?\W*(?:(?:now|next|first)\W+)?(?:i\b(?!n)|i['’]|let['’ ]|we\b|"
+    r"to (?:answer|find|begin|start|approach|solve)|my (?:next|first|plan)|the (?:next|first) step|step \d)",
+    re.IGNORECASE,
+)
+"""How a reply begins that says what its writer is going to do."""
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Code to run, without its fence. `prose` is text around the block: a soft breach."""
+    """Code to run, without its fence. Soft breaches: `prose` is text around the block, and `mark` is the info
+    string of its fence if that is not `repl`, in lower case."""
 
     code: str
     prose: str = ""
+    mark: str = "repl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +101,12 @@ class _Fence:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A `repl` block: its lines are `opening < line < closing`. `closing` is None for an unclosed one."""
+    """A block to run: its lines are `opening < line < closing`. `closing` is None for an unclosed one."""
 
     opening: int
     closing: int | None
     code: str
+    mark: str = "repl"
 
 
 def _holds_a_block(text: str) -> bool:
@@ -115,9 +130,11 @@ def parse(
     """Return the cell of a reply, or its violation of the contract.
 
     A leading `<think>…</think>` is dropped. Then exactly one closed fence with the info string `repl` must
-    remain; other fences only illustrate. Text around the block is kept as `Cell.prose`, unless the contract
-    is `strict`, which refuses it (`prose_around`). Syntax errors in the code are not checked here. A reply
-    that the provider's output limit cut (`finish_reason="length"`) is never run.
+    remain; other fences only illustrate. Without one, a single block that is marked as Python, or is the only
+    block and not marked at all, counts if its code parses (`Cell.mark`). Text around the block is kept as
+    `Cell.prose`. The contract `strict` refuses both (`wrong_language`, `prose_around`). Syntax errors in a
+    `repl` block are not checked here. A reply that the provider's output limit cut
+    (`finish_reason="length"`) is never run.
     """
     if finish_reason == "length":
         return Violation("truncated_reply", _excerpt(reply))
@@ -125,9 +142,10 @@ def parse(
     fences = _fences(lines)
     blocks, others = _blocks(lines, fences)
     if not blocks:
-        if others:
-            return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
-        return Violation("no_block", _excerpt(reply))
+        unmarked = None if contract == "strict" else _python_block(lines, fences, others)
+        if unmarked is None or isinstance(unmarked, Violation):
+            return unmarked or _without_block(lines, others, reply)
+        blocks = [unmarked]
     if len(blocks) > 1:
         count = f"{len(blocks)} blocks" + (" or more" if len(blocks) == _MAX_BLOCKS else "")
         heads = " | ".join(_excerpt(block.code, 40) for block in blocks)
@@ -142,7 +160,46 @@ def parse(
     prose = "\n".join(part for part in around if part)
     if prose and contract == "strict":
         return Violation("prose_around", _excerpt(prose))
-    return Cell(block.code, prose)
+    return Cell(block.code, prose, block.mark)
+
+
+def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -> Violation:
+    """Return the violation of a reply that holds no block to run."""
+    if calls_final("\n".join(lines)):
+        return Violation("final_call", _excerpt(reply))
+    if others:
+        return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
+    text = "\n".join(lines).strip(f"{whitespace}{_INVISIBLE}")
+    if text.startswith("<"):
+        return Violation("no_block", _excerpt(reply))  # reasoning that was never closed, or a tool call
+    # Short sentences and numbers parse as code, too. Code that does something calls or assigns.
+    is_code = ("(" in text or "=" in text) and _parses(text)
+    is_answer = bool(text) and "```" not in text and not _ANNOUNCEMENT.match(text) and not is_code
+    return Violation("prose_answer" if is_answer else "no_block", _excerpt(reply))
+
+
+def _python_block(
+    lines: Sequence[str], fences: Sequence[_Fence], others: Sequence[_Fence]
+) -> _Block | Violation | None:
+    """Return the only block that can be meant as Python, a violation if there are several, or None."""
+    marked = [fence for fence in others if fence.info.casefold() in _PYTHON_MARKS]
+    if len(marked) > 1:
+        heads = " | ".join(_excerpt("\n".join(lines[fence.line + 1 :][:3]), 40) for fence in marked)
+        return Violation("several_blocks", _excerpt(f"{len(marked)} blocks: {heads}"))
+    if not marked and len(others) == 1 and not others[0].info:
+        marked = list(others)
+    if not marked:
+        return None
+    (opening,) = marked
+    closings = _closings(fences, fences.index(opening) + 1, opening)
+    chosen, _ = _choose(lines, opening, fences, closings, later=None, allowance=_PARSE_CHARS)
+    if chosen is None:
+        return None
+    closing = fences[chosen].line
+    code = _code(lines, opening, closing)
+    if not code.strip() or not _parses(code):
+        return None
+    return _Block(opening.line, closing, code, opening.info.casefold())
 
 
 def _fences(lines: Sequence[str]) -> list[_Fence]:

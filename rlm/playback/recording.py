@@ -54,8 +54,8 @@ class RecordedCompaction:
 class RecordedRound:
     """A round of the root: the last message of its prompt, its reply, and the result of its cell.
 
-    `cell` is None if the reply broke the contract, or if the run ended before the cell did. `folding` is the
-    compaction before this round.
+    `cell` is None if the reply broke the contract, or if the run ended before the cell did. `violation` is
+    how the reply broke it, as it was judged then. `folding` is the compaction before this round.
     """
 
     number: int
@@ -63,6 +63,7 @@ class RecordedRound:
     reply: Reply
     final: bool
     cell: CellResult | None = None
+    violation: str | None = None
     folding: RecordedCompaction | None = None
 
 
@@ -189,6 +190,9 @@ class _Reading:
                 self._folding = RecordedCompaction(
                     data["last_round"], data["room"], data["message"], data["notes"]
                 )
+            case "limit" if "violation" in data and data["round"] in self._rounds:
+                past = self._rounds[data["round"]]
+                self._rounds[data["round"]] = replace(past, violation=data["violation"])
             case "limit" if "limit" in data:
                 self._limit = (data["limit"], data["message"])
             case "kernel_died":

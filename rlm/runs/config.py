@@ -23,6 +23,7 @@ from rlm.models.base import is_extractive
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
+from rlm.runs.question_kind import counts_records
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
@@ -42,6 +43,7 @@ _SUB_RLM_EVENTS = (
     Warned,
 )
 """Events of a sub-RLM that the observers get."""
+_LEAST_WINDOW_OF_ROUNDS = 12_000
 _KERNELS_PER_RUN = 2
 _MAX_SHARED_SPARES = 2
 
@@ -62,12 +64,19 @@ class RunConfig:
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
 
-    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
-        """Return how a run over `body` begins. "auto" begins with one direct call if the body is short."""
+    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
+        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md."""
         strategy = self.settings.strategy
-        if strategy == "auto":
+        if strategy != "auto":
+            return strategy
+        if not body.chars:
+            return "rlm"  # without a text, Python is the only check on what a model says
+        if is_extractive(self.model):
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
-        return strategy
+        if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):
+            return "direct"
+        # The rounds of a root fill at least so much of a window.
+        return "rlm" if self.model.window.context >= _LEAST_WINDOW_OF_ROUNDS else "map-reduce"
 
     def kernels(self, shared: KernelPool | None = None) -> KernelPool:
         """Return a pool for one run. Its spare kernel starts while the run loads its input or waits for the

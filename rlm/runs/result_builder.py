@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.children.child_calls import ChildCalls
-from rlm.driver.loop import Outcome
+from rlm.driver.outcome import Outcome
 from rlm.results import RunResult, Strategy
 from rlm.runs.run_warnings import RunWarnings
 
@@ -42,6 +42,10 @@ class ResultBuilder:
             self._warn_about_tree()
         if answer is None and outcome.detail:
             self.warn(outcome.detail)
+        if self.is_root and answer is not None and not context.coverage.report().input_chars:
+            self.warn(
+                "no text was given: the answer is the model's own knowledge, and nothing in it is verified"
+            )
         for warning in () if answer is None else answer.warnings:
             self.warn(warning)
         return RunResult(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -19,9 +20,11 @@ from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
-from rlm.driver.direct import answer_directly
+from rlm.driver.direct import DirectOutcome, answer_directly, fits
 from rlm.driver.kernel_handler import RunHandler
-from rlm.driver.loop import Driver, Outcome
+from rlm.driver.loop import Driver
+from rlm.driver.map_reduce import MapReduce
+from rlm.driver.outcome import Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
@@ -50,6 +53,11 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _NO_OPTIONS = RunOptions()
+_ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
+"""Stop reasons of a direct call after which rounds would fail, too."""
+_FALLS_BACK = frozenset({"contract_violation", "rounds"})
+"""Stop reasons of rounds after which "auto" tries a strategy without code."""
+_VIOLATIONS_BEFORE_FALLBACK = 2
 _INDEX_BYTES = 32 * 2**20
 """Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
@@ -134,7 +142,7 @@ class Run:
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
     async def run(self) -> RunResult:
-        """Answer the task by one direct call if the strategy allows it, or else in rounds."""
+        """Answer the task by the strategy of the settings."""
         try:
             return await self._answer()
         except asyncio.CancelledError:
@@ -161,12 +169,14 @@ class Run:
             await self.aclose()
 
     async def _answer(self) -> RunResult:
-        first = self.config.first_strategy(self.input.body, self._options.earlier)
+        first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)
+        if first == "map-reduce":
+            return await self._answer_by_map_reduce()
         if first == "direct" and not self._is_computed():
             result = await self._answer_directly()
             if result is not None:
                 return result
-        return await self._answer_in_rounds()
+        return await self._answer_in_rounds(falls_back=self.config.settings.strategy == "auto")
 
     def _is_computed(self) -> bool:
         """Return whether cells of `extractive` compute the answer, although the input is short."""
@@ -232,28 +242,30 @@ class Run:
     async def _answer_directly(self) -> RunResult | None:
         """Answer by one direct call. Return None if the run must continue as an RLM."""
         self.config.tell(RunStarted(self._log.run_id, "direct", self.config.model.name))
-        try:
-            found = await answer_directly(
-                self.config.model,
-                self._task,
-                self.input.body,
-                run_context=self.run_context,
-                settings=self.config.settings.direct,
-                answer_type=self._options.answer_type,
-                earlier=self._options.earlier,
-            )
-        except ModelError as error:
-            return self._finish(Outcome(None, "model", detail=str(error)), "direct")
-        except BudgetExhausted as error:
-            return self._finish(Outcome(None, STOP_REASONS[error.limit], detail=error.cause), "direct")
-        if found.answer is None and self.config.settings.strategy == "auto":
-            abstained = f"the direct call gave no checked answer ({found.reason}): continued as an RLM"
+        outcome = await self._direct_outcome()
+        ended = outcome.stop_reason in _ENDS_DIRECT
+        if outcome.answer is None and not ended and self.config.settings.strategy == "auto":
+            abstained = f"the direct call gave no checked answer ({outcome.stop_reason}): continued as an RLM"
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
-        return self._finish(Outcome(found.answer, found.reason, detail=found.detail), "direct")
+        return self._finish(outcome, "direct")
 
-    async def _answer_in_rounds(self) -> RunResult:
+    async def _direct_outcome(self) -> Outcome:
+        config = self.config
+        return await self._outcome_of(
+            answer_directly(
+                config.model,
+                self._task,
+                self.input.body,
+                run_context=self.run_context,
+                settings=config.settings.direct,
+                answer_type=self._options.answer_type,
+                earlier=self._options.earlier,
+            )
+        )
+
+    async def _answer_in_rounds(self, *, falls_back: bool = False) -> RunResult:
         config, options = self.config, self._options
         config.tell(RunStarted(self._log.run_id, "rlm", config.model.name))
         driver = Driver(
@@ -266,12 +278,60 @@ class Run:
             settings=config.settings.root,
             summary_model=config.summary_model,
             forget_answers=self._forget_answers,
+            violations=min(config.limits.violations, _VIOLATIONS_BEFORE_FALLBACK)
+            if falls_back
+            else config.limits.violations,
         )
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools
         )
         prompt = root_input(question, self.input.body, config.model, config.limits, config.settings)
-        return self._finish(await driver.run(prompt), "rlm")
+        outcome = await driver.run(prompt)
+        if falls_back and outcome.answer is None and outcome.stop_reason in _FALLS_BACK:
+            return await self._answer_after(outcome)
+        return self._finish(outcome, "rlm")
+
+    async def _answer_after(self, ended: Outcome) -> RunResult:
+        """Answer without code, after rounds that ended without an answer. If that fails, too, the run ends as
+        its rounds did."""
+        config, body = self.config, self.input.body
+        short = fits(config.model, body, config.settings.direct, self._options.earlier)
+        strategy: Strategy = "direct" if short else "map-reduce"
+        message = f"the rounds gave no answer ({ended.detail}): fell back to {strategy}"
+        self.warn(message)
+        await self._log.append("warning", {"message": message})
+        outcome = await (self._direct_outcome() if short else self._map_reduce_outcome())
+        if outcome.answer is None:
+            self.warn(f"{strategy} gave no answer either: {outcome.detail}")
+            return self._finish(ended, "rlm")
+        return self._finish(outcome, strategy)
+
+    async def _answer_by_map_reduce(self) -> RunResult:
+        self.config.tell(RunStarted(self._log.run_id, "map-reduce", self.config.model.name))
+        return self._finish(await self._map_reduce_outcome(), "map-reduce")
+
+    async def _map_reduce_outcome(self) -> Outcome:
+        config, options = self.config, self._options
+        strategy = MapReduce(
+            config.model,
+            self._child_calls,
+            self.input.body,
+            self.run_context,
+            config.settings.direct,
+        )
+        return await self._outcome_of(
+            strategy.answer(self._task, answer_type=options.answer_type, earlier=options.earlier)
+        )
+
+    async def _outcome_of(self, answering: Awaitable[DirectOutcome]) -> Outcome:
+        """Return the outcome of a strategy without rounds. A failing model or a limit becomes its reason."""
+        try:
+            found = await answering
+        except ModelError as error:
+            return Outcome(None, "model", detail=str(error))
+        except BudgetExhausted as error:
+            return Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
+        return Outcome(found.answer, found.reason, detail=found.detail)
 
     def _new_sandbox(self) -> Sandbox:
         if self._resources.kernel is not None:

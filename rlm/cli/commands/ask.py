@@ -37,6 +37,7 @@ Examples:
   rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
   rlm ask "And since when?" --continue 20260131-142501
+  rlm ask "In how many zeros does 1000! end?" --no-context
 """
 
 
@@ -61,13 +62,20 @@ def ask(
         list[str] | None,
         typer.Option(metavar="TEXT", help="An answer to choose from. Repeatable.", show_default=False),
     ] = None,
+    no_context: Annotated[
+        bool,
+        typer.Option("--no-context", help="Ask without a text: the answer is the model's own knowledge."),
+    ] = False,
     *,
     options: RunOptions,
 ) -> None:
     """Answer a question over any amount of text. The citations are verified."""
     if not options.dry_run and takes_rounds(paths or (), options.strategy):
         _start_forkserver()
-    _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
+    if no_context:
+        _check_without_context(paths or (), continued, choices=choice or ())
+    else:
+        _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
         options = _with_models_of(continued, options)
     with options.observe() as (progress, observers):
@@ -127,10 +135,19 @@ def _schema(file: Path | None) -> object:
 
 def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
     if continued is None and not paths:
-        raise UsageError("no PATH is given: name files or folders, - for stdin, or a run (--continue RUN)")
+        raise UsageError(
+            "no PATH is given: name files or folders, - for stdin, or a run "
+            "(--continue RUN); --no-context asks without a text"
+        )
     if continued is not None and (dry_run or choices):
         option = "--dry-run" if dry_run else "--choice"
         raise UsageError(f"{option} cannot be combined with --continue: leave one out")
+
+
+def _check_without_context(paths: Sequence[str], continued: str | None, *, choices: Sequence[str]) -> None:
+    for given, name in ((paths, "a PATH"), (continued, "--continue"), (choices, "--choice")):
+        if given:
+            raise UsageError(f"--no-context cannot be combined with {name}: leave one out")
 
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:

@@ -68,7 +68,9 @@ class ModelFacts:
         if self.window is None and self.output is None:
             return None
         context = self.window or shipped.context
-        return ModelWindow(context=context, output=min(self.output or shipped.output, context))
+        # A window alone says nothing of the reply. A reply of its size would leave no room for a prompt.
+        output = self.output or min(shipped.output, max(1, context // 4))
+        return ModelWindow(context=context, output=min(output, context))
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None when no price is set."""

@@ -8,17 +8,26 @@ from rlm.prompts.errors import PromptError
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
-__all__ = ["advice_on", "correction", "last_round_notice", "soft_breach_reminder"]
+__all__ = [
+    "advice_on",
+    "calls_final",
+    "correction",
+    "excerpt",
+    "last_round_notice",
+    "repetition_notice",
+    "soft_breach_reminders",
+]
 
 _RECEIVED_CHARS = 200
+_FINAL_CALL = re.compile(r"^[ \t>*`]*(?:FINAL|FINAL_VAR|SUBMIT)[ \t]?\(", re.MULTILINE)
 _ASKED = re.compile(r"'([\w.]{1,80})'")
 
 
 def correction(violation: str, received: str) -> str:
     """Return a message with the violation, an excerpt of the reply and the right shape.
 
-    `violation` is one of no_block, several_blocks, unclosed_block, wrong_language, empty_block,
-    truncated_reply, prose_around. Raises PromptError for any other. The excerpt has at most 200 characters.
+    `violation` is a key of the table `violations`. Raises PromptError for any other. The excerpt has at most
+    200 characters.
     """
     data = table("corrections.toml")
     what = data["violations"].get(violation)
@@ -26,12 +35,30 @@ def correction(violation: str, received: str) -> str:
         known = ", ".join(data["violations"])
         raise PromptError(f"there is no correction for {violation!r}: use one of {known}")
     template: str = data["correction"]
-    return template.strip().format(violation=violation, what=what, received=_excerpt(received))
+    shape = data["shape"]["answer" if violation in ("final_call", "prose_answer") else "look"]
+    return template.strip().format(violation=violation, what=what, received=excerpt(received), shape=shape)
 
 
-def soft_breach_reminder() -> str:
-    """Return a reminder for a reply whose block ran despite text around it."""
-    return str(table("corrections.toml")["reminder"])
+def soft_breach_reminders(prose: str, mark: str) -> list[str]:
+    """Return the reminders for a block that ran despite `prose` around it, or despite the `mark` of its fence
+    (`repl` is the right one)."""
+    data = table("corrections.toml")
+    found = [data["reminder"]] if prose else []
+    if mark != "repl":
+        found = [data["mark_reminder"]]
+    if calls_final(prose):
+        found.append(data["final_reminder"])
+    return found
+
+
+def calls_final(reply: str) -> bool:
+    """Return whether a reply ends the run in another system's dialect: FINAL(…), FINAL_VAR(…), SUBMIT(…)."""
+    return _FINAL_CALL.search(reply) is not None
+
+
+def repetition_notice() -> str:
+    """Return a notice for a block that repeats the one before it."""
+    return str(table("corrections.toml")["repeated"])
 
 
 def last_round_notice(reason: str) -> str:
@@ -60,8 +87,8 @@ def advice_on(ename: str, evalue: str) -> str:
     return ""
 
 
-def _excerpt(received: str) -> str:
-    """Return the beginning on one line, so that a fence in it opens nothing."""
+def excerpt(received: str) -> str:
+    """Return the beginning of a reply, quoted on one line, so that a fence in it opens nothing."""
     text = received.strip()
     excerpt = quote(text[:_RECEIVED_CHARS])
     kept = min(len(text), _RECEIVED_CHARS)

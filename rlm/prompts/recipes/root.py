@@ -238,7 +238,7 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
         lines=_count_noun(handle.lines, "line"),
         documents=_count_noun(handle.documents, "document"),
     )
-    items = [Item("shape", shape, priority=3)]
+    items = [Item("shape", shape if handle.chars else first["no_text"], priority=3)]
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
     previews = [
         first[name].format(shown=f"{len(text):,}", text=quote(text))

@@ -18,7 +18,6 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
-from rlm.children.child_calls import ChildCalls
 from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
@@ -26,15 +25,14 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.models.base import SliceText, is_extractive
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
-from rlm.results import RunResult, StopReason
+from rlm.results import RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
 from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.types import ChildBatch, ChildSlice, Span
+from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings, Limits
 from rlm.tasks.comparison.table import METHODS, Comparison, Method, MethodRow
 from rlm.tasks.jobs.job import Job, open_job, resume_job
@@ -147,8 +145,8 @@ async def _run_methods(job: Job, task: str, methods: Sequence[Method], top_k: in
         for place, method in enumerate(order):
             limits = _share_limits(job, method, order[place:])
             work = (
-                _work_with_rlm(task)
-                if method == "rlm"
+                _work_with_strategy(method, task)
+                if method in ("rlm", "map-reduce")
                 else _work_with_calls(_choose_function(method, top_k), task)
             )
             result = await parts.run_part(method, f"asking by {method}", limits, work)
@@ -182,14 +180,14 @@ def _share_limits(job: Job, method: Method, remaining: Sequence[Method]) -> Limi
 def _choose_function(method: Method, top_k: int) -> Callable[[_MethodInput], Awaitable[_MethodReply]]:
     if method == "direct":
         return _direct
-    if method == "map-reduce":
-        return _map_reduce
     return lambda inputs: _bm25(inputs, top_k)
 
 
-def _work_with_rlm(task: str) -> Work:
+def _work_with_strategy(strategy: Strategy, task: str) -> Work:
+    """Return work that is a run of its own."""
+
     async def work(part: Part) -> RunResult:
-        settings = replace(part.config.settings, strategy="rlm")
+        settings = replace(part.config.settings, strategy=strategy)
         return await replace(part, config=replace(part.config, settings=settings)).run(task)
 
     return work
@@ -211,8 +209,6 @@ def _work_with_calls(function: Callable[[_MethodInput], Awaitable[_MethodReply]]
             reason, note = STOP_REASONS[error.limit], error.cause
         except ModelError as error:
             reason, note = "model", str(error)
-        except BadCall as error:
-            reason, note = "sub_calls", str(error)
         answer = reply.text if reply is not None and reply.complete and reply.text else None
         if answer is None and reply is not None and reply.fault is not None:
             reason = reply.fault
@@ -300,48 +296,6 @@ async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
     if reply.complete:
         inputs.run_context.coverage.note_answered(spans)
     return reply, ""
-
-
-async def _map_reduce(inputs: _MethodInput) -> _MethodReply:
-    """Let a child read each part of the input, then make one call over the children's answers."""
-    config = inputs.config
-    settings = replace(config.settings.child, concurrency=config.limits.concurrency)
-    children = ChildCalls(config.sub_model, inputs.body, run_context=inputs.run_context, settings=settings)
-    size = int(children.plan()["recommended_chunk"] or 1)
-    spans = [
-        Span(start, min(start + size, one.end))
-        for one in inputs.body.documents
-        for start in range(one.start, one.end, size)
-    ]
-    batch = ChildBatch(
-        (inputs.task,) * len(spans), tuple(ChildSlice((span,)) for span in spans), chunked=True
-    )
-    answers = await children.answers(batch)
-    errors = [answer.error for answer in answers if answer.error_type == "model"]
-    if errors and len(errors) == len(spans):
-        raise ModelError(f"the model answered no part: {errors[0]}")
-    failed = sum(answer.error is not None for answer in answers)
-    found = [
-        SliceText(answer.text, None, f"part {number} of {len(spans)}")
-        for number, answer in enumerate(answers, 1)
-        if answer.error is None and answer.found
-    ]
-    note = f"{failed} of {len(spans)} parts failed" if failed else ""
-    if not found:
-        return None, note or f"none of {len(spans)} parts contains the answer"
-    kept = len(found)
-    while True:
-        try:
-            reply = await inputs.ask(found[:kept])
-            break
-        except (SliceTooLarge, BudgetExceeded):
-            if kept == 1:
-                return None, "the answer of one part does not fit a prompt"
-            kept = max(1, int(kept * _SHRINK))
-    if kept < len(found):
-        omitted = f"the answers of {len(found) - kept} of {len(found)} parts did not fit the prompt"
-        note = f"{note}; {omitted}" if note else omitted
-    return reply, note
 
 
 def _count_fitting_chars(config: RunConfig, body: Body) -> int:

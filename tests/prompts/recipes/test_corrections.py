@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.prompts.errors import PromptError
-from rlm.prompts.recipes.corrections import advice_on, correction, last_round_notice, soft_breach_reminder
+from rlm.prompts.recipes.corrections import (
+    advice_on,
+    correction,
+    last_round_notice,
+    soft_breach_reminders,
+)
 
 VIOLATIONS = (
     "no_block",
@@ -19,6 +24,9 @@ VIOLATIONS = (
     "wrong_language",
     "empty_block",
     "truncated_reply",
+    "final_call",
+    "prose_answer",
+    "repeated_block",
 )
 
 
@@ -50,9 +58,21 @@ def test_an_unknown_violation_is_an_error_that_lists_the_known() -> None:
         correction("rude", "")
 
 
-def test_the_reminder_is_one_line() -> None:
-    assert "\n" not in soft_breach_reminder()
-    assert "```repl" in soft_breach_reminder()
+def test_a_reminder_is_one_line_and_fits_the_breach() -> None:
+    assert soft_breach_reminders("", "repl") == []
+    (about_prose,) = soft_breach_reminders("Let me look.", "repl")
+    (about_mark,) = soft_breach_reminders("", "python")
+    *_, about_final = soft_breach_reminders("FINAL(42)", "repl")
+    assert "\n" not in about_prose + about_mark + about_final
+    assert "```repl" in about_prose
+    assert "```repl" in about_mark
+    assert "finalize(value" in about_final
+
+
+@pytest.mark.parametrize("violation", ["final_call", "prose_answer"])
+def test_an_answer_outside_a_block_is_shown_how_to_submit_it(violation: str) -> None:
+    text = correction(violation, "FINAL(42)")
+    assert "finalize(" in text.rsplit("```repl", 1)[1]
 
 
 def test_the_last_round_asks_for_finalize_and_says_why() -> None:

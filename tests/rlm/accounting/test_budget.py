@@ -77,13 +77,13 @@ def test_a_call_is_reserved_then_settled() -> None:
     """Before sending, the estimate counts; afterwards, the provider's usage."""
     budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
     reservation = budget.reserve(tokens=600, cost_usd=0.7)
-    assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
+    assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400, "reserved": 600}
     assert refusal_of(budget, tokens=401) == "tokens"
     assert refusal_of(budget, cost_usd=0.31) == "cost_usd"
     budget.settle(reservation, tokens=100, cost_usd=0.1)
-    assert budget.used()["tokens"] == {"used": 100, "limit": 1_000, "left": 900}
-    assert budget.used()["cost_usd"] == {"used": 0.1, "limit": 1.0, "left": 0.9}
-    assert budget.used()["sub_calls"] == {"used": 1, "limit": 2, "left": 1}
+    assert budget.used()["tokens"] == {"used": 100, "limit": 1_000, "left": 900, "reserved": 0}
+    assert budget.used()["cost_usd"] == {"used": 0.1, "limit": 1.0, "left": 0.9, "reserved": 0}
+    assert budget.used()["sub_calls"] == {"used": 1, "limit": 2, "left": 1, "reserved": 0}
     assert budget.remaining()["tokens"] == 900
     assert set(budget.remaining()) == set(budget.used())
     budget.reserve(tokens=900, cost_usd=0.9)
@@ -116,7 +116,7 @@ def test_money_does_not_drift() -> None:
     budget = Budget(Limits(cost_usd=1.0))
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
-    assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0}
+    assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0, "reserved": 0}
     assert refusal_of(budget, cost_usd=0.000_000_001) == "cost_usd"
 
 

@@ -41,6 +41,24 @@ def test_complete_coverage_is_short() -> None:
     assert "(< 0.1 %)" in coverage_line(Coverage(10**6, answered_chars=1))
 
 
+def test_gaps_are_listed_only_where_the_whole_is_near() -> None:
+    """A look-up leaves most of the input unread on purpose."""
+    gaps = (Span(100, 1_000),)
+    assert "100-1,000" not in coverage_line(
+        Coverage(1_000, answered_chars=100, gaps=gaps, uncovered_chars=900)
+    )
+
+
+def test_the_footer_has_what_is_left_and_on_long_runs_the_task() -> None:
+    feedback = Feedback(
+        6, 30, CellResult("ok"), ChildTally(), Coverage(10), left=(480, 1234.5), task="Why?\n" * 99
+    )
+    *_, footer, task = render(feedback).split("\n\n")
+    assert footer == "Left: 480 child calls, 1234 s. Round 30 is kept for finalize."
+    assert task.startswith('The task: "Why? Why?')
+    assert len(task) < 320
+
+
 def test_children_that_found_nothing_are_counted() -> None:
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
     text = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))

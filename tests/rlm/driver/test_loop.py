@@ -63,7 +63,8 @@ async def test_feedback_says_what_came_of_the_block(run, block) -> None:
     await run(model)
     assert re.sub(r"===== \w{20}: (.*) =====", r"<\1>", feedback_of(model)) == (
         "Output of your block, round 1 of 30\n<printed>\nseen\n<result>\n[1, 2]\n"
-        "<new or changed variables>\nx: list, 2 items\n<end of the output>"
+        "<new or changed variables>\nx: list, 2 items\n<end of the output>\n\n"
+        f"Left: 500 child calls, {Limits().seconds:.0f} s. Round 30 is kept for finalize."
     )
 
 
@@ -100,7 +101,9 @@ async def test_an_error_keeps_the_run_going(run, block) -> None:
     ("reply", "kind"),
     [
         ("I will look first.", "no_block"),
-        ("```python\nprint(1)\n```", "wrong_language"),
+        ("```json\n{}\n```", "wrong_language"),
+        ("FINAL(7)", "final_call"),
+        ("It is 7.", "prose_answer"),
         ("```repl\nprint(1)\n```\n```repl\nprint(2)\n```", "several_blocks"),
         ("```repl\nprint(1)", "unclosed_block"),
         (Reply("```repl\nprint(1)\n```", finish_reason="length"), "truncated_reply"),
@@ -131,6 +134,54 @@ async def test_prose_around_one_block_is_stripped_and_reminded(run, block) -> No
     assert history[3].content.splitlines()[-1].startswith("Reminder")
 
 
+async def test_a_python_block_runs_and_is_reminded(run, block) -> None:
+    """The history shows it marked as it should be. `strict` refuses it."""
+    script = ["```python\nx = peek(0, 3)\n```", block("finalize(x)")]
+    model = ScriptedModel.of(root=script)
+    assert (await run(model)).answer == "one"
+    history = model.requests[1].messages
+    assert history[2].content == block("x = peek(0, 3)")
+    assert history[3].content.splitlines()[-1] == (
+        "Reminder: this block ran although its fence was not marked `repl`. Begin it with ```repl."
+    )
+    strict = Settings(strategy="rlm", root=RootSettings(contract="strict"))
+    await run(ScriptedModel.of(root=[script[0], block("peek(0, 1)\nfinalize(1)")]), settings=strict)
+    assert [event.kind for event in run.seen(Violated)] == ["wrong_language"]
+
+
+async def test_final_beside_a_block_is_answered_precisely(run, block) -> None:
+    model = ScriptedModel.of(root=[block("x = peek(0, 3)") + "\nFINAL_VAR(x)", block("finalize(x)")])
+    assert (await run(model)).answer == "one"
+    assert feedback_of(model).splitlines()[-1].startswith("FINAL(…) outside the block was not read.")
+
+
+async def test_a_root_that_repeats_itself_is_told_then_stopped(run, block) -> None:
+    """The second time it is told. From the third on the block is not run, which counts as a violation."""
+    model = ScriptedModel.of(root=block("peek(0, 3)"))
+    result = await run(model)
+    assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 5)
+    assert "word for word" in feedback_of(model, 2)
+    assert "repeated_block" in feedback_of(model, 3)
+    assert [event.kind for event in run.seen(Violated)] == ["repeated_block"] * 3
+    assert len(run.seen(CellEnded)) == 2
+
+
+async def test_the_same_block_with_new_output_is_progress(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[block("n = 0\npeek(0, 3)"), *[block("n += 1\nprint(n)")] * 4, block("finalize(n)")]
+    )
+    assert (await run(model)).answer == 4
+    assert not run.seen(Violated)
+
+
+async def test_an_answer_in_prose_in_the_last_round_is_shown(run, block) -> None:
+    """It is not given as the answer, but its user sees what was paid for."""
+    model = ScriptedModel.of(root=[block("peek(0, 3)"), "The answer is three."])
+    result = await run(model, limits=Limits(rounds=2))
+    assert (result.answer, result.stop_reason) == (None, "rounds")
+    assert "The answer is three." in result.warnings[-1]
+
+
 async def test_what_stays_in_the_history_obeys_the_contract(run, block) -> None:
     """Reasoning and prose leave it. Code that holds fences gets a longer fence."""
     code = "text = '''\n```\n'''"
@@ -151,7 +202,7 @@ async def test_too_many_violations_end_the_run_without_an_answer(run) -> None:
     """The limit is max_violations in a row."""
     result = await run(ScriptedModel.of(root="no code at all"))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
-    assert "held no repl block" in result.warnings[-1]
+    assert 'was an answer in prose: "no code at all"' in result.warnings[-1]
 
 
 async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None:
@@ -279,7 +330,7 @@ async def test_a_cell_over_its_time_is_reported(run, block) -> None:
 
 async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
     """A limit is mentioned once under a quarter of it is left."""
-    model = ScriptedModel.of(root=[*[block("1")] * 7, block("peek(0, 1)\nfinalize(1)")])
+    model = ScriptedModel.of(root=[*map(block, "1234567"), block("peek(0, 1)\nfinalize(1)")])
     await run(model, limits=Limits(rounds=8))
     user_messages = [message.content for message in model.requests[-1].messages if message.role == "user"]
     fed = [text for text in user_messages if text.startswith("Output of your block")]

@@ -112,13 +112,25 @@ def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
     [
         ("", "no_block"),
         ("   \n", "no_block"),
-        ("FINAL(42)", "no_block"),
+        ("FINAL(42)", "final_call"),
+        ("The answer is clear.\n\nFINAL_VAR(total)", "final_call"),
+        ("Thought: I have what I need.\n**FINAL(the northern yard)**", "final_call"),
+        ("SUBMIT(answer)", "final_call"),
+        ("D", "prose_answer"),
+        ("578562348", "prose_answer"),
+        ("## Synthesis\n\nThe text is a dump of a repository.", "prose_answer"),
+        ("The crane costs 40 euros an hour.", "prose_answer"),
+        ("I will look first.", "no_block"),
+        ("Let's search for the crane.", "no_block"),
+        ("First, I need to see the text.", "no_block"),
         ("print(1)", "no_block"),
         ("```repl print(1)```", "no_block"),
         ("    ```repl\n    print(1)\n    ```", "no_block"),
-        ("```python\nprint(1)\n```", "wrong_language"),
-        ("```\nprint(1)\n```", "wrong_language"),
         ("```py", "wrong_language"),
+        ("```json\n1\n```", "wrong_language"),
+        ("```python\nprint(\n```", "wrong_language"),
+        ("```\nprint(1)\n```\n```\n1\n```", "wrong_language"),
+        ("```python\na()\n```\nthen\n```py\nb()\n```", "several_blocks"),
         ("```repl print(1)\n```", "wrong_language"),
         ("````markdown\n```repl\nprint(1)\n```\n````", "wrong_language"),
         ("```repl\nprint(1)", "unclosed_block"),
@@ -139,6 +151,26 @@ def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
 def test_violations_are_typed(reply: str, expected: str) -> None:
     """Every reply without exactly one closed repl block has one named fault, and nothing runs."""
     assert kind(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("```python\nprint(1)\n```", Cell("print(1)", mark="python")),
+        ("```Py\nprint(1)\n```", Cell("print(1)", mark="py")),
+        ("```\nprint(1)\n```", Cell("print(1)", mark="")),
+        ("Look:\n```python\nx = '```'\nprint(x)\n```", Cell("x = '```'\nprint(x)", "Look:", "python")),
+        (
+            "```python\na()\n```\nIt prints\n```json\n1\n```",
+            Cell("a()", "It prints\n```json\n1\n```", "python"),
+        ),
+        ("- ```python\n  a()\n  ```", Cell("a()", mark="python")),
+    ],
+)
+def test_one_python_block_is_a_soft_breach(reply: str, expected: Cell) -> None:
+    """It runs under its mark if it parses. The strict contract refuses it."""
+    assert parse(reply) == expected
+    assert kind(reply, contract="strict") == "wrong_language"
 
 
 def test_a_mangled_reply_with_two_blocks_is_refused() -> None:
@@ -188,7 +220,7 @@ def test_a_fence_indented_in_a_list_gives_code_without_the_indent() -> None:
         ("D", "D"),
         ("x" * 5_000, "x" * 199 + "…"),
         ("a\n\n  b\tc", "a b c"),
-        ("Look:\n" + block("print(1)", info="python"), "```python print(1) ```"),
+        ("Look:\n" + block("print(1)", info="ruby"), "```ruby print(1) ```"),
         (block("x = 1") + "\n" + block("y = 2"), "2 blocks: x = 1 | y = 2"),
         ("\n".join([block("x" * 500)] * 9), "3 blocks or more: " + " | ".join(["x" * 39 + "…"] * 3)),
         ("Look:\n```repl\nprint(1)", "print(1)"),
@@ -304,5 +336,5 @@ def test_invisible_characters_are_no_prose() -> None:
 
 def test_a_list_of_blocks_is_several_blocks() -> None:
     assert kind("- ```repl\n  a()\n  ```\n- ```repl\n  b()\n  ```") == "several_blocks"
-    assert kind("- ```python\n  a()\n  ```") == "wrong_language"
+    assert kind("- ```python\n  a()\n  ```\n- ```python\n  b()\n  ```") == "several_blocks"
     assert parse("- ```python\n  a()\n  ```\n\n```repl\nb()\n```").code == "b()"

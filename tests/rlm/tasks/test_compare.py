@@ -76,7 +76,7 @@ async def test_the_same_question_is_answered_in_four_ways_side_by_side(compared:
         assert row.is_verified
         assert row.citations[0].line == TEXT[: TEXT.index(FACT)].count("\n") + 1
     assert rows["bm25"].calls == 1
-    assert rows["map-reduce"].calls > 5
+    assert rows["map-reduce"].calls >= 4
     assert rows["map-reduce"].result.coverage.answered_chars == len(TEXT)
     assert rows["map-reduce"].cost_usd == pytest.approx(
         (rows["map-reduce"].input_tokens + rows["map-reduce"].output_tokens) / 1e6
@@ -152,7 +152,7 @@ async def test_the_rlm_is_asked_first_and_each_method_within_its_share_of_what_i
     assert parts["map-reduce"].cost_usd == pytest.approx(8.0 - sum(costs.values()) + costs["map-reduce"])
 
 
-async def test_map_reduce_reports_failed_parts_and_answers_that_do_not_fit(compared: Any) -> None:
+async def test_map_reduce_reports_failed_parts(compared: Any) -> None:
     def child(request: Request) -> Reply:
         if FACT in request.slices[0].text:
             raise ModelRejected("not this one")
@@ -162,9 +162,7 @@ async def test_map_reduce_reports_failed_parts_and_answers_that_do_not_fit(compa
         window=9_000, methods=("map-reduce",), answers={"child": child, "direct": lambda _: Reply(ANSWER)}
     )
     (row,) = found.rows
-    assert re.fullmatch(
-        r"1 of \d+ parts failed; the answers of \d+ of \d+ parts did not fit the prompt", row.note
-    )
+    assert re.fullmatch(r"1 of \d+ parts failed and are not in the answer: not this one", row.note)
     assert row.result.answer == "Orlen & Sons."
 
 

@@ -141,7 +141,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "evaluate_progress",
         "()",
-        "what is used and left of every limit, and what of the input was covered",
+        "what is used, left and reserved of every limit, and what of the input was covered",
         ("has_final_answer", "variables", "limits", "coverage"),
     ),
     Helper(
