@@ -367,7 +367,7 @@ async def test_a_line_of_a_log_is_a_unit_and_repeated_lines_are_folded(run, size
     found = await run("extractive", text, task="What is the code word?", settings=asked)
     assert found.citations[0].quote.strip() == CODE.strip()
     disk = await run("extractive", text, task="Which disk is full?", settings=asked)
-    assert re.search(r"11:00:\d\d ERROR disk /dev/sda is full \[¹\] \(50 times\)", disk.text)
+    assert re.search(r"11:00:\d\d ERROR disk /dev/sda is full .*\(50 times\)", disk.text)
     assert disk.text.count("/dev/sda") == 1
     assert len(disk.text) < 2_000
 

@@ -102,13 +102,14 @@ class Condition:
         return number is not None and limit is not None and _compare(number, self.sign, limit)
 
     def __str__(self) -> str:
+        name = self.field.rsplit(".", 1)[-1]
         if self.sign == "empty":
-            return f"no {self.field}"
+            return f"no {name}"
         shown = " or ".join(value if to_number(value) is not None else repr(value) for value in self.values)
         if self.sign in ("is", "not"):
-            return f"{self.field} {'not ' if self.sign == 'not' else ''}{shown}"
+            return f"{name} {'not ' if self.sign == 'not' else ''}{shown}"
         sign = self.sign.lstrip("@")
-        return f"{self.field} {'in' if sign == '=' else sign} {self.values[0]}"
+        return f"{name} {'in' if sign == '=' else sign} {self.values[0]}"
 
 
 def _compare(one: Any, sign: str, two: Any) -> bool:
