@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check test test-bubblewrap test-ray fuzz bench lock clean
+.PHONY: setup demo check test test-bubblewrap test-ray test-model fuzz bench lock clean
 
 setup:
 	@./setup
@@ -20,7 +20,7 @@ check: setup
 	$(PY) tests/house_rules.py
 
 test: setup
-	$(PY) -m pytest -n auto -m "not ray"
+	$(PY) -m pytest -n auto -m "not ray and not model"
 
 # What depends on bubblewrap, with it: `make test` holds without, and RLM_BUBBLEWRAP=off hides one that is there.
 test-bubblewrap: setup
@@ -31,6 +31,11 @@ test-bubblewrap: setup
 test-ray:
 	@./setup ray
 	.venv-ray/bin/python -m pytest -m ray tests/e2e
+
+# A real model of 135 M parameters behind a real llama.cpp server. The first time builds the server (minutes).
+test-model: setup
+	@./setup model
+	RLM_MODEL_PYTHON=$(CURDIR)/.venv-model/bin/python $(PY) -m pytest -m model -p no:xdist -s tests/model
 
 # Ten minutes of hostile cells, kernels, brokers and model servers, with a new seed. `make test` does 20 seconds.
 fuzz: setup
@@ -49,4 +54,4 @@ lock:
 	$(LOCK) --extra ray -c requirements/dev.lock -o requirements/ray.lock
 
 clean:
-	rm -rf .venv .venv-ray .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build
+	rm -rf .venv .venv-ray .venv-model .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build

@@ -42,7 +42,7 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
         return result
     if states_absence(answer):
         return replace(result, answer=answer + _describe_unread(result), found=False)
-    extracts = is_extracts(question, result)
+    extracts = is_extracts(result)
     if extracts and not (terms(question) or is_overview(question)):
         return replace(result, found=False)  # nothing was searched, so nothing is denied
     if is_not_found(answer) or (extracts and not result.citations):

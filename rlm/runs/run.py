@@ -222,7 +222,7 @@ class Run:
         """Return whether cells of `extractive` compute the answer, although the input is short."""
         if self.config.settings.strategy != "auto" or not is_extractive(self.config.model):
             return False
-        return is_computed(self._task, {document.kind for document in self.input.body.documents})
+        return is_computed(self._task, self.input.body.documents)
 
     async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""

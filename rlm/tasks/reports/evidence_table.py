@@ -73,7 +73,7 @@ class EvidenceTable:
 
     def add(self, question: Question, result: RunResult) -> bool:
         """Add the claims of an answer. Return False if none of them has a verified source."""
-        if is_extracts(question.text, result):
+        if is_extracts(result):
             result = _choose_extracts(question.text, result)
             claims = _claims_of_extracts(question.text, result, self._add_sources(result))
         else:

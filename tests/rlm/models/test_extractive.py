@@ -18,6 +18,7 @@ from rlm.models.offline.extractive.computing import is_computed
 from rlm.models.offline.extractive.reader import BUDGET, LONGEST_EXTRACT, extracts
 from rlm.models.offline.extractive.sentences import LONGEST, sentences
 from rlm.models.offline.extractive.words import distinctive_terms, is_overview, terms
+from rlm.sandbox.in_kernel.body.body import Document
 
 FILLER = "The grass is green. The sky is blue. Here we go. There and back again.\n"
 
@@ -264,7 +265,9 @@ def test_what_sort_of_question_it_is(question, whole, named) -> None:
     ["How often do they meet?", "What are the most common causes?", "How many pets has Ann?", "Who is it?"],
 )
 def test_only_what_is_plainly_a_count_is_computed(question) -> None:
-    assert not is_computed(question, {"text", "markdown"})
+    assert not is_computed(
+        question, [Document(0, "a.txt", "text", 0, 1), Document(1, "b.md", "markdown", 1, 2)]
+    )
 
 
 DIARY = "".join(
@@ -364,7 +367,7 @@ async def test_a_line_of_a_log_is_a_unit_and_repeated_lines_are_folded(run, size
     found = await run("extractive", text, task="What is the code word?", settings=asked)
     assert found.citations[0].quote.strip() == CODE.strip()
     disk = await run("extractive", text, task="Which disk is full?", settings=asked)
-    assert re.search(r"11:00:\d\d ERROR disk /dev/sda is full \[¹\] \(50 times\)", disk.text)
+    assert re.search(r"11:00:\d\d ERROR disk /dev/sda is full .*\(50 times\)", disk.text)
     assert disk.text.count("/dev/sda") == 1
     assert len(disk.text) < 2_000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm.models.base import EXTRACTIVE
-from rlm.models.offline.extractive.computing import computing_block
 from rlm.results import RunResult
 
 __all__ = ["HEADING", "NOTHING", "NO_WORDS", "is_extracts"]
@@ -19,15 +18,13 @@ NOTHING = (
 )
 
 
-def is_extracts(question: str, result: RunResult) -> bool:
-    """Return whether the answer to `question` consists of extracts that no language model chose.
+def is_extracts(result: RunResult) -> bool:
+    """Return whether the answer consists of extracts that no language model chose.
 
     This holds if `extractive` answered every call of the run, and did not compute the answer. An answer
     without citations means that nothing was found.
     """
     models = {usage.model for usage in result.usage}
-    # Extracts always have the confidence "low": a question about records may turn out to be about none.
-    computed = (
-        result.strategy == "rlm" and computing_block(question, 1) is not None and result.confidence != "low"
-    )
+    # Extracts always have the confidence "low".
+    computed = result.strategy == "rlm" and result.confidence in ("medium", "high")
     return result.answer is not None and models == {EXTRACTIVE} and not computed

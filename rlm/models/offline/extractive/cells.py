@@ -35,6 +35,19 @@ for term in terms:
 present = [term for term in terms if frequency[term]]
 print({{"chars": meta.chars, "lines": meta.lines, "documents": meta.documents}})
 print({{"counts": frequency}})
+
+def holds_records():
+    # Rows of a table, or lines of a log, which begin with the time.
+    try:
+        read_records()
+        return True
+    except ValueError:
+        head = [line.text for _, line in zip(range(20), read_lines()) if line.text.strip()]
+        began_at = re.compile(r"\\W{{0,2}}\\d{{4}}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d")
+        timed = sum(began_at.match(text) is not None for text in head)
+        return timed >= 3 and timed >= 0.6 * len(head)
+
+print({{"records": holds_records()}})
 """
 
 ORIENT = """

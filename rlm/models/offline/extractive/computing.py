@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 
+from rlm.models.offline.extractive.words import is_overview, terms
 from rlm.retrieval.words import FUNCTION_WORDS
+from rlm.sandbox.in_kernel.body.body import Document
 
-__all__ = ["computing_block", "is_computed", "tries_records"]
+__all__ = ["computing_block", "is_computed"]
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _MAX_LISTED = 100
@@ -35,97 +37,7 @@ _ASSIGNED = re.compile(
     r"\bvariables?\b.{0,60}\bassigned\b.{0,20}?\bvalue\s+(?P<value>[\w.\-]+)", re.IGNORECASE
 )
 
-_HOW_MANY = re.compile(
-    r"^\s*(?:how many\b|count\b|(?:what is |give |tell me )*the number of\b)", re.IGNORECASE
-)
-_ALL_RECORDS = re.compile(
-    r"^\s*how many \w+ (?:are (?:there|in|on)|is there|does|do|has|have)\b[^\"'“”]{0,40}\?*\s*$",
-    re.IGNORECASE,
-)
 _TABLES = frozenset(("csv", "json", "jsonl"))
-
-_RECORDS_CELL = """
-# Compute: count the records that have the values which the question names.
-import re
-question = {question}
-asked = question.casefold()
-quoted = re.findall("[\\"'“‘«]([^\\"'”’»]{{1,80}})[\\"'”’»]", question)
-
-def pairs(value, key=""):
-    # The fields of a record, those of objects in it too. A list has each of its values.
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from pairs(inner, str(name))
-    elif isinstance(value, list):
-        for inner in value[:100]:
-            yield from pairs(inner, key)
-    elif isinstance(value, (str, int, float)) and key:
-        text = str(value).strip().casefold()
-        if 0 < len(text) <= 80:
-            yield key, text
-
-def stem(word):
-    return word[:-1] if len(word) > 3 and word.endswith("s") else word
-
-def is_said(text):
-    return re.search(r"(?<!\\w)" + re.escape(text) + r"(?!\\w)", asked) is not None
-
-try:
-    rows = read_records()
-except ValueError as error:
-    rows = []
-    print(error)
-total, broken, seen, many = 0, 0, {{}}, set()
-for row in rows:
-    if not isinstance(row.value, dict):
-        broken += row.value is None
-        continue
-    total += 1
-    for key, text in pairs(row.value):
-        if key not in many:
-            found = seen.setdefault(key, set())
-            found.add(text)
-            if len(found) > 5_000:
-                many.add(key)
-spoken = {{stem(word) for word in re.findall(r"[^\\W_]+", asked)}}
-named = [
-    key for key in seen if {{stem(part) for part in re.findall(r"[^\\W_]+", key.casefold())}} <= spoken
-]
-conditions = []
-for key in named:
-    said = [text for text in seen[key] if text != key.casefold() and is_said(text)]
-    if said:
-        conditions.append((key, max(said, key=len)))
-    elif len(named) == 1 and len(quoted) == 1:
-        conditions.append((key, quoted[0].strip().casefold()))
-if not conditions:
-    # No field is named: `How many cards are open?` A value must be that of one field with few values.
-    few = {{key: [text for text in found if len(text) > 2 and not text.isdigit() and is_said(text)]
-           for key, found in seen.items() if key not in named and len(found) <= 50}}
-    said = [(key, text) for key, texts in few.items() for text in texts if text not in {plain}]
-    if len({{text for _, text in said}}) == 1 and len(said) == 1:
-        conditions = said
-hits, matching = [], 0
-for row in rows if conditions else ():
-    if isinstance(row.value, dict):
-        own = set(pairs(row.value))
-        if all(condition in own for condition in conditions):
-            matching += 1
-            if len(hits) < 3:
-                hits.append((row.start, row.end))
-print({{"records": total, "conditions": conditions, "matching": matching}})
-note = f" {{broken:,}} lines could not be read as records." if broken else ""
-if conditions:
-    finalize(
-        f"{{matching:,}} of {{total:,}} records have "
-        + " and ".join(f"{{key}} {{text!r}}" for key, text in conditions)
-        + f" (counted by code over every record).{{note}}",
-        confidence="high" if not broken else "medium",
-        evidence=hits,
-    )
-elif total and {whole}:
-    finalize(f"{{total:,}} records (counted by code).{{note}}", confidence="high" if not broken else "medium")
-"""
 
 _TIMES_CELL = """
 # Compute: count the exact number of occurrences in the whole input.
@@ -225,16 +137,14 @@ else:
 """
 
 
-def is_computed(task: str, kinds: Collection[str]) -> bool:
-    """Return whether the answer over documents of these kinds is computed. Records are in tables only."""
-    return bool(_choose_cells(task)) and (not tries_records(task) or not _TABLES.isdisjoint(kinds))
-
-
-def tries_records(task: str) -> bool:
-    """Return whether the first cell counts records. It may find none that the question is about; then the
-    other rounds search."""
-    cells = _choose_cells(task)
-    return bool(cells) and cells[0].startswith(_RECORDS_CELL[:40])
+def is_computed(task: str, documents: Iterable[Document]) -> bool:
+    """Return whether cells may compute the answer over these documents: from the question alone, or because
+    they hold records."""
+    if is_overview(task) or not terms(task):
+        return bool(_choose_cells(task))
+    return bool(_choose_cells(task)) or any(
+        document.kind in _TABLES or document.name.endswith(".log") for document in documents
+    )
 
 
 def computing_block(task: str, round_number: int) -> str | None:
@@ -263,13 +173,6 @@ def _choose_cells(task: str) -> list[str]:
         return [
             _FREQUENT_CELL.format(count=_read_count(task), plain=excluded),
             _FREQUENT_END.format(note=" (function words left out)" if content_only else ""),
-        ]
-    if _HOW_MANY.search(task):
-        plain = repr(tuple(sorted(FUNCTION_WORDS)))
-        return [
-            _RECORDS_CELL.format(
-                question=repr(task), plain=plain, whole=_ALL_RECORDS.search(task) is not None
-            )
         ]
     return []
 

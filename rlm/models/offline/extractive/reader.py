@@ -38,10 +38,13 @@ BUDGET = 5_000
 """Characters of all extracts of a summary: about five passages of a thousand."""
 LONGEST_EXTRACT = 590
 """Characters of one extract: less than what a citation shows."""
-_ANSWER = 1_800
+_ANSWER = 2_400
 """Characters of the extracts that answer a question: a dozen lines."""
 _MAX_ANSWERS = 6
-_WINDOW = 300
+_MAX_RECORDS = 3
+_NEAR = 0.5
+"""The share of the best record's score that another one needs to be shown."""
+_WINDOW = 400
 _FEW_WORDS = 14
 """In questions with more subject words, distinctive terms are not what the question is about."""
 _PRECISE = 3
@@ -108,7 +111,7 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
     """Return the extracts that match the question, best first, at most `budget` characters in total.
 
     If the question has a distinctive term (an identifier, a number, a quoted phrase) that the pieces contain,
-    the extracts are the few sentences with it. For other questions they are at most six windows of up to 300
+    the extracts are the few sentences with it. For other questions they are at most six windows of up to 400
     characters with the question's words and phrases; among equals those that differ most. For a request for a
     summary they are the windows of up to 590 characters that cover most of the recurring topics. A record (a
     line of a log, a row) is an extract of its own, and of equal records the first. Earlier pieces weigh a
@@ -288,7 +291,12 @@ def _choose_matching(
 
     windows = _grow_windows(units, LONGEST_EXTRACT if fill else _WINDOW)
     chosen = _choose_greedily(windows, rate, mark_used, budget, 0.0 if fill else _MIN_SHARE)
-    return chosen if fill else chosen[:_MAX_ANSWERS]
+    if fill:
+        return chosen
+    if chosen and chosen[0][1].is_record:
+        # A record says all or nothing of what is asked: those far below the best are no answer.
+        return [one for one in chosen if one[0] >= _NEAR * chosen[0][0]][:_MAX_RECORDS]
+    return chosen[:_MAX_ANSWERS]
 
 
 def _choose_covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit, _Unit]]:

@@ -6,13 +6,12 @@ failed.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
 from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
-from rlm.models.offline.extractive.computing import computing_block, tries_records
+from rlm.models.offline.extractive.computing import computing_block
+from rlm.models.offline.extractive.records.cell import records_cell
 from rlm.models.offline.extractive.repeats import MIN_REPEATED, TIMESTAMP
 from rlm.models.offline.extractive.words import (
     asks_when,
@@ -36,6 +35,9 @@ _QUERY = 1_900
 _SEARCH_REPORTED = 3
 """The first round in which the result of searching the whole input is known."""
 
+_RECORDS_READ = 2
+"""The round after the one that looked whether there are records."""
+_HAS_RECORDS = "'records': True"
 _COUNTING_SECONDS = 30
 
 _SEARCHING = (cells.LOAD, cells.ORIENT, cells.WINDOWS, cells.RECURSE, cells.CONVERGE)
@@ -53,10 +55,12 @@ def next_block(request: Request) -> str:
             f"({cell.ename}: {cell.evalue}); ask again, or use a model"
         )
     computed = None if failed else computing_block(request.task, request.round)
-    if computed is None and tries_records(request.task) and request.round > 1:
-        # The first round counted no records. The search begins one round later.
-        request = replace(request, round=request.round - 1)
-    return f"```repl\n{computed or _fill_template(request).strip()}\n```"
+    heading = f"{HEADING}\n"
+    block = computed or _fill_template(request).strip()
+    if computed is None and request.round == _RECORDS_READ and cell and _HAS_RECORDS in cell.stdout:
+        # If the records answer the question, `finalize` ends the cell. If not, the search goes on in it.
+        block = f"{records_cell(request.task, heading).strip()}\n\n{block}"
+    return f"```repl\n{block}\n```"
 
 
 def _fill_template(request: Request) -> str:

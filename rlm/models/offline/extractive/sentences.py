@@ -19,7 +19,7 @@ _WRAPPED_LINES = 3
 _RECORDS = 0.6
 """The share of lines that begin or are divided alike, if each line is a record (a log, a table)."""
 _LOOKED_AT = 200
-_TURN = re.compile(r"[^A-Za-z\n]{0,40}(?:[AP]M\W{0,3})?[A-Z][a-z][\w .'-]{0,30}:\s")
+_TURN = re.compile(r"(?:\[[^\]\n]{1,30}\])?[^A-Za-z\n]{0,40}(?:[AP]M\W{0,3})?[A-Z][a-z][\w .'-]{0,30}:\s")
 _SEPARATORS = tuple(map(re.compile, (r",(?! )", r";(?! )", r"\t", r"\|")))
 """Commas of prose have a blank after them."""
 _NARROW, _WIDE = 40, 140

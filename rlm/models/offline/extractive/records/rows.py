@@ -1,0 +1,63 @@
+"""Read the rows of tables and the lines of logs as records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rlm.models.offline.extractive.records.fields import Record, flatten, log_record
+
+__all__ = ["Place", "Row", "Rows", "TooSlow", "log_rows", "table_rows", "timed"]
+
+Place = tuple[int, int]
+Row = tuple[Place, Record, str]
+"""The place, the fields and, of a log, the line."""
+Rows = Callable[[], Iterable[Row]]
+"""Reads the rows from the start."""
+
+_LOG_HEAD = 40
+
+
+class TooSlow(Exception):
+    """The records are too many to look at each in the time of a cell."""
+
+
+def timed(rows: Rows, limit: float) -> Iterator[Row]:
+    """Yield the rows. Raises TooSlow when the clock (`time.monotonic`) passes `limit`."""
+    for number, row in enumerate(rows()):
+        if number % 1_000 == 0 and time.monotonic() > limit:
+            raise TooSlow
+        yield row
+
+
+def table_rows(rows: Iterable[Any]) -> Rows:
+    """Return the reader of rows from `read_records`. Rows that could not be read are left out."""
+
+    def read() -> Iterator[tuple[Place, Record, str]]:
+        for row in rows:
+            record = flatten(row.value)
+            if record:
+                yield (row.start, row.end), record, ""
+
+    return read
+
+
+def log_rows(lines: Callable[[], Iterable[Any]]) -> Rows | None:
+    """Return the reader of a log's lines from `read_lines`, or None if the text is no log."""
+    seen = known = 0
+    for line in lines():
+        text = line.text
+        seen, known = seen + bool(text.strip()), known + (log_record(text) is not None)
+        if seen >= _LOG_HEAD:
+            break
+    if known < 3 or known < 0.6 * seen:
+        return None
+
+    def read() -> Iterator[tuple[Place, Record, str]]:
+        for line in lines():
+            record = log_record(line.text)
+            if record:
+                yield (line.start, line.end), record, line.text.strip()
+
+    return read
