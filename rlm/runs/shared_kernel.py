@@ -56,7 +56,12 @@ class SharedKernel:
     the kernel holds, oldest first. `seed` seeds its random numbers."""
 
     def __init__(
-        self, context: ContextFile, kernels: KernelSource, *, seed: str = "", tools: Sequence[Helper] = ()
+        self,
+        context: ContextFile,
+        kernels: KernelSource,
+        *,
+        seed: str = "",
+        tools: Sequence[Helper] = (),
         dialect: str = "own",
     ) -> None:
         self.context = context
