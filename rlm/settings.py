@@ -10,7 +10,7 @@ from typing import Literal
 from rlm.limits import Limits
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
-from rlm.prompts.recipes.root import Contract
+from rlm.prompts.recipes.root import Contract, Dialect
 from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
 
@@ -21,12 +21,14 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 class RootSettings:
     """Settings of the root.
 
+    dialect: "rlms" also gives cells the names of that library (`context`, `llm_query`, `FINAL`, …).
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.
     """
 
     contract: Contract = "one-block"
+    dialect: Dialect = "own"
     output_limit: int = 8_000
     output_tokens: int = 8_000
     compact_at: float = 0.8

@@ -82,6 +82,13 @@ class RunOptions:
         ),
         FolderMay.SET,
     ] = "one-block"
+    dialect: Annotated[
+        Literal["own", "rlms"],
+        typer.Option(
+            envvar="RLM_DIALECT", help="rlms: cells may also use its names (context, llm_query, FINAL, …)."
+        ),
+        FolderMay.SET,
+    ] = "own"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,
@@ -154,7 +161,7 @@ class RunOptions:
             store_mb=self.store_mb,
             cache=self.cache,
             check_support=self.check,
-            root=RootSettings(contract=self.contract),
+            root=RootSettings(contract=self.contract, dialect=self.dialect),
             facts=facts_in_force(ctx),
         )
 

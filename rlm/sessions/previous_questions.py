@@ -129,7 +129,13 @@ def make_continued_kernel(
     async def read(stored: StoredRun) -> StoredRun:
         return stored
 
-    kernel = SharedKernel(context, resources.kernels, seed=f"{earlier[0].run_id}:0", tools=config.tools.docs)
+    kernel = SharedKernel(
+        context,
+        resources.kernels,
+        seed=f"{earlier[0].run_id}:0",
+        tools=config.tools.docs,
+        dialect=config.settings.root.dialect,
+    )
     kernel.past = [
         make_past_question(partial(read, stored), config, lambda: (context, body), resources)
         for stored in earlier

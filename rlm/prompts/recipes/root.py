@@ -19,7 +19,7 @@ from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
-__all__ = ["PREVIEW_CHARS", "Contract", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
+__all__ = ["PREVIEW_CHARS", "Contract", "Dialect", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
 
 PREVIEW_CHARS = 500
 _MAX_NAMES = 40
@@ -28,6 +28,7 @@ _MAX_NAME_CHARS = 120
 _PLAIN_VARIABLE = re.compile(r"\w{1,60}: [\w.]{1,60}(?:, [\w., ]{1,40})?")
 
 Contract = Literal["one-block", "strict"]
+Dialect = Literal["own", "rlms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class RootInput:
     limits: tuple[tuple[str, str], ...] = ()
     output_limit: int = 8000
     contract: Contract = "one-block"
+    dialect: Dialect = "own"
     answer_schema: str | None = None
     model: str = ""
     budget: Budget = field(default_factory=lambda: Budget(total=16_000))
@@ -209,7 +211,8 @@ def _instructions(given: RootInput) -> str:
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
             "helpers": "\n".join(_helper_lines(given.helpers)),
-            "tools": "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else "",
+            "tools": data["dialect"][given.dialect]
+            + ("\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else ""),
         },
     )
 

@@ -41,6 +41,7 @@ class JupyterSandbox:
     seed: seeds the kernel's random numbers, so that the same cells give the same output. None is random.
     window: the part of the context that the kernel's `context` shows. Offsets count from its start.
     tools: the host tools that a cell may call. The handler runs them.
+    dialect: "rlms" adds the names of that library to the helpers.
     shared: several questions use the kernel, one after another. Call `begin` for each.
     """
 
@@ -58,11 +59,13 @@ class JupyterSandbox:
         window: Span | None = None,
         tools: Sequence[Helper] = (),
         shared: bool = False,
+        dialect: str = "own",
     ) -> None:
         self._context = context
         self._window = window
         self._tools = tools
         self._shared = shared
+        self._dialect = dialect
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._on_open = on_open
@@ -82,7 +85,12 @@ class JupyterSandbox:
         kernel = self._kernel = await self._kernels.acquire()
         try:
             helper = await kernel.attach(
-                self._context, self._seed, self._window, self._tools, shared=self._shared
+                self._context,
+                self._seed,
+                self._window,
+                self._tools,
+                shared=self._shared,
+                dialect=self._dialect,
             )
             chars = self._context.chars
             if self._window is not None:

@@ -25,6 +25,7 @@ from .context_handle.handle import Handle
 from .helper_api.channel import CallError, Channel
 from .helper_api.helpers import Helpers
 from .helper_api.host_tools import HostTool, ToolError
+from .helper_api.rlms_dialect import RlmsDialect
 from .shell import post_start_seccomp
 from .shell.attachment import Given, attach_context
 from .shell.output import STDERR_LIMIT, BoundedStream
@@ -286,7 +287,14 @@ def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
         setattr(helpers, tool.name, names[tool.name])
     if given.tools:
         names["ToolError"] = ToolError
+    dialect = RlmsDialect(helpers, handle, namespace) if given.dialect == "rlms" else None
+    if dialect is not None:
+        names.update(dialect.namespace())
+        namespace.update(dialect.variables())
     namespace.update(names)
     cells.watch(names)
     shell.events.register("pre_run_cell", cells.before)
+    if dialect is not None:
+        shell.events.register("pre_run_cell", dialect.before)
+        shell.events.register("post_run_cell", dialect.after)
     shell.events.register("post_run_cell", cells.after)
