@@ -17,7 +17,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.answers.support.model_check import SupportModel
-from rlm.answers.support.support_check import SupportCheck
+from rlm.answers.support.answer_support import AnswerSupport
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
@@ -167,14 +167,14 @@ class Run:
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
-    def _new_support_check(self) -> SupportCheck | None:
+    def _new_support_check(self) -> AnswerSupport | None:
         """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
         material for the root."""
         if self._depth > 0 or not self._options.checks_support:
             return None
         config = self.config
         model = config.summary_model if config.settings.check_support else None
-        return SupportCheck(
+        return AnswerSupport(
             self._task,
             self.input.body,
             None if model is None or is_extractive(model) else SupportModel(model, self.run_context),

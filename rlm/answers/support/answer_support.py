@@ -16,7 +16,7 @@ from rlm.answers.support.passages import passages_of
 from rlm.results import Citation, Support
 from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["SupportCheck"]
+__all__ = ["AnswerSupport"]
 
 _COMPUTED = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)|number of|count|total|sum|average|mean|median|difference|percent"
@@ -29,7 +29,7 @@ _MAX_TASK = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class SupportCheck:
+class AnswerSupport:
     """Checks the answer to `task` over `body`, by its words, and by `model` if there is one."""
 
     task: str
