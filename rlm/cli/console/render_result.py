@@ -127,7 +127,9 @@ def _gates(result: RunResult) -> list[str]:
             last = f"the last: {_line(gate.refusals[-1])}"
             lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
     if result.degradations:
-        lines.append(f"did without: {', '.join(_line(one.kind) for one in result.degradations)}")
+        lines.append(
+            f"did without: {', '.join(_line(one.kind).replace('_', ' ') for one in result.degradations)}"
+        )
     return lines
 
 

@@ -411,7 +411,7 @@ def _prompts(given: Any, single: str) -> list[str]:
 def _options(*, numbered: Any = None, sample: Any = 0, chunked: bool = False) -> dict[str, Any]:
     """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
     if numbered is not None and not isinstance(numbered, bool):
-        raise TypeError(f"numbered must be True, False or None, not {numbered!r:.40}")
+        raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
     if not isinstance(sample, int) or isinstance(sample, bool):
         raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
     if sample < 0:
