@@ -16,8 +16,8 @@ from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
-from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.answer_support import AnswerSupport
+from rlm.answers.support.model_check import SupportModel
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
