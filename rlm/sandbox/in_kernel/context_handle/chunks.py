@@ -27,7 +27,7 @@ _LOOK_AROUND = 64
 _MAX_GAPS = 20
 _LEAST_OVERLAP = 40
 """Characters of an overlap in which a sentence may begin or end."""
-_MOST_LOOKED_AT = 2_000
+_MOST_LOOKED_AT = 500
 """Characters that are read to find the edge of a chunk."""
 
 
@@ -184,9 +184,14 @@ class _SentenceEdges:
         """Return by how much chunk `number` begins later, and by how much the one before it ends earlier."""
         if number not in self._moved:
             start, half = self._starts[number], self._half
-            later = first_start(self._body.text(start, start + half))
             end = start + self._overlap
-            earlier = last_end(self._body.text(end - half, end)) if end < self._body.chars else half
+            if 2 * half >= self._overlap - 1:
+                both = self._body.text(start, end)  # one read is half the price of two
+                head, tail = both[:half], both[-half:]
+            else:
+                head, tail = self._body.text(start, start + half), self._body.text(end - half, end)
+            later = first_start(head)
+            earlier = last_end(tail) if end < self._body.chars else half
             self._moved[number] = (later or 0, 0 if earlier is None else half - earlier)
         return self._moved[number]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -39,6 +40,8 @@ _USUAL_CHUNK = 20_000
 _MAX_CONTEXT = 10_000
 _MIN_QUOTE = 20
 _MOST_QUOTES = 5
+_MOST_NEAREST = 3
+_NEAREST_SECONDS = 5.0
 _MAX_CHARS_WITH_PARTS = 16_000_000
 """Characters of a larger body, whose documents are not looked at for parts: that would take seconds."""
 _SHOWN_PATTERN = 80
@@ -186,17 +189,23 @@ class Handle:
         self._log.scanned(first, first + part.chars)
         return self._text(*locate(part, str(text), first=first))
 
-    def nearest(self, text: str) -> str:
-        """Return one line about the place of the body that is most like a text that it does not hold."""
-        return nearest_line(self._body, text)
+    def nearest(self, quotes: Iterable[str]) -> Iterator[str]:
+        """Yield a line about what stands nearest to each of the first few quotes that the body does not hold.
 
-    def locates(self, text: str) -> bool:
-        """Return whether `quote` finds a text."""
-        try:
-            locate(self._body, text, explain=False)
-        except (ValueError, TimeoutError):
-            return False
-        return True
+        Stops after some seconds of computing, and looks at no very large body.
+        """
+        if self._body.bytes > _SECOND_LOOK_BYTES:
+            return
+        end = time.process_time() + _NEAREST_SECONDS
+        told = 0
+        for quote in islice(quotes, _SECOND_LOOKS):
+            if told == _MOST_NEAREST or time.process_time() > end:
+                return
+            try:
+                locate(self._body, quote, explain=False)
+            except (ValueError, TimeoutError):
+                told += 1
+                yield f"{quote[:_SHOWN_PATTERN]!r}: {nearest_line(self._body, quote)}"
 
     def sentence_at(self, where: Any) -> Text:
         """Return the whole sentence or sentences that hold a hit, text, span or offset.

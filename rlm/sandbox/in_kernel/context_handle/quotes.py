@@ -45,7 +45,8 @@ def locate(body: Body, quote: str, *, first: int = 0, explain: bool = True) -> S
 
 def nearest_line(body: Body, quote: str, *, first: int = 0) -> str:
     """Return one line about the place of `body` that is most like a quote, counted from `first`."""
-    found = find_nearest(quote[:MAX_QUOTE_CHARS], body.read, body.bytes, budget=Budget(seconds=_SECONDS))
+    quote = quote[:MAX_QUOTE_CHARS].encode("utf-8", "ignore").decode()  # without halves of characters
+    found = find_nearest(quote, body.read, body.bytes, budget=Budget(seconds=_SECONDS))
     if found is None:
         return "No place is like it: look for its rare words with search() or rank()."
     start, end = body.char_of(found.start), body.char_of(found.end)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..context_handle.handle import Handle
@@ -33,9 +32,6 @@ __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
 _MIN_QUOTE = 20
-_SHOWN_QUOTE = 80
-_MOST_LOOKED_UP = 20
-_MOST_NEAREST = 3
 _CARRIED = "The result of the steps so far:"
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
@@ -222,15 +218,10 @@ class Helpers:
             self._handle.restore_access(read, scanned)
             raise
         if not result["accepted"]:
-            raise ValueError("\n".join([f"not finalised: {result['reason']}", *self._nearest(pieces)]))
+            quotes = (piece for piece in pieces if isinstance(piece, str) and len(piece) <= MAX_QUOTE_CHARS)
+            told = [f"not finalised: {result['reason']}", *self._handle.nearest(quotes)]
+            raise ValueError("\n".join(told))
         raise Finalized
-
-    def _nearest(self, pieces: Sequence[Any]) -> Iterator[str]:
-        """Yield what stands nearest to the first quotes that the input does not hold."""
-        quotes = (piece for piece in pieces if isinstance(piece, str) and len(piece) <= MAX_QUOTE_CHARS)
-        missing = (quote for quote in islice(quotes, _MOST_LOOKED_UP) if not self._handle.locates(quote))
-        for quote in islice(missing, _MOST_NEAREST):
-            yield f"{quote[:_SHOWN_QUOTE]!r}: {self._handle.nearest(quote)}"
 
     def _ask(
         self,
