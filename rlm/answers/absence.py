@@ -7,7 +7,7 @@ from calendar import day_name, month_name
 from contextlib import closing
 from dataclasses import replace
 
-from rlm.models.offline.extractive.answer_texts import is_extracts
+from rlm.models.offline.extractive.answer_texts import HINT, is_extracts
 from rlm.models.offline.extractive.words import distinctive_terms, is_overview, subject_words, terms
 from rlm.prompts import is_not_found, states_absence
 from rlm.results import RunResult
@@ -46,7 +46,8 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
     if extracts and not (terms(question) or is_overview(question)):
         return replace(result, found=False)  # nothing was searched, so nothing is denied
     if is_not_found(answer) or (extracts and not result.citations):
-        return not_found(result)
+        denied = not_found(result)
+        return replace(denied, answer=f"{denied.answer} {HINT}") if extracts else denied
     if extracts and not _mentions_names(question, result):
         # The extracts may still be useful, and their citations are verified.
         closest = f"{NOT_IN_DOCUMENTS}{_describe_unread(result)} {_NEAREST}\n{answer}"

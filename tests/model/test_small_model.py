@@ -19,7 +19,7 @@ ANSWERED = (0, 1)
 def holds(result: dict[str, Any], text: str) -> None:
     """Assert what holds of every result, whatever the model wrote."""
     assert result["usage"], result
-    assert sum(usage["output_tokens"] for usage in result["usage"]) > 0
+    assert sum(usage["input_tokens"] + usage["output_tokens"] for usage in result["usage"]) > 0
     if result["answer"] is None:
         assert result["stop_reason"] != "finalized"
         assert result["warnings"], "an ended run says why"

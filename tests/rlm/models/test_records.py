@@ -12,6 +12,7 @@ from rlm.models.offline.extractive.records.cell import PLAIN
 from rlm.models.offline.extractive.records.closest import closest_records
 from rlm.models.offline.extractive.records.reporting import answer_records
 from rlm.models.offline.extractive.records.rows import log_rows, table_rows
+from rlm.testing import ScriptedModel
 
 CARDS = [
     {
@@ -218,6 +219,17 @@ async def test_a_short_log_is_asked_through_the_product(run, tmp_path) -> None:
         "extractive", path, task="Which customer had a failed charge, and why?", settings=Settings()
     )
     assert [citation.quote.strip() for citation in result.citations] == [FAILED]
+
+
+async def test_a_child_that_quotes_nothing_does_not_hide_what_the_text_says(run) -> None:
+    """SmolLM2 as child: its reply was nonsense, and the answer denied that the text had the words."""
+    invented = ScriptedModel.of(child=["It is possible that you have created an infinite loop."])
+    text = "The yard is old.\n" * 2_000 + "The secret code of the gate is Zebra-99.\n" + "So it is.\n" * 2_000
+    result = await run("extractive", text, task="What is the secret code of the gate?", sub_model=invented)
+    assert "Zebra-99" in result.text
+    assert "infinite loop" not in result.text
+    assert "No passage" not in result.text
+    assert all(citation.verified for citation in result.citations)
 
 
 async def test_prose_beside_a_table_is_searched(run, tmp_path) -> None:

@@ -14,6 +14,7 @@ from rlm import RLM, Settings
 from rlm.answers.absence import NOT_IN_DOCUMENTS
 from rlm.errors import UsageError
 from rlm.models.base import Request
+from rlm.models.offline.extractive.answer_texts import HINT
 from rlm.tasks.question import Answered, ask
 from rlm.testing import ScriptedModel
 
@@ -55,7 +56,7 @@ async def test_an_answer_is_cited(asked: Ask) -> None:
 async def test_a_missing_answer_is_reported_without_a_model(asked: Ask, question: str) -> None:
     found = await asked(question)
     assert not found.found
-    assert found.result.answer == NOT_IN_DOCUMENTS
+    assert found.result.answer == f"{NOT_IN_DOCUMENTS} {HINT}"
     assert found.result.citations == ()
     assert found.to_json()["found"] is False
 

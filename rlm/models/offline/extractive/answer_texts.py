@@ -5,9 +5,14 @@ from __future__ import annotations
 from rlm.models.base import EXTRACTIVE
 from rlm.results import RunResult
 
-__all__ = ["HEADING", "NOTHING", "NO_WORDS", "is_extracts"]
+__all__ = ["HEADING", "HINT", "NOTHING", "NO_WORDS", "UNQUOTED", "is_extracts"]
 
-HEADING = "Extracts (no language model was asked):"
+HEADING = "Extracts (no language model was asked; --model NAME asks one):"
+UNQUOTED = "Extracts (the child's reply has nothing of the input, so the lines with the question's words):"
+HINT = (
+    "Only the question's own words were searched. A language model reads for the meaning: --model "
+    "anthropic:NAME or openai:NAME, with its key."
+)
 NO_WORDS = (
     "The question has no words to search for. No language model was asked, so only the question's own words "
     "can be searched."

@@ -149,36 +149,44 @@ RECURSE = """
 def document_of(window):
     return section_at(window[1] - 1).document
 
+def best_lines():
+    # The line of each window that contains most of the words.
+    def count_words(line):
+        return sum(term.casefold() in line.casefold() for term in present), len(line)
+
+    windows = [peek(left, right).splitlines() for left, right in kept[:3]]
+    return [" ".join(max(window, key=count_words)[:500].split()) for window in windows if window]
+
 try:
     # If the question names documents, only their windows are read.
     own = [window for window in kept if document_of(window) in named] if named else []
     finding = sub_query(question, own or kept)
     lines = finding.splitlines() if finding.found else []
 except ValueError as error:
-    # No calls are left. Use the line of each window that contains most of the words.
-    def count_words(line):
-        return sum(term.casefold() in line.casefold() for term in present), len(line)
-
-    lines = [
-        " ".join(max(peek(left, right).splitlines(), key=count_words)[:500].split())
-        for left, right in kept[:3]
-    ]
+    lines = best_lines()  # no calls are left
     print("without children:", error)
 print(len(lines), [line[:100] for line in lines])
 """
 
 CONVERGE = """
 # Converge: submit the extracts, each with its place in the input.
-chosen = []
-for line in lines:
-    pattern = r"\\s+".join(map(re.escape, line.split()))
-    for left, right in kept if pattern else []:
-        found = re.search(pattern, peek(left, right))
-        if found:
-            span = (left + found.start(), left + found.end())
-            if span not in [span for span, _ in chosen]:
-                chosen.append((span, line))
-            break
+def locate(lines):
+    chosen = []
+    for line in lines:
+        pattern = r"\\s+".join(map(re.escape, line.split()))
+        for left, right in kept if pattern else []:
+            found = re.search(pattern, peek(left, right))
+            if found:
+                span = (left + found.start(), left + found.end())
+                if span not in [span for span, _ in chosen]:
+                    chosen.append((span, line))
+                break
+    return chosen
+
+chosen, heading = locate(lines), {extracts}
+if lines and not chosen:
+    # A model that plays the child may write nothing that is in the text.
+    chosen, heading = locate(best_lines()), {unquoted}
 dated = []
 if {when}:
     # A date is often written once above many lines, so cite the last one before each extract.
@@ -212,7 +220,7 @@ if chosen:
         f"{{plain(line)}} {{mark(number)}}{{times(span)}}" for number, (span, line) in enumerate(cited, 1)
     )
     finalize(
-        {extracts} + text,
+        heading + text,
         confidence="low",
         evidence=[span for span, _ in cited],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
-from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
+from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING, UNQUOTED
 from rlm.models.offline.extractive.computing import computing_block
 from rlm.models.offline.extractive.records.cell import records_cell
 from rlm.models.offline.extractive.repeats import MIN_REPEATED, TIMESTAMP
@@ -80,6 +80,7 @@ def _fill_template(request: Request) -> str:
         most_pieces=_MAX_PIECES,
         piece=_PIECE,
         extracts=repr(f"{HEADING}\n"),
+        unquoted=repr(f"{UNQUOTED}\n"),
         counting=_COUNTING_SECONDS,
         timestamp=repr(TIMESTAMP),
         repeated=MIN_REPEATED,

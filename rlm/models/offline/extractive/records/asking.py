@@ -80,12 +80,12 @@ _NO_LIMIT = 10
 class Condition:
     """What a field of a record must be: one of `values`, or compared with the first by `sign`."""
 
-    field: str
+    name: str
     sign: str
     values: list[str] = field(default_factory=list)
 
     def holds(self, record: Record) -> bool:
-        own = record.get(self.field, [])
+        own = record.get(self.name, [])
         if self.sign == "empty":
             return not own
         if self.sign in ("is", "not"):
@@ -102,7 +102,7 @@ class Condition:
         return number is not None and limit is not None and _compare(number, self.sign, limit)
 
     def __str__(self) -> str:
-        name = self.field.rsplit(".", 1)[-1]
+        name = self.name.rsplit(".", 1)[-1]
         if self.sign == "empty":
             return f"no {name}"
         shown = " or ".join(value if to_number(value) is not None else repr(value) for value in self.values)
@@ -241,7 +241,7 @@ def _find_quoted(reading: _Reading, query: Query) -> None:
 
 def _add(query: Query, name: str, sign: str, value: str) -> None:
     for condition in query.conditions:
-        if condition.field == name and condition.sign == sign and sign in ("is", "not"):
+        if condition.name == name and condition.sign == sign and sign in ("is", "not"):
             if value not in condition.values:
                 condition.values.append(value)
             return
@@ -368,7 +368,7 @@ def _choose_work(reading: _Reading, query: Query) -> bool:
     """Set what is computed. Return False if nothing can be."""
     fields, raw = reading.fields, set(reading.raw)
     amounts = [name for name, own in fields.items() if own.is_number and not own.is_id and not own.is_date]
-    conditioned = {condition.field for condition in query.conditions}
+    conditioned = {condition.name for condition in query.conditions}
     for number, word in enumerate(reading.raw):
         if (word.isdigit() and not reading.known[number]) or word in _NUMBERS:
             query.limit = max(1, min(10, int(word) if word.isdigit() else _NUMBERS.index(word)))
@@ -393,7 +393,7 @@ def _choose_work(reading: _Reading, query: Query) -> bool:
             return True
     if _asks_best(reading, query, amounts, supposed):
         return True
-    if any(condition.sign == "is" and fields[condition.field].is_id for condition in query.conditions):
+    if any(condition.sign == "is" and fields[condition.name].is_id for condition in query.conditions):
         query.work = "show"
         return True
     if query.group is not None:
@@ -456,7 +456,7 @@ def _asks_best(reading: _Reading, query: Query, amounts: list[str], supposed: st
 
 def _find_flags(reading: _Reading, query: Query) -> None:
     """Add `no description` and, for a field of yes and no, `active`."""
-    conditioned = {condition.field for condition in query.conditions}
+    conditioned = {condition.name for condition in query.conditions}
     for number, name in reading.mentions.items():
         own = reading.fields[name]
         if name in conditioned or name in (query.target, query.group):
