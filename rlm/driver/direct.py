@@ -51,6 +51,9 @@ __all__ = [
 _FRAMING = 1_500
 """Tokens of a direct prompt besides the body and the question."""
 
+_REPEATED_CHARS = 60
+"""So many characters of our instructions at the start of an answer are no chance."""
+
 _EVIDENCE = re.compile(
     r"^[ \t]*+(?:\*\*|#++[ \t]*+)?evidence:?(?:\*\*)?:?[ \t\r]*+$", re.IGNORECASE | re.MULTILINE
 )
@@ -135,7 +138,10 @@ async def answer_directly(
     if reply.fault is not None:
         if reply.fault == "not_found":
             run_context.coverage.note_answered([Span(0, body.chars)])
-        return no_answer(reply.fault)
+        repeated = (
+            "it does not answer, but repeats its instructions." if reply.fault == "invalid_reply" else ""
+        )
+        return no_answer(reply.fault, repeated)
     try:
         value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError as error:
@@ -202,6 +208,8 @@ async def ask_directly(
     said = without_reasoning(call.reply.text)
     text, quotes = _parts(said)
     fault = _fault(call.reply.finish_reason, said, text)
+    if fault is None and _repeats(text, f"{prompt.system}\n{table('direct.toml')[asked]}"):
+        fault = "invalid_reply"
     if fault is not None:
         return DirectReply(text, (), fault)
     if not pieces:
@@ -222,6 +230,12 @@ def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:
     if finish != "stop":
         return "invalid_reply"
     return "not_found" if is_not_found(said) else None
+
+
+def _repeats(text: str, instructions: str) -> bool:
+    """Return whether an answer begins with our own instructions, as those of very small models do."""
+    begun = " ".join(text.split())[:_REPEATED_CHARS]
+    return len(begun) == _REPEATED_CHARS and begun in " ".join(instructions.split())
 
 
 def typed_question(task: str, answer_type: AnswerType | None) -> Question:

@@ -85,6 +85,15 @@ async def test_without_any_verified_quote_there_is_no_answer(run) -> None:
     assert "It is another story." in result.warnings[-1]
 
 
+async def test_a_reply_that_repeats_its_prompt_is_no_answer(run) -> None:
+    """Very small models give the instructions back."""
+    echo = "You are a careful reader. You get one task and a slice of a longer text, and you answer from it."
+    result = await run(ScriptedModel.of(direct=echo), FACT, settings=Settings(strategy="direct"))
+    assert (result.answer, result.stop_reason) == (None, "invalid_reply")
+    result = await run(ScriptedModel.of(child=read_part, direct=echo), TEXT, settings=MAP_REDUCE)
+    assert (result.answer, result.stop_reason) == (None, "invalid_reply")
+
+
 async def test_nothing_found_is_said_without_a_last_call(run) -> None:
     model = ScriptedModel.of(child="NOT_FOUND")
     result = await run(model, TEXT, settings=MAP_REDUCE)
