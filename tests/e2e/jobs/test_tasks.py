@@ -177,7 +177,7 @@ def test_a_plan_is_shown_edited_and_followed(rlm, tmp_path) -> None:
     ran = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan", str(plan), "--json", "--quiet")
     assert {one["question"] for one in ran.json["findings"]} == {"1"}
     assert ran.json["report"].startswith("- ")
-    assert [(one["number"], one["calls"]) for one in ran.json["questions"]] == [("1", 0)]
+    assert [(one["number"], one["found"]) for one in ran.json["questions"]] == [("1", True)]
 
 
 def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
