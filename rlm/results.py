@@ -20,6 +20,7 @@ from rlm.escaping import (
     markdown_line,
 )
 from rlm.sandbox.types import Span
+from rlm.support import NOT_SUPPORTED, ClaimSupport, Support, SupportStatus, SupportTest
 
 __all__ = [
     "LIMITS_OF",
@@ -75,10 +76,6 @@ LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
 """The field of `Limits` behind each stop reason that a limit causes."""
 Strategy = Literal["rlm", "direct", "map-reduce"]
 Confidence = Literal["low", "medium", "high"] | float
-SupportStatus = Literal["supported", "unsupported", "unchecked"]
-SupportTest = Literal["extract", "words", "model"]
-NOT_SUPPORTED = "(not supported by its source)"
-"""The remark behind a claim that its sources do not support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,88 +115,6 @@ class Citation:
         """The quote on one line, cut if it is long."""
         quote = " ".join(self.quote.split())
         return quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimSupport:
-    """Whether the cited passages support one claim, a sentence or a line of the answer.
-
-    `sources` are the numbers of its citations, from 1; () if it cites none. `test` decided: `extract` (the
-    claim is words of its source), `words` (names, numbers, negations and rare words were compared) or
-    `model`; None if it is unchecked. `reason` says why it is not supported or unchecked. `start` and `end`
-    are its characters in an answer that is text.
-    """
-
-    text: str
-    sources: tuple[int, ...]
-    status: SupportStatus
-    test: SupportTest | None
-    reason: str = ""
-    start: int | None = None
-    end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Support:
-    """Whether the quotes of an answer support its claims. `model` is the model that was asked, if any.
-    `notes` say what kept a check from being made."""
-
-    claims: tuple[ClaimSupport, ...] = ()
-    model: str | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def supported(self) -> int:
-        """The number of claims that their sources support."""
-        return self._count("supported")
-
-    @property
-    def unsupported(self) -> int:
-        """The number of claims that their sources do not support."""
-        return self._count("unsupported")
-
-    @property
-    def unchecked(self) -> int:
-        """The number of claims that no test decided, including those without a source."""
-        return self._count("unchecked")
-
-    @property
-    def uncited(self) -> int:
-        """The number of claims without a source."""
-        return sum(not claim.sources for claim in self.claims)
-
-    def _count(self, status: SupportStatus) -> int:
-        return sum(claim.status == status for claim in self.claims)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts, the claims, the model and the notes."""
-        return {
-            "supported": self.supported,
-            "unsupported": self.unsupported,
-            "unchecked": self.unchecked,
-            "uncited": self.uncited,
-            "model": self.model,
-            "notes": self.notes,
-            "claims": [asdict(claim) for claim in self.claims],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Support:
-        """Return the support that `to_json` wrote."""
-        known = {one.name for one in fields(ClaimSupport)}
-        return cls(
-            tuple(
-                ClaimSupport(
-                    **{
-                        **{name: value for name, value in claim.items() if name in known},
-                        "sources": tuple(claim["sources"]),
-                    }
-                )
-                for claim in data["claims"]
-            ),
-            data["model"],
-            tuple(data["notes"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +325,7 @@ class RunResult:
         if self.support is None:
             shown.append("whether they support the answer is unchecked")
         elif self.support.claims:
-            shown.append(_claims_shown(self.support))
+            shown.append(self.support.shown)
         return "; ".join(shown)
 
     def markdown(self) -> str:
@@ -483,19 +398,6 @@ class RunResult:
                 "support": None if data.get("support") is None else Support.from_json(data["support"]),
             }
         )
-
-
-def _claims_shown(support: Support) -> str:
-    """Return `5 of 6 claims are supported (checked by gpt-5), 1 is not`."""
-    total = len(support.claims)
-    shown = f"{support.supported:,} of {total:,} {'claim is' if total == 1 else 'claims are'} supported"
-    shown += f" (checked by {support.model or 'comparing words'})"
-    if support.unsupported:
-        shown += f", {support.unsupported:,} not"
-    if support.unchecked:
-        shown += f", {support.unchecked:,} unchecked"
-        shown += f" ({support.uncited:,} without a citation)" if support.uncited else ""
-    return shown
 
 
 def _markdown_source(citation: Citation) -> str:
