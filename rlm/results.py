@@ -361,7 +361,8 @@ class RunResult:
         """Two figures in a line: the quotes that are in the input, and the claims that they support; "" for
         an answer without either."""
         quotes = len(self.citations)
-        shown = [f"{sum(one.verified for one in self.citations):,} of {quotes:,} quotes are in the input"]
+        found = sum(one.verified for one in self.citations)
+        shown = [f"{found:,} of {quotes:,} {'citation' if quotes == 1 else 'citations'} found in the input"]
         if not quotes and (self.support is None or not self.support.claims):
             return ""
         if self.support is None:

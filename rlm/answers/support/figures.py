@@ -35,8 +35,8 @@ _MONTH_YEAR = re.compile(rf"\b({_MONTH}),?\s+(\d{{4}})\b", re.IGNORECASE)
 _YEAR = re.compile(r"(?<![\d.,$€£])\b(1[5-9]\d\d|20\d\d)\b(?![.,]\d|\s?%)")
 _TIME = re.compile(r"\b\d{1,2}:\d\d(?:\s*[ap]m\b)?", re.IGNORECASE)
 _RELATIVE = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|this (?:week|month|year|morning|weekend)|week(?:s|end)?"
-    r"|mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
+    r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|this (?:week|month|year|morning|weekend)"
+    r"|week(?:s|end)?|mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b"
     r"|\b(?:gestern|heute|morgen|vorige|letzte|nächste|hier|demain|ayer|mañana|ieri|domani)\w{0,2}\b"
     r"|昨|今|明|前|вчера|сегодня|завтра",
     re.IGNORECASE,
