@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -155,5 +156,5 @@ hits = search('rent')
     await run(model, TEXT)
     told = model.requests[-1].messages[-1].content
     listed = told.partition("new or changed variables")[2].partition("end of the output")[0]
-    names = {line.partition(":")[0] for line in listed.splitlines() if ": " in line}
+    names = set(re.findall(r"^(\w+): ", listed, re.MULTILINE))
     assert names == {"total", "last", "hits"}, told
