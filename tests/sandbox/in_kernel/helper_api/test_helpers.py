@@ -145,13 +145,14 @@ async def test_a_guessed_name_of_a_parameter_is_understood(open_kernel) -> None:
     assert (result.stdout, result.evalue) == ("[]\n", "")
 
 
-SEARCH = "Call search(pattern, max_hits=100, context=120)."
+SEARCH = "Call search(pattern, max_hits=100, context=120, within=None)."
 WRONG = {
     "search('t', flags=2)": f"search() takes no 'flags'. {SEARCH}",
     "search('t', 5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
     "search('t', max_hits=5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
-    "peek(3)": "peek() missing 1 required positional argument: 'end'. Call peek(start, end, unit='chars').",
-    "count('a', 'b')": "count() takes 2 positional arguments but 3 were given. Call count(pattern).",
+    "around()": "around() missing 1 required positional argument: 'where'. Call around(where, lines=3).",
+    "peek(3)": "end is missing: peek(start, end), or around(offset) for the lines around one",
+    "section_at(1, 2)": "section_at() takes 2 positional arguments but 3 were given. Call section_at(where).",
     "peek('a', 3)": "start is a whole number, not str: use int(...) or // to make it one",
 }
 
