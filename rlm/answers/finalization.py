@@ -46,7 +46,8 @@ CheckAnswer = Callable[[Any, Sequence[Citation]], Awaitable[Support | None]]
 @dataclass(frozen=True, slots=True)
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
-    answer was already refused for its evidence or for claims that it does not support, which happens once only. `looked_before`: earlier questions
+    answer was already refused for its evidence, or for claims that it does not support. That happens
+    once only. `looked_before`: earlier questions
     in the same kernel have read the input."""
 
     last_round: bool = False
