@@ -20,7 +20,8 @@ __all__ = ["AnswerSupport"]
 
 _COMPUTED = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)|number of|count|total|sum|average|mean|median|difference"
-    r"|percent|percentage|share|most|least|wie ?viele?|wie oft|anzahl|summe|combien|nombre|cu[aá]nt[oa]s?|quant[ie]"
+    r"|percent|percentage|share|most|least|wie ?viele?|wie oft|anzahl|summe"
+    r"|combien|nombre|cu[aá]nt[oa]s?|quant[ie]"
     r"|quantos|сколько)\b|多少|几|幾|いくつ|何[人件回個年]|몇|얼마",
     re.IGNORECASE,
 )

@@ -154,8 +154,9 @@ class SupportCheck:
         share = (found + confirmed) / (total + confirmed) if total + confirmed else 1.0
         quotes = self._missing_quotes(claim, frozenset().union(*(text.stems for text in around)))
         turned = self._turned(claim, words, own)
+        matched = len(figures.numbers) - len(figures.numbers & set(lacking))
         # One word of several, mostly a name, does not support what is said of it.
-        is_low = share < _MIN_SHARE or (len(words) >= _SEVERAL and len(words) - len(missing) <= 1)
+        is_low = share < _MIN_SHARE or (len(words) >= _SEVERAL and len(words) - len(missing) + matched <= 1)
         faults = []
         names = self._other_names(words, own, around)
         unique = tuple(dict.fromkeys([*lacking, *quotes, *names, *missing]))[:_MAX_MISSING]
