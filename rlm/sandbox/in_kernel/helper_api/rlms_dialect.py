@@ -64,14 +64,14 @@ class RlmsDialect:
     def llm_query(self, prompt: str, model: str | None = None) -> str:
         return self._helpers.sub_query(prompt)
 
-    def llm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> list[str]:
-        return list(self._helpers.sub_query_map(list(prompts)))
+    def llm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> Sequence[str]:
+        return self._helpers.sub_query_map(list(prompts))
 
     def rlm_query(self, prompt: str, model: str | None = None) -> str:
         return self._helpers.sub_rlm(prompt)
 
-    def rlm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> list[str]:
-        return list(self._helpers.sub_rlm_batch(list(prompts)))
+    def rlm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> Sequence[str]:
+        return self._helpers.sub_rlm_batch(list(prompts))
 
     def FINAL(self, value: Any) -> None:  # noqa: N802 - the name models know
         self._helpers.finalize(value)
