@@ -60,7 +60,7 @@ async def test_a_slow_stream_reports_what_has_arrived(provider_server, providers
     provider_server.play(providers.Answer("one two three four five six", piece=5, step=0.3))
     reported: list[int] = []
     options = ModelOptions(on_stream=reported.append)
-    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options)
+    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options=options)
     assert (await model.generate(ask())).text == "one two three four five six"
     assert reported
     assert 2 <= sum(reported) <= 9
