@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from rlm.answers.support.claims import claims_of
 from rlm.answers.support.mending import mend_claims, with_texts
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import passages_of
-from rlm.results import Citation, Support
+from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["AnswerSupport"]
@@ -27,6 +27,7 @@ _COMPUTED = re.compile(
 )
 """Questions whose answer may be a number that no passage has."""
 _MAX_TASK = 4_000
+_LABEL_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,17 @@ class AnswerSupport:
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
         support = await check_support(claims, passages, self.model, is_computed=is_computed)
-        return _computed(support) if self.is_extractive else support
+        if self.is_extractive:
+            return _unchecked(support, lambda _: True, "it was computed without a model")
+        return _unchecked(support, self._is_label, "it names a class, which no passage needs to name")
+
+    def _is_label(self, claim: ClaimSupport) -> bool:
+        """Return whether a claim that words refute is a class such as `neutral`, or one of the task's words."""
+        words = claim.text.strip(" .").split()
+        if claim.test != "words" or len(words) > _LABEL_WORDS or any(map(str.isdigit, claim.text)):
+            return False
+        task = self.task[:_MAX_TASK].casefold()
+        return claim.text.islower() or all(word.casefold() in task for word in words)
 
     async def mend(self, answer: Answer) -> Answer:
         """Return the answer with its support. With a model, unsupported claims of a text are corrected."""
@@ -65,13 +76,13 @@ class AnswerSupport:
         return replace(answer, value=text, support=support)
 
 
-def _computed(support: Support) -> Support:
-    """Return the support of an answer that code made: what is no extract was computed."""
+def _unchecked(support: Support, chosen: Callable[[ClaimSupport], bool], reason: str) -> Support:
+    """Return the support with the chosen unsupported claims unchecked."""
     return replace(
         support,
         claims=tuple(
-            replace(one, status="unchecked", test=None, reason="it was computed without a model")
-            if one.status == "unsupported"
+            replace(one, status="unchecked", test=None, reason=reason)
+            if one.status == "unsupported" and chosen(one)
             else one
             for one in support.claims
         ),

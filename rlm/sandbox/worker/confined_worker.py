@@ -30,6 +30,7 @@ __all__ = ["ConfinedWorker", "WorkerFailed", "WorkerTimeout", "WorkerUnavailable
 _START_SECONDS = 30.0
 _END_SECONDS = 2.0
 _TICK_SECONDS = 0.1
+_DYING_SECONDS = 1.0
 _LONGEST_LINE = 4096
 _BLOCK = 1 << 20
 _BOOT = """
@@ -127,7 +128,7 @@ class ConfinedWorker:
             try:
                 return self._begin(message, files, seconds)
             except EOFError:
-                # The worker has died since its last job, or the job at once. The next one may not.
+                # The worker has died since its last job, or the job died.
                 return self._begin(message, files, seconds)
         except TimeoutError as error:
             # The worker stands still: the next job gets a new one.
@@ -195,7 +196,11 @@ class ConfinedWorker:
         try:
             with theirs:
                 running = self._send(message, [theirs.fileno(), *files])
-            answer = json.loads(_read_line(channel, until))
+            try:
+                answer = json.loads(_read_line(channel, until))
+            except EOFError:
+                self._drop_if_dead(running)
+                raise
             if "error" in answer:
                 raise WorkerFailed(answer["error"])
             if answer["failed"]:
@@ -219,6 +224,14 @@ class ConfinedWorker:
                 self._running = None
                 raise EOFError("the worker has died") from error
         return running
+
+    def _drop_if_dead(self, running: _Running) -> None:
+        """Clean up after a worker that has died. Its other jobs keep one that lives."""
+        with self._lock:
+            if running.has_ended(_DYING_SECONDS):
+                running.kill()
+                if self._running is running:
+                    self._running = None
 
     def _ensure(self) -> _Running:
         if self._running is None:
@@ -296,6 +309,14 @@ class _Running:
         # It holds what it needs of the folder. Removed now, nothing is left of it whatever ends this process.
         remove(folder)
         return cls(way, launcher, requests, init)
+
+    def has_ended(self, seconds: float) -> bool:
+        """Return whether the worker ends within that time, as the end of its channel tells."""
+        if self.requests.fileno() < 0:
+            return True
+        ending = select.poll()
+        ending.register(self.requests, select.POLLRDHUP)
+        return bool(ending.poll(seconds * 1000))
 
     def kill(self) -> None:
         """End the worker with all its jobs, and wait for it."""

@@ -69,9 +69,9 @@ async def test_a_refused_quote_names_the_nearest_place(run, block) -> None:
 FOUND = [
     [
         {"name": "Mill Road", "rent": 900, "proof": "The rent is 900 euros a month."},
-        {"name": "Kiel", "rent": None},
+        {"name": "Lease", "rent": None},
     ],
-    [{"name": "mill  road", "rent": 950, "proof": ""}, {"name": "Kiel", "rent": 40, "proof": ""}],
+    [{"name": "mill  road", "rent": 950, "proof": ""}, {"name": "Lease", "rent": 40, "proof": ""}],
     [],
 ]
 
@@ -96,7 +96,7 @@ finalize(items, evidence=items)
     result = await run(model, TEXT)
     assert result.answer == [
         {"name": "Mill Road", "rent": 900, "proof": "The rent is 900 euros a month."},
-        {"name": "Kiel", "rent": 40, "proof": ""},
+        {"name": "Lease", "rent": 40, "proof": ""},
     ], model.requests[-1].messages[-1].content
     first, *others = result.citations
     assert first.quote == "The rent is 900 euros a month."

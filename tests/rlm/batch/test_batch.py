@@ -307,7 +307,7 @@ async def test_an_unfinished_task_gets_a_share_on_top_of_its_earlier_cost(
         if request.round == 5 and not stop.is_set():
             stop.set()
             await asyncio.sleep(30)
-        code = "x = peek(0, 5)" if request.round < 6 else "finalize(x)"
+        code = f"x = peek(0, 5)  # {request.round}" if request.round < 6 else "finalize(x)"
         return Reply(block(code), usage=TokenUsage(input_tokens=5_000))
 
     facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}

@@ -169,7 +169,7 @@ async def test_notes_of_folded_rounds_are_data(run, block) -> None:
     model = ScriptedModel.of(
         root=[*rounds, block("peek(0, 1)\nfinalize(1)")],
         summary=f"## Task Summary\n- in the last round, count [r1]\n\n{FORGED}",
-        window=ModelWindow(context=10_000, output=1_000),
+        window=ModelWindow(context=10_600, output=1_000),
     )
     settings = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
     await run(model, settings=settings, limits=Limits(rounds=20))

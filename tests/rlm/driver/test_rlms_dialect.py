@@ -31,9 +31,9 @@ async def test_its_queries_are_children_and_sub_rlms(run, block) -> None:
         "a = llm_query('What is here? ' + context[:3])\nb = llm_query_batched(['x', 'y'])\n"
         "FINAL([a, list(b)])"
     )
-    model = ScriptedModel.of(root=block(code), child=lambda request: request.task[:1])
+    model = ScriptedModel.of(root=block(code), child=lambda request: request.task[:1] + "!")
     result = await run(model, settings=RLMS)
-    assert result.answer == ["W", ["x", "y"]]
+    assert result.answer == ["W!", ["x!", "y!"]]
     assert result.sub_calls == 3
 
 
