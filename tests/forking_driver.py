@@ -29,7 +29,7 @@ from rlm.tasks.reports.research import research, resume_research
 
 __all__: list[str] = []
 PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.providers.openai)
-TASK = "What do the parts say?"
+TASK = "Report what the parts say."
 
 
 async def carry_out(order: dict[str, Any]) -> None:

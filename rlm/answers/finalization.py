@@ -202,7 +202,9 @@ class Finalizer:
         support = None
         if self._check_support is not None:
             support = await self._check_support(final.value, cited.citations)
-        if support is not None and support.unsupported and not policy.warned and not policy.last_round:
+        # What a value of another type cites is not known item by item: it is told, and not refused.
+        is_doubtful = support is not None and support.unsupported > 0 and isinstance(final.value, str)
+        if support is not None and is_doubtful and not policy.warned and not policy.last_round:
             return _refuse(_describe_unsupported(support), warns=True, gate="support")
         self._gates.passed("support")
         confidence, lowered = limit_confidence(

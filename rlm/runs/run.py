@@ -212,11 +212,14 @@ class Run:
         first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)
         if first == "map-reduce":
             return await self._answer_by_map_reduce()
+        falls_back = self.config.settings.strategy == "auto"
         if first == "direct" and not self._is_computed():
             result = await self._answer_directly()
             if result is not None:
                 return result
-        return await self._answer_in_rounds(falls_back=self.config.settings.strategy == "auto")
+            # The same call would give the same again.
+            falls_back = False
+        return await self._answer_in_rounds(falls_back=falls_back)
 
     def _is_computed(self) -> bool:
         """Return whether cells of `extractive` compute the answer, although the input is short."""

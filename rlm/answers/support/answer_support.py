@@ -54,7 +54,7 @@ class AnswerSupport:
         return _unchecked(support, self._is_label, "it names a class, which no passage needs to name")
 
     def _is_label(self, claim: ClaimSupport) -> bool:
-        """Return whether a claim that words refute is a class such as `neutral`, or one of the task's words."""
+        """Return whether a claim that words refute is a class (`neutral`), or words of the task."""
         words = claim.text.strip(" .").split()
         if claim.test != "words" or len(words) > _LABEL_WORDS or any(map(str.isdigit, claim.text)):
             return False

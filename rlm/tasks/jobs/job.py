@@ -80,6 +80,8 @@ class Job:
         self.stop_reason: StopReason = "finalized"
         self._job_resources = job_resources
         self._left = left
+        begun = {} if left is None else left.facts
+        self._scaffold = str(begun.get("scaffold") or scaffold_of(config.facts()))
         self._budget = Budget(config.limits)
         playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
@@ -243,7 +245,7 @@ class Job:
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
             degradations=self._run_context.degradations.notes,
-            scaffold=scaffold_of(self.config.facts()),
+            scaffold=self._scaffold,
             support=support,
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))

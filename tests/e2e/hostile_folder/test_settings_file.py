@@ -30,6 +30,7 @@ HOSTILE = {
     "store_mb": "store_mb = 1",
     "no_cache": "no_cache = true",
     "cache": "cache = true",
+    "check": "check = true",
     "max_rounds": "max_rounds = 31",
     "max_depth": "max_depth = 2",
     "max_calls": "max_calls = 1001",
@@ -43,6 +44,7 @@ HOSTILE = {
 HARMLESS = {
     "strategy": 'strategy = "rlm"',
     "contract": 'contract = "strict"',
+    "dialect": 'dialect = "rlms"',
     "max_rounds": "max_rounds = 29",
     "max_depth": "max_depth = 0",
     "max_calls": "max_calls = 7",
@@ -83,9 +85,13 @@ def test_the_allowlist_is_this_and_covers_every_setting() -> None:
     """A new setting is refused until somebody decides otherwise, here and beside its declaration."""
     with typer.main.get_command(app).make_context("rlm", ["doctor"]) as ctx:
         rights = {option.name: option.folder_may for option in known_options(ctx)}
-    assert {name for name, right in rights.items() if right is FolderMay.SET} == {"strategy", "contract"}
+    assert {name for name, right in rights.items() if right is FolderMay.SET} == {
+        "strategy",
+        "contract",
+        "dialect",
+    }
     limits = {name for name, right in rights.items() if right is FolderMay.LOWER}
-    assert limits == set(HARMLESS) - {"strategy", "contract"}
+    assert limits == set(HARMLESS) - chosen
     assert set(rights) == (set(HOSTILE) | set(HARMLESS)) - {"prices of models"}
 
 

@@ -157,7 +157,7 @@ async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
         (ModelUnavailable("nothing listens"), "nothing listens"),
         (Reply("## Task", finish_reason="length"), "ended early (length)"),
         ("", "empty"),
-        ("word " * 9_000, "took"),
+        ("word " * 9_000, "saved less than 10%"),
     ],
 )
 async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:

@@ -82,7 +82,7 @@ async def test_a_models_not_found_is_recognized(asked: Ask, block: Callable[[str
     assert not found.found
     assert found.result.answer.startswith("Not in the documents:")
     system = next(one for one in model.requests if one.role == "root").messages[0].content
-    assert "begin the answer with `Not in the documents:`" in system
+    assert "finalize `Not in the documents:`" in system
 
 
 CHOICES = ("one month", "three months", "a year")
