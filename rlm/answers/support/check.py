@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -107,6 +108,15 @@ async def _ask(
     return Support(tuple(claims), model.name, tuple(notes))
 
 
+_NUMBER_WORDS = re.compile(
+    r"\b(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty"
+    r"|seventy|eighty|ninety|hundred|thousand|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+zig"
+    r"|hundert|tausend|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|cent|mille|tres|cuatro|cinco|seis"
+    r"|siete|ocho|nueve|diez|veinte|cien|mil)\b",
+    re.IGNORECASE,
+)
+
+
 def _can_be_asked(claim: Claim, passages: Sequence[Passage]) -> bool:
     return len(claim.text) <= MAX_CLAIM_CHARS and any(passages[one - 1].found for one in claim.sources)
 
@@ -163,6 +173,8 @@ def _compare_one(
         return _unchecked(claim, f"{verdict.reason}; it may be computed")
     if not all(passages[one - 1].complete for one in found):
         return _unchecked(claim, "its source is too long to be compared")
+    if verdict.only_numbers and any(_NUMBER_WORDS.search(passages[one - 1].text) for one in found):
+        return _unchecked(claim, f"{verdict.reason}; its source spells numbers out")
     return _decided(claim, verdict.reason)
 
 

@@ -71,7 +71,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "around",
         "(where, lines=3)",
-        "the whole lines around a hit or an offset; around(hits) merges them",
+        "the whole lines around a hit or an offset, as text; around(hits) gives a list of texts, merged",
     ),
     Helper(
         "section_at",
