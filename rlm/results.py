@@ -319,12 +319,11 @@ class RunResult:
         an answer without either."""
         quotes = len(self.citations)
         found = sum(one.verified for one in self.citations)
-        shown = [f"{found:,} of {quotes:,} {'citation' if quotes == 1 else 'citations'} found in the input"]
-        if not quotes and (self.support is None or not self.support.claims):
-            return ""
-        if self.support is None:
+        of = "citation" if quotes == 1 else "citations"
+        shown = [f"{found:,} of {quotes:,} {of} found in the input"] if quotes else []
+        if self.support is None and quotes:
             shown.append("whether they support the answer is unchecked")
-        elif self.support.claims:
+        elif self.support is not None and self.support.claims:
             shown.append(self.support.shown)
         return "; ".join(shown)
 

@@ -66,6 +66,8 @@ class Support:
     def shown(self) -> str:
         """`5 of 6 claims are supported (checked by gpt-5), 1 not`."""
         total = len(self.claims)
+        if self.unchecked == total:
+            return f"{total:,} {'claim' if total == 1 else 'claims'} unchecked"
         shown = f"{self.supported:,} of {total:,} {'claim is' if total == 1 else 'claims are'} supported"
         shown += f" (checked by {self.model or 'comparing words'})"
         if self.unsupported:

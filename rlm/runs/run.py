@@ -422,7 +422,7 @@ class Run:
         for warning in window_warnings((config.model, config.sub_model, config.summary_model)):
             degradations.note("window", warning)
         if options.unread:
-            degradations.note("unread", ", ".join(options.unread[:_SHOWN]))
+            degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
         if result.forced:
             degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
         if result.coverage.failed_chars:
