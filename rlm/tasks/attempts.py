@@ -48,8 +48,8 @@ async def answer_in_attempts(
 ) -> RunResult:
     """Answer `task` in so many independent runs (2 to 20) and return the answer that most of them give.
 
-    Among equals the share of verified citations decides, then the confidence. Usage and cost are those of
-    all runs, and a warning says how many agreed. Raises UsageError, SandboxRefused and JournalError.
+    Among equals the share of verified citations decides, then that of supported claims, then the confidence.
+    Usage and cost are those of all runs, and a warning says how many agreed. Raises UsageError, SandboxRefused and JournalError.
     """
     if not 2 <= attempts <= MAX_ATTEMPTS:
         raise UsageError(f"{attempts} attempts: give 2 to {MAX_ATTEMPTS}")
@@ -109,7 +109,9 @@ async def _run_attempts(job: Job, task: str, attempts: int, answer_type: AnswerT
     chosen = choice.result
     if choice.agreed * 2 <= attempts:
         chosen = replace(chosen, confidence="low")
-    return await job.finish(chosen.answer, chosen.citations, parts=results, chosen=chosen)
+    return await job.finish(
+        chosen.answer, chosen.citations, parts=results, support=chosen.support, chosen=chosen
+    )
 
 
 def choose(results: Sequence[RunResult]) -> Choice | None:
@@ -118,7 +120,10 @@ def choose(results: Sequence[RunResult]) -> Choice | None:
     if not answered:
         return None
     agreed = {id(one): sum(_agree(one, other) for other in answered) for one in answered}
-    best = max(answered, key=lambda one: (agreed[id(one)], _verified(one), _weight(one.confidence)))
+    best = max(
+        answered,
+        key=lambda one: (agreed[id(one)], _verified(one), _supported(one), _weight(one.confidence)),
+    )
     return Choice(best, agreed[id(best)])
 
 
@@ -140,6 +145,11 @@ def _verified(result: RunResult) -> float:
     if not result.citations:
         return 0.0
     return sum(citation.verified for citation in result.citations) / len(result.citations)
+
+
+def _supported(result: RunResult) -> float:
+    support = result.support
+    return support.supported / len(support.claims) if support is not None and support.claims else 0.0
 
 
 def _weight(confidence: Confidence | None) -> float:
