@@ -49,7 +49,8 @@ async def answer_in_attempts(
     """Answer `task` in so many independent runs (2 to 20) and return the answer that most of them give.
 
     Among equals the share of verified citations decides, then that of supported claims, then the confidence.
-    Usage and cost are those of all runs, and a warning says how many agreed. Raises UsageError, SandboxRefused and JournalError.
+    Usage and cost are those of all runs, and a warning says how many agreed. Raises UsageError,
+    SandboxRefused and JournalError.
     """
     if not 2 <= attempts <= MAX_ATTEMPTS:
         raise UsageError(f"{attempts} attempts: give 2 to {MAX_ATTEMPTS}")
