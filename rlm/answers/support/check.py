@@ -97,6 +97,11 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
+    if len(reasons) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
+        # In talk a message says little without those around it. Correcting would cut true claims to nothing.
+        doubted = f"{model.name} doubted {len(reasons):,} of {len(chosen):,} claims"
+        notes.append(f"{doubted}: their passages may be too short to judge them, so only words were compared")
+        return Support(tuple(judged), None, tuple(notes))
     for number in chosen:
         reason = reasons.get(number)
         claims[number - 1] = replace(
@@ -108,6 +113,9 @@ async def _ask(
     return Support(tuple(claims), model.name, tuple(notes))
 
 
+_FEW_DOUBTS = 4
+_MOST_DOUBTS = 1 / 3
+"""The share of claims that a model may doubt. If it doubts more, the fault is in what it was shown."""
 _NUMBER_WORDS = re.compile(
     r"\b(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty"
     r"|seventy|eighty|ninety|hundred|thousand|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+zig"

@@ -30,6 +30,7 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = " \t|*_"
+_CLOSING = "\"'”’»"
 _BEFORE_STOP = re.compile(r" (?=[.,;:!?…](?:\s|$))")
 _TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-| :\t]*$")
 _WORD = re.compile(r"[^\W_]")
@@ -121,6 +122,11 @@ def _split(answer: str, low: int, high: int) -> Iterator[tuple[int, int]]:
             answer, max(begin, match.start() - 12), match.start() + 1
         ):
             continue
+        if _is_in_quotation(answer[max(begin, match.end() - MAX_CLAIM_CHARS) : match.end()]):
+            continue
+        if match[0][-1] in _CLOSING and answer[match.end() : match.end() + 2].strip()[:1].islower():
+            # The quotation ends, and the sentence goes on.
+            continue
         marks = _MARKS_AFTER.match(answer, match.end(), high)
         end = marks.end() if marks else match.end()
         yield begin, end
@@ -129,6 +135,12 @@ def _split(answer: str, low: int, high: int) -> Iterator[tuple[int, int]]:
             begin += 1
     if begin < high:
         yield begin, high
+
+
+def _is_in_quotation(begun: str) -> bool:
+    """Return whether the beginning of a sentence ends within a quotation, whose full stop it then is."""
+    opened = begun.count("“") + begun.count("„") - begun.count("”")
+    return begun.count('"') % 2 == 1 or opened > 0 or begun.count("«") > begun.count("»")
 
 
 def _values(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:

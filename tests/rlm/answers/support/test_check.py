@@ -86,6 +86,19 @@ async def test_nonsense_of_the_model_supports_nothing(reply: str | Reply, suppor
     assert "unusable" in support.notes[0]
 
 
+async def test_a_model_that_doubts_most_claims_was_shown_too_little(
+    support_model: Make, unsupported: Checker
+) -> None:
+    """Of talk, one message may prove little by itself. The words decide, and a note says so."""
+    claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
+    model = ScriptedModel.of(check=[unsupported("painting")])
+    support = await check_support(claims, PASSAGES, support_model(model))
+    by_words = await check_support(claims, PASSAGES)
+    assert statuses(support) == statuses(by_words)
+    assert support.model is None
+    assert any("doubted 9 of 9 claims" in note for note in support.notes)
+
+
 @pytest.mark.parametrize("limits", [Limits(tokens=300), None])
 async def test_a_check_that_cannot_be_made_is_named_and_words_decide(
     limits: Limits | None, support_model: Make, unsupported: Checker

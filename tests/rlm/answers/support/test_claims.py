@@ -21,6 +21,11 @@ from rlm.answers.support.claims import MAX_CLAIMS, claims_of
         ("他去了北京[1]。他买了车。[2]", [("他去了北京。", (1,)), ("他买了车。", (2,))]),
         ("Bought in May [7].", [("Bought in May [7].", (1, 2))]),
         ("Paris", [("Paris", (1, 2))]),
+        (
+            'He said "I had to do it. Twice." and left [1].',
+            [('He said "I had to do it. Twice." and left.', (1,))],
+        ),
+        ("She wrote “Go. Now” [2]. It rained [1].", [("She wrote “Go. Now”.", (2,)), ("It rained.", (1,))]),
         ("Not in the documents: they name no price.", []),
         ({"price": 5, "who": ["Ann", None, ""]}, [("price: 5", (1, 2)), ("who: Ann", (1, 2))]),
         (None, []),
