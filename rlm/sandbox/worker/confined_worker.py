@@ -170,9 +170,16 @@ class ConfinedWorker:
             running.kill()
 
     def finish(self) -> None:
-        """Take no more jobs. The worker ends when its last job has ended. The next job starts a new one."""
-        with self._lock:
+        """Take no more jobs. The worker ends when its last job has ended. The next job starts a new one.
+
+        A worker that is just being started ends with this process, which does not wait for it.
+        """
+        if not self._lock.acquire(timeout=_DYING_SECONDS):
+            return
+        try:
             running, self._running = self._running, None
+        finally:
+            self._lock.release()
         if running is not None:
             running.finish()
 

@@ -91,7 +91,7 @@ async def test_a_model_that_doubts_most_claims_was_shown_too_little(
 ) -> None:
     """Of talk, one message may prove little by itself. The words decide, and a note says so."""
     claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
-    model = ScriptedModel.of(check=[unsupported("painting")])
+    model = ScriptedModel.of(check=[unsupported("Sam likes")])
     support = await check_support(claims, PASSAGES, support_model(model))
     by_words = await check_support(claims, PASSAGES)
     assert statuses(support) == statuses(by_words)
