@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlm.errors import UsageError
+from rlm.retrieval.words import FUNCTION_WORDS
 
 __all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "leans_back", "renumber"]
 
@@ -42,6 +43,7 @@ _PROPER_NAME = re.compile(r"(?<=\w )[^\W\d_a-z]\w+|\d")
 _BACK_REFERENCE = re.compile(
     r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I
 )
+_AMOUNTS = frozenset({"many", "much", "long", "often", "each", "far", "high", "old", "exactly", "really"})
 _PARTS = re.compile(r"\s*;\s*|,?\s+and\s+(?=(?:who|what|when|where|why|how|which|whether)\b)", re.IGNORECASE)
 
 
@@ -214,10 +216,17 @@ def _split_question(question: str) -> list[str]:
     does it cost?`, `and why?`), the sentence stays whole."""
     parts = [" ".join(part.split()).strip(" ,.") for part in _PARTS.split(question)]
     parts = [part for part in parts if part]
-    if any(len(part.split()) < 2 or _BACK_REFERENCE.search(part) for part in parts[1:]):
+    if any(_names_nothing(part) or _BACK_REFERENCE.search(part) for part in parts[1:]):
         return [" ".join(question.split()).strip(" ,.")]
     mark = "?" if question.rstrip().endswith("?") else ""
     return [part if part.endswith(("?", "？")) else part + mark for part in parts]
+
+
+def _names_nothing(part: str) -> bool:
+    """Return whether a part of a sentence has at most one telling word: `how was each resolved`. What it asks
+    about is in the part before it."""
+    telling = [word for word in re.findall(r"\w+", part.casefold()) if word not in FUNCTION_WORDS | _AMOUNTS]
+    return len(telling) < 2
 
 
 def _read_back(data: Mapping[str, Any]) -> Question:

@@ -71,6 +71,7 @@ ASPECTS = ("price", "notice", "liability")
         ("Why did it slip, and what did the crane cost?", ["Why did it slip?", "what did the crane cost?"]),
         ("Why did it slip, and what did it cost?", ["Why did it slip, and what did it cost?"]),
         ("When was the bridge built, and why?", ["When was the bridge built, and why?"]),
+        ("Which cards slipped, and how was each resolved?", None),
         ("Find out:\n- Who is it?\n- Where is it?", ["Who is it?", "Where is it?"]),
         (
             "Compare the offers: price, notice and liability.",
