@@ -28,7 +28,7 @@ BLOCKS = (
 )
 
 TREE = {
-    "What": (
+    "Report": (
         "import random\nlucky = random.random()\nparts = [(n * 2_000, n * 2_000 + 2_000) for n in range(3)]\n"
         "said = sub_rlm_batch([f'INNER {n}' for n in range(3)], parts)\nprint('lucky', lucky)",
         "more = [sub_rlm('INNER 1', parts[1]), sub_rlm('INNER 8', ['made here', (5, 900)])]\n"
@@ -53,7 +53,7 @@ def reply_in_a_tree(received: Any) -> str:
         return reply_to(received)
     prompt_text = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
     rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
-    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", prompt_text)[0]]
+    blocks = TREE[re.findall(r"\b(Report|INNER|DEEP|STUBBORN) (?:what|\d)", prompt_text)[0]]
     if rounds >= len(blocks):
         return "I will not."
     lucky = re.search(r"^lucky (\S+)$", prompt_text, re.M)
