@@ -6,8 +6,9 @@ prose, for models that are programs. Nothing parses our own prompts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
@@ -55,7 +56,8 @@ class SliceText:
 class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
-    Tokens are counted by the model's own tokenizer."""
+    `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
+    enforce it do so, and the caller checks the reply. Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -66,6 +68,7 @@ class Request:
     last_cell: CellResult | None = None
     final: bool = False
     sample: int = 0
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
