@@ -15,6 +15,7 @@ from rlm.sandbox.types import CellResult, Span
 
 __all__ = [
     "EXTRACTIVE",
+    "Carry",
     "FinishReason",
     "Message",
     "Model",
@@ -32,15 +33,20 @@ EXTRACTIVE = "extractive"
 
 Role = Literal["root", "child", "summary", "direct", "check"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
+Carry = tuple[Mapping[str, Any], ...]
+"""JSON objects of a reply that its provider wants back with it in the next request: signed thinking blocks,
+reasoning items. Only the provider that made them reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border)."""
+    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    `carry` is that of the reply that an assistant's message repeats."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
+    carry: Carry = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,17 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
-    `usage` includes every attempt of the call, as far as known."""
+    `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
+    and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
+    provider's, and `model` the model that it says answered; both are empty where it says nothing."""
 
     text: str
     finish_reason: FinishReason = "stop"
     usage: TokenUsage = field(default_factory=TokenUsage)
+    thinking: str = ""
+    carry: Carry = ()
+    response_id: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
