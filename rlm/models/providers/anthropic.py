@@ -8,6 +8,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
+from rlm.models.http.portable_schema import PortableSchema
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
@@ -69,6 +70,11 @@ class AnthropicModel(HttpModel):
         if system:
             body["system"] = system
         return body
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        if not schema.closed:  # the API refuses objects with keys that the schema does not name
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema.schema}}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body["max_tokens"])

@@ -10,6 +10,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
+from rlm.models.http.portable_schema import PortableSchema
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
@@ -70,6 +71,10 @@ class OpenAIModel(HttpModel):
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        form = {"name": "reply", "schema": schema.schema, "strict": schema.strict}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body, next(body[name] for name in _LIMIT_FIELDS if name in body))
