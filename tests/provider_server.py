@@ -24,7 +24,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
-    input including cached; None for a server that counts none. `finish` is in OpenAI's words. `delay`
+    input including cached; None for a server that counts none. `calls` are the name and the arguments of
+    tools that the reply calls, which come after its text. `finish` is in OpenAI's words. `delay`
     is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
     event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
     """
@@ -38,6 +39,7 @@ class Answer:
     step: float = 0.0
     pause: float = 0.0
     ended: bool = True
+    calls: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -287,9 +289,20 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
         return [*events, event("error", error=error)]
     if not isinstance(behaviour, Answer):
         return events
-    stop = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
-    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("content_block_stop", index=1))
+    for index, (name, arguments) in enumerate(answer.calls, 2):
+        block = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
+        events.append(event("content_block_start", index=index, content_block=block))
+        for piece in ["", *_pieces(arguments, answer.piece)]:
+            delta = {"type": "input_json_delta", "partial_json": piece}
+            events.append(event("content_block_delta", index=index, delta=delta))
+        events.append(event("content_block_stop", index=index))
+    stop = {
+        "stop": "tool_use" if answer.calls else "end_turn",
+        "length": "max_tokens",
+        "content_filter": "refusal",
+    }
+    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("message_delta", delta=delta, usage={"output_tokens": tokens_out}))
     return [*events, event("message_stop")]
 
@@ -314,7 +327,14 @@ def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[b
         return [*events, f"data: {json.dumps({'error': error})}\n\n".encode()]
     if not isinstance(behaviour, Answer):
         return events
-    events.append(choice({}, answer.finish))
+    for index, (name, arguments) in enumerate(answer.calls):
+        begun = {"index": index, "id": f"call_{index}", "type": "function"}
+        events.append(choice({"tool_calls": [{**begun, "function": {"name": name, "arguments": ""}}]}))
+        for piece in _pieces(arguments, answer.piece):
+            more = {"index": index, "function": {"arguments": piece}}
+            events.append(choice({"tool_calls": [more]}))
+    finish = "tool_calls" if answer.calls and answer.finish == "stop" else answer.finish
+    events.append(choice({}, finish))
     if answer.usage is not None:
         tokens_in, tokens_out, cached = answer.usage
         usage = {

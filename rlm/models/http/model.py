@@ -9,14 +9,14 @@ from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.catalog.windows import window_of
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.portable_schema import PortableSchema
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.schema_mode import SchemaMode, merged
 from rlm.models.http.shared_clients import ClientLease, ClientPool
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.options import ModelOptions
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.schema_mode import SchemaMode, merged
 
 __all__ = ["HttpModel"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm.models.http import schema_mode
+from rlm.models.structured import schema_mode
 
 
 @pytest.fixture(autouse=True)

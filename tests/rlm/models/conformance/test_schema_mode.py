@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from rlm.errors import ModelRejected
 from rlm.models.base import Message, Request
-from rlm.models.http.portable_schema import portable
+from rlm.models.structured.portable_schema import portable
 
 PERSON = {
     "type": "object",

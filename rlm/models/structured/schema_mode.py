@@ -9,7 +9,7 @@ from typing import Any
 from rlm.models.base import Request
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure
-from rlm.models.http.portable_schema import PortableSchema, portable
+from rlm.models.structured.portable_schema import PortableSchema, portable
 
 __all__ = ["SchemaMode", "merged"]
 
