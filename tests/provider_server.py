@@ -81,12 +81,13 @@ class Silence:
 
 @dataclass(frozen=True)
 class Raw:
-    """Any body under any type and status."""
+    """Any body under any type ("" for none) and status. With `piece`, it is sent in chunks of so many bytes."""
 
     body: bytes
     content_type: str = "text/event-stream"
     code: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    piece: int = 0
 
 
 Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
@@ -206,14 +207,7 @@ class ProviderServer:
             body = json.dumps({"type": "error", "error": error}).encode()
             behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            headers = {
-                "content-type": behaviour.content_type,
-                "content-length": str(len(behaviour.body)),
-                **behaviour.headers,
-            }
-            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
-            await writer.drain()
+            await _send_raw(behaviour, writer)
             return True
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
@@ -243,6 +237,24 @@ class ProviderServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
+    headers = {"content-type": raw.content_type} if raw.content_type else {}
+    headers |= (
+        {"transfer-encoding": "chunked"} if raw.piece else {"content-length": str(len(raw.body))}
+    ) | raw.headers
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {raw.code} X\r\n{lines}\r\n".encode())
+    if not raw.piece:
+        writer.write(raw.body)
+    else:
+        for start in range(0, len(raw.body), raw.piece):
+            piece = raw.body[start : start + raw.piece]
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+    await writer.drain()
 
 
 def _pieces(text: str, size: int) -> list[str]:
