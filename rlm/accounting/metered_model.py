@@ -16,6 +16,7 @@ from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
+from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
@@ -203,7 +204,7 @@ class MeteredModel:
         began = time.monotonic()
         on_sent()
         try:
-            reply = await model.generate(request)
+            reply = as_text(await model.generate(request), request)
         except asyncio.CancelledError:
             self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
             raise

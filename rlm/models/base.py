@@ -6,14 +6,16 @@ prose, for models that are programs. Nothing parses our own prompts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
 
 __all__ = [
     "EXTRACTIVE",
+    "Carry",
     "FinishReason",
     "Message",
     "Model",
@@ -23,6 +25,7 @@ __all__ = [
     "Role",
     "SliceText",
     "TokenUsage",
+    "ToolCall",
     "is_extractive",
 ]
 
@@ -31,15 +34,20 @@ EXTRACTIVE = "extractive"
 
 Role = Literal["root", "child", "summary", "direct", "check"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
+Carry = tuple[Mapping[str, Any], ...]
+"""JSON objects of a reply that its provider wants back with it in the next request: signed thinking blocks,
+reasoning items. Only the provider that made them reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border)."""
+    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    `carry` is that of the reply that an assistant's message repeats."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
+    carry: Carry = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,8 @@ class SliceText:
 class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
-    Tokens are counted by the model's own tokenizer."""
+    `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
+    enforce it do so, and the caller checks the reply. Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -66,16 +75,33 @@ class Request:
     last_cell: CellResult | None = None
     final: bool = False
     sample: int = 0
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that a reply calls, though none is offered. `arguments` is JSON, or code as it is."""
+
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
-    `usage` includes every attempt of the call, as far as known."""
+    `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
+    and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
+    provider's, and `model` the model that it says answered; both are empty where it says nothing.
+    `tool_calls` are apart from the text until the reply is used (`structured/tool_calls.py`)."""
 
     text: str
     finish_reason: FinishReason = "stop"
     usage: TokenUsage = field(default_factory=TokenUsage)
+    thinking: str = ""
+    carry: Carry = ()
+    response_id: str = ""
+    model: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.catalog.windows import window_of
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import ErrorMapper
+from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
 from rlm.models.http.shared_clients import ClientLease, ClientPool
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.options import ModelOptions
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.schema_mode import SchemaMode, merged
 
 __all__ = ["HttpModel"]
 
@@ -37,6 +39,7 @@ class HttpModel(ABC):
         self._name = name or f"{self.prefix}:{model}"
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
+        self._schema_mode = SchemaMode(endpoint, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
 
     def __repr__(self) -> str:
@@ -51,6 +54,10 @@ class HttpModel(ABC):
         """Return a new accumulator for the events of one reply to `body`. It keeps no more text than the
         output limit in `body` allows (`BoundedText`)."""
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        """Return the fields of a body that make the provider enforce `schema`: none if it cannot."""
+        return {}
+
     @property
     def name(self) -> str:
         return self._name
@@ -64,15 +71,33 @@ class HttpModel(ABC):
         else."""
         body = self.body(request)
         shared = await self._lease.get()
-        return await with_retries(
-            lambda: stream_completion(
+
+        async def ask(asked: dict[str, Any]) -> Reply | AttemptFailure:
+            return await stream_completion(
                 shared,
-                body,
-                self.accumulator(body),
+                asked,
+                self.accumulator(asked),
                 self._mapper,
                 max_output_tokens=request.max_output_tokens,
                 on_stream=self._options.on_stream,
-            ),
+            )
+
+        async def attempt() -> Reply | AttemptFailure:
+            schema = self._schema_mode.schema_of(request)
+            fields = {} if schema is None else self.schema_fields(schema)
+            if schema is None or not fields:
+                return await ask(body)
+            result = await ask(merged(body, fields))
+            if isinstance(result, Reply) or not result.refuses_schema:
+                return result
+            # A refusal costs nothing. The prompt holds the schema, too, so the reply can be had without.
+            plain = await ask(body)
+            if result.refuses_schema != "perhaps" or isinstance(plain, Reply):
+                self._schema_mode.remember(schema, result)
+            return plain
+
+        return await with_retries(
+            attempt,
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: shared.has_answered,

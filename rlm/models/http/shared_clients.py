@@ -67,7 +67,7 @@ class ClientPool:
         self, sdk: str, path: str, make: Callable[[Endpoint, httpx2.AsyncClient], SdkClient]
     ) -> None:
         self.sdk = sdk
-        self._path = path
+        self.path = path
         self._make = make
         self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
         self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
@@ -84,7 +84,7 @@ class ClientPool:
         if key not in open_here:
             client = self._make(endpoint, _make_http_client(endpoint, options))
             # The whole URL: the SDK would join a path to the base URL for every request.
-            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self._path)
+            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self.path)
         open_here[key].users += 1
         return open_here[key]
 

@@ -12,6 +12,8 @@ from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import cache_borders, field
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,6 +72,11 @@ class AnthropicModel(HttpModel):
             body["system"] = system
         return body
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        if not schema.closed:  # the API refuses objects with keys that the schema does not name
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema.schema}}}
+
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body["max_tokens"])
 
@@ -79,16 +86,23 @@ class _Accumulator:
 
     def __init__(self, max_output_tokens: int) -> None:
         self._text = BoundedText(max_output_tokens)
+        self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
         self._complete = False
         self._counts: dict[str, int] = {}
 
     def reply(self) -> Reply | None:
-        if self._text.is_full:
-            return Reply(str(self._text), "length", self.spent)
+        calls = self._tools.calls
+        if self._is_overlong:
+            return Reply(str(self._text), "length", self.spent, tool_calls=calls)
         if not self._complete:
             return None
-        return Reply(str(self._text), _FINISH_REASONS.get(self._stop_reason, "other"), self.spent)
+        reason = _FINISH_REASONS.get(self._stop_reason, "other")
+        return Reply(str(self._text), reason, self.spent, tool_calls=calls)
+
+    @property
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._tools.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -109,15 +123,17 @@ class _Accumulator:
             self._update_counts(field(field(event, "message"), "usage"))
         elif kind == "content_block_start":
             self._append_text(field(event, "content_block"), "text")
+            self._begin_call(field(event, "index"), field(event, "content_block"))
         elif kind == "content_block_delta":
             self._append_text(field(event, "delta"), "text_delta")
+            self._continue_call(field(event, "index"), field(event, "delta"))
         elif kind == "message_delta":
             self._update_counts(field(event, "usage"))
             reason = field(field(event, "delta"), "stop_reason")
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._complete = True
-        return self._complete or self._text.is_full
+        return self._complete or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
         return False
@@ -126,6 +142,17 @@ class _Accumulator:
         text = field(part, "text")
         if field(part, "type") == kind and isinstance(text, str):
             self._text.add(text)
+
+    def _begin_call(self, index: object, block: object) -> None:
+        if field(block, "type") == "tool_use":
+            key = index if isinstance(index, int) else None
+            self._tools.add(
+                key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
+            )
+
+    def _continue_call(self, index: object, delta: object) -> None:
+        if field(delta, "type") == "input_json_delta":
+            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""

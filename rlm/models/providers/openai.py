@@ -14,6 +14,8 @@ from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
@@ -71,6 +73,10 @@ class OpenAIModel(HttpModel):
             "stream_options": {"include_usage": True},
         }
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        form = {"name": "reply", "schema": schema.schema, "strict": schema.strict}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body, next(body[name] for name in _LIMIT_FIELDS if name in body))
 
@@ -91,22 +97,24 @@ class _Accumulator:
         self._text = BoundedText(max_output_tokens)
         self._refusal = BoundedText(max_output_tokens)
         self._reasoning = BoundedText(max_output_tokens)
+        self._tools = ToolCallCollector(max_output_tokens)
         self._finish = ""
         self._has_begun = False
         self._usage: TokenUsage | None = None
 
     def reply(self) -> Reply | None:
         text, refusal = str(self._text), str(self._refusal)
+        calls = self._tools.calls
         if self._is_overlong:
-            return Reply(text or refusal, "length", self.spent)
+            return Reply(text or refusal, "length", self.spent, tool_calls=calls)
         if not self._finish:
             return None
         reason = "refusal" if refusal else _FINISH_REASONS.get(self._finish, "other")
-        return Reply(text or refusal, reason, self.spent)
+        return Reply(text or refusal, reason, self.spent, tool_calls=calls)
 
     @property
     def _is_overlong(self) -> bool:
-        return self._text.is_full or self._refusal.is_full
+        return self._text.is_full or self._refusal.is_full or self._tools.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -114,7 +122,8 @@ class _Accumulator:
             return self._usage
         if not self._has_begun:
             return TokenUsage()
-        return _estimate_usage(self._body, f"{self._text}{self._refusal}", str(self._reasoning))
+        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
+        return _estimate_usage(self._body, f"{self._text}{self._refusal}{called}", str(self._reasoning))
 
     def add(self, event: object) -> bool:
         self._has_begun = True
@@ -128,11 +137,26 @@ class _Accumulator:
             self._refusal.add(_read_text(field(delta, "refusal")))
             # The protocol lacks this field, but most servers of reasoning models send it.
             self._reasoning.add(_read_text(field(delta, "reasoning_content")))
+            self._add_calls(delta)
             finish = field(choice, "finish_reason")
             self._finish = finish if isinstance(finish, str) and finish else self._finish
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
         return self._is_overlong
+
+    def _add_calls(self, delta: object) -> None:
+        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
+        for call in calls if isinstance(calls, list) else ():
+            index = field(call, "index")
+            made = field(call, "function") or field(call, "custom")
+            self._tools.add(
+                index if isinstance(index, int) else None,
+                id_=field(call, "id"),
+                name=field(made, "name"),
+                arguments=field(made, "arguments") or field(made, "input"),
+            )
+        if isinstance(old, dict):  # what the protocol had before it had tools
+            self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole completion: some servers ignore `stream` and send JSON."""
