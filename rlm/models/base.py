@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
+
+if TYPE_CHECKING:
+    from rlm.models.listener import ReplyListener
 
 __all__ = [
     "EXTRACTIVE",
@@ -62,7 +65,7 @@ class SliceText:
 class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
-    Tokens are counted by the model's own tokenizer."""
+    Tokens are counted by the model's own tokenizer. A model may ignore `listener`."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -73,6 +76,7 @@ class Request:
     last_cell: CellResult | None = None
     final: bool = False
     sample: int = 0
+    listener: ReplyListener | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
