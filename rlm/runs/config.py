@@ -16,6 +16,7 @@ from rlm.events import (
     ModelAnswered,
     SubRLMEnded,
     SubRLMStarted,
+    TextObserver,
     ToolEnded,
     Warned,
 )
@@ -51,8 +52,8 @@ _MAX_SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, limits and settings of runs. `tell` passes an event to the observers. `gate` is the
-    caller's check of an answer."""
+    """The models, limits and settings of runs. `tell` passes an event to the observers, and
+    `tell_text` the text of replies, if an observer wants it. `gate` is the caller's check of an answer."""
 
     model: Model
     sub_model: Model
@@ -62,6 +63,7 @@ class RunConfig:
     tell: Callable[[Event], None]
     tools: Toolbox = field(default_factory=Toolbox)
     gate: AnswerGate | None = None
+    tell_text: TextObserver | None = None
 
     @property
     def prices(self) -> Prices:

@@ -162,7 +162,13 @@ class Run:
             )
         budget = Budget(config.limits)
         metered = MeteredModel(
-            budget, log, playback, config.tell, config.prices, remember=config.settings.cache
+            budget,
+            log,
+            playback,
+            config.tell,
+            config.prices,
+            remember=config.settings.cache,
+            observe_text=config.tell_text,
         )
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
@@ -371,6 +377,12 @@ class Run:
 
     async def _outcome_of(self, answering: Awaitable[DirectOutcome]) -> Outcome:
         """Return the outcome of a strategy without rounds. A failing model or a limit becomes its reason."""
+        outcome = await self._checked_outcome(answering)
+        if outcome.answer is None:
+            self.run_context.metered.withdraw_answer()
+        return outcome
+
+    async def _checked_outcome(self, answering: Awaitable[DirectOutcome]) -> Outcome:
         try:
             found = await answering
         except ModelError as error:

@@ -15,7 +15,7 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel, estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.support.model_check import SupportModel
-from rlm.answers.thinking import without_reasoning
+from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import RunInput
 from rlm.documents import Source
@@ -86,7 +86,13 @@ class Job:
         playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
         self._metered = MeteredModel(
-            self._budget, log, playback, config.tell, config.prices, remember=config.settings.cache
+            self._budget,
+            log,
+            playback,
+            config.tell,
+            config.prices,
+            remember=config.settings.cache,
+            observe_text=config.tell_text,
         )
         self.coverage = CoverageLedger(body.chars)
         self._run_context = RunContext(
@@ -126,11 +132,13 @@ class Job:
         output_tokens: int,
         *,
         keep_cut: bool = False,
+        is_answer: bool = False,
         question_id: QuestionId = NO_QUESTION,
     ) -> str:
         """Call a model once and return the reply without the reasoning that some models write. Raises
         BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is
-        returned without its last line, and a warning says so. `question_id` finds the reply of a resumed job
+        returned without its last line, and a warning says so. With `is_answer`, observers hear the reply as
+        the answer of the job. `question_id` finds the reply of a resumed job
         if its prompt was worded differently."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
@@ -141,6 +149,7 @@ class Job:
                 request,
                 prompt_tokens=tokens,
                 question_id=question_id,
+                answer=reply_so_far if is_answer else None,
                 event_fields={"prompt": prompt},
             )
         if call.reply.finish_reason == "length" and keep_cut:
