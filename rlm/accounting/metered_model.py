@@ -206,9 +206,7 @@ class MeteredModel:
             self._has_shown_answer = False
             self._observe_text(AnswerDelta("", restarted=True))
 
-    def _listener(
-        self, request: Request, answer: ShownPart | None
-    ) -> tuple[ReplyListener, ReplyText | None]:
+    def _listener(self, request: Request, answer: ShownPart | None) -> tuple[ReplyListener, ReplyText | None]:
         """Return what hears of a reply, and what reports its text if there is an observer of it."""
         text = None
         if self._observe_text is not None:
