@@ -49,7 +49,7 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
-from rlm.telemetry import log_event, run_spans
+from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -122,7 +122,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = self._watched(log_event, run_spans())
+                watched = self._watched(log_event)
                 run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
@@ -234,7 +234,7 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                watched = rlm._watched(log_event, run_spans())
+                watched = rlm._watched(log_event)
                 result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
@@ -283,6 +283,7 @@ class RLM:
                     warnings=left.facts["warnings"],
                     unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
+                    session=known[0].run_id if known else "",
                     variables=describe_variables(known),
                 ),
             )
@@ -315,7 +316,7 @@ class RLM:
         Entering it raises what `run` and `resume` raise."""
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
+        return Session(lambda: self._watched(log_event)._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(

@@ -19,11 +19,13 @@ from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
+from rlm.models.options import RetryReason
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
+from rlm.telemetry import note_retry, trace_call
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -217,8 +219,12 @@ class MeteredModel:
         return ReplyListener(
             on_tokens=lambda tokens: self._observe(ReplyStreaming(tokens)),
             on_text=None if text is None else text.add,
-            on_retry=lambda attempt, wait, reason: self._observe(Retrying(attempt, wait, reason)),
+            on_retry=self._note_retry,
         ), text
+
+    def _note_retry(self, attempt: int, wait: float, reason: RetryReason) -> None:
+        note_retry(attempt, wait, reason)
+        self._observe(Retrying(attempt, wait, reason))
 
     async def _send(
         self, model: Model, request: Request, estimated: int, last_round: bool, on_sent: Callable[[], None]
@@ -236,30 +242,32 @@ class MeteredModel:
             )
         began = time.monotonic()
         on_sent()
-        try:
-            reply = await model.generate(request)
-        except asyncio.CancelledError:
-            self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
-            raise
-        except ModelError as error:
-            if error.spent:
-                await self._log.append(
-                    "charge",
-                    {
-                        "role": request.role,
-                        "model": model.name,
-                        "round": request.round or self._playback.round,
-                        "usage": asdict(error.spent),
-                        "cost_usd": self._settle(model, reservation, error.spent),
-                        "error": str(error),
-                    },
-                )
-            raise
-        else:
-            cost = self._settle(model, reservation, reply.usage)
-        finally:
-            # Others may wait for this reservation, whatever ended the call.
-            self._budget.release(reservation)
+        with trace_call(model, request) as note:
+            try:
+                reply = await model.generate(request)
+            except asyncio.CancelledError:
+                self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+                raise
+            except ModelError as error:
+                if error.spent:
+                    await self._log.append(
+                        "charge",
+                        {
+                            "role": request.role,
+                            "model": model.name,
+                            "round": request.round or self._playback.round,
+                            "usage": asdict(error.spent),
+                            "cost_usd": self._settle(model, reservation, error.spent),
+                            "error": str(error),
+                        },
+                    )
+                raise
+            else:
+                cost = self._settle(model, reservation, reply.usage)
+                note(reply, cost)
+            finally:
+                # Others may wait for this reservation, whatever ended the call.
+                self._budget.release(reservation)
         seconds = round(time.monotonic() - began, 3)
         self._observe(
             ModelAnswered(

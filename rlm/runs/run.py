@@ -50,6 +50,7 @@ from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import ChildSlice, Span
+from rlm.telemetry import trace_run
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -190,7 +191,7 @@ class Run:
     async def run(self) -> RunResult:
         """Answer the task by the strategy of the settings."""
         try:
-            return await self._answer()
+            return await self._traced(self._answer())
         except asyncio.CancelledError:
             self.config.tell(RunEnded("cancelled", self._results.seconds))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
@@ -201,7 +202,7 @@ class Run:
     async def run_as_part(self) -> RunResult:
         """Answer the task as a part of a job. The job records the end of the part."""
         try:
-            return await self._answer()
+            return await self._traced(self._answer())
         finally:
             self.run_context.budget.close()
             await self.aclose()
@@ -209,10 +210,24 @@ class Run:
     async def run_as_child(self) -> RunResult:
         """Answer the task as a sub-RLM, which works in rounds and never by a direct call."""
         try:
-            return await self._answer_in_rounds()
+            return await self._traced(self._answer_in_rounds())
         finally:
             self.run_context.budget.close()
             await self.aclose()
+
+    async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
+        run_id, is_part = self._log.run_id, self._options.parent is not None
+        with trace_run(
+            run_id,
+            self.config.model.name,
+            task=self._task,
+            depth=self._depth,
+            chars=self.input.body.chars,
+            conversation=None if is_part else self._options.session or run_id,
+        ) as note:
+            result = await answering
+            note(result)
+        return result
 
     async def _answer(self) -> RunResult:
         first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)

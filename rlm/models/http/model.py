@@ -15,7 +15,7 @@ from rlm.models.http.retry import with_retries
 from rlm.models.http.shared_clients import ClientLease, ClientPool
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
-from rlm.models.options import ModelOptions, OnRetry, RetryReason
+from rlm.models.options import CallSettings, ModelOptions, OnRetry, RetryReason
 
 __all__ = ["HttpModel"]
 
@@ -55,6 +55,20 @@ class HttpModel(ABC):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def provider_model(self) -> str:
+        """Return the provider's own name for the model."""
+        return self._model
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    @property
+    def calls(self) -> CallSettings:
+        """Return what every call asks for."""
+        return self._options.calls
 
     @property
     def window(self) -> ModelWindow:

@@ -33,6 +33,7 @@ from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
+from rlm.telemetry import trace_job
 
 if TYPE_CHECKING:
     from rlm.journal import EventKind, Journal, RunLog
@@ -314,7 +315,7 @@ async def open_job(
                 )
                 for warning in removed:
                     job.warn(warning)
-                async with _interruptible(job):
+                async with _recorded(job, kind, task):
                     yield job, past
 
 
@@ -351,17 +352,20 @@ async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[J
         rounds = replies.count("root")
         job_resources.config.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
         job = Job(job_resources, body, log, recording, left.facts["warnings"], left=left)
-        async with _interruptible(job):
+        async with _recorded(job, kind, left.task):
             yield job, left
 
 
 @asynccontextmanager
-async def _interruptible(job: Job) -> AsyncIterator[None]:
-    try:
-        yield
-    except asyncio.CancelledError:
-        await job.write_interruption()
-        raise
+async def _recorded(job: Job, kind: JobKind, task: str) -> AsyncIterator[None]:
+    """Trace the job, and write its interruption to the journal."""
+    with trace_job(kind, job.run_id, task) as note:
+        try:
+            yield
+        except asyncio.CancelledError:
+            await job.write_interruption()
+            raise
+        note(job.stop_reason)
 
 
 async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
