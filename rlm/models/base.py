@@ -6,6 +6,8 @@ prose, for models that are programs. Nothing parses our own prompts.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -15,6 +17,7 @@ from rlm.sandbox.types import CellResult, Span
 __all__ = [
     "EXTRACTIVE",
     "FinishReason",
+    "Image",
     "Message",
     "Model",
     "ModelWindow",
@@ -34,12 +37,40 @@ FinishReason = Literal["stop", "length", "refusal", "other"]
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for a model that sees. `media_type` is like `image/png`, `data` holds the bytes of the file,
+    and `width` and `height` are its pixels."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+    width: int = 0
+    height: int = 0
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the bytes, in hexadecimal digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def base64(self) -> str:
+        """Return the bytes as providers want them in JSON."""
+        return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def data_url(self) -> str:
+        """Return the picture as a URL that holds its bytes."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border)."""
+    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    A provider sends `images` before the content, in their order."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
     for message in messages:
         if merged and merged[-1].role == message.role:
             joined = f"{merged[-1].content}\n\n{message.content}"
-            merged[-1] = Message(message.role, joined, message.stable)
+            images = (*merged[-1].images, *message.images)
+            merged[-1] = Message(message.role, joined, message.stable, images)
         else:
             merged.append(message)
     return tuple(merged)
