@@ -178,12 +178,14 @@ class ProposedAnswer:
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
     """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
-    `cache_write_tokens` (written to it, where that is charged apart)."""
+    `cache_write_tokens` (written to it, where that is charged apart). `output_tokens` includes
+    `reasoning_tokens`, which the model thought with."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def __bool__(self) -> bool:
         return self != TokenUsage()
@@ -194,12 +196,14 @@ class TokenUsage:
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The calls to one model. `cost_usd` is None when its price is not known."""
+    """The calls to one model. `output_tokens` includes `reasoning_tokens`. `cost_usd` is None when its price
+    is not known."""
 
     model: str
     calls: int = 0
@@ -207,6 +211,7 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost_usd: float | None = 0.0
+    reasoning_tokens: int = 0
 
     def plus(self, tokens: TokenUsage, cost_usd: float | None) -> Usage:
         """Return the usage with one more call."""
@@ -217,6 +222,7 @@ class Usage:
             self.output_tokens + tokens.output_tokens,
             self.cached_tokens + tokens.cached_tokens,
             None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd,
+            self.reasoning_tokens + tokens.reasoning_tokens,
         )
 
 

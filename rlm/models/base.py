@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
 
 __all__ = [
     "EXTRACTIVE",
+    "Carry",
     "FinishReason",
     "Image",
     "Message",
@@ -34,6 +36,9 @@ EXTRACTIVE = "extractive"
 
 Role = Literal["root", "child", "summary", "direct", "check"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
+Carry = tuple[Mapping[str, Any], ...]
+"""JSON objects of a reply that its provider wants back with it in the next request: signed thinking blocks,
+reasoning items. Only the provider that made them reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,13 @@ class Image:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
-    A provider sends `images` before the content, in their order."""
+    `carry` is that of the reply that an assistant's message repeats. A provider sends `images` before the
+    content, in their order."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
+    carry: Carry = ()
     images: tuple[Image, ...] = ()
 
 
@@ -102,11 +109,17 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
-    `usage` includes every attempt of the call, as far as known."""
+    `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
+    and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
+    provider's, and `model` the model that it says answered; both are empty where it says nothing."""
 
     text: str
     finish_reason: FinishReason = "stop"
     usage: TokenUsage = field(default_factory=TokenUsage)
+    thinking: str = ""
+    carry: Carry = ()
+    response_id: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
