@@ -10,10 +10,13 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
+
+if TYPE_CHECKING:
+    from rlm.models.listener import ReplyListener
 
 __all__ = [
     "EXTRACTIVE",
@@ -94,7 +97,8 @@ class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
-    enforce it do so, and the caller checks the reply. Tokens are counted by the model's own tokenizer."""
+    enforce it do so, and the caller checks the reply. A model may ignore `listener`. Tokens are counted by the
+    model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -106,6 +110,7 @@ class Request:
     final: bool = False
     sample: int = 0
     schema: Mapping[str, Any] | None = None
+    listener: ReplyListener | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

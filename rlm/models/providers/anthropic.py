@@ -84,6 +84,10 @@ class _Accumulator:
         self._complete = False
         self._counts: dict[str, int] = {}
 
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
     def reply(self) -> Reply | None:
         if self._text.is_full:
             return Reply(str(self._text), "length", self.spent)

@@ -95,6 +95,10 @@ class _Accumulator:
         self._has_begun = False
         self._usage: TokenUsage | None = None
 
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
     def reply(self) -> Reply | None:
         text, refusal = str(self._text), str(self._refusal)
         if self._is_overlong:

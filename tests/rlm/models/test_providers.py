@@ -16,6 +16,7 @@ from rlm.models.base import Image, Message, ModelWindow, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.wire_messages import cache_borders
+from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
@@ -105,9 +106,9 @@ async def test_a_slow_stream_reports_what_has_arrived(provider_server, providers
     """About once a second, in pieces; what arrived after the last report is not repeated."""
     provider_server.play(providers.Answer("one two three four five six", piece=5, step=0.3))
     reported: list[int] = []
-    options = ModelOptions(on_stream=reported.append)
-    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options=options)
-    assert (await model.generate(ask())).text == "one two three four five six"
+    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"))
+    request = replace(ask(), listener=ReplyListener(on_tokens=reported.append))
+    assert (await model.generate(request)).text == "one two three four five six"
     assert reported
     assert 2 <= sum(reported) <= 9
     await model.aclose()
