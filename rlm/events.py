@@ -246,8 +246,8 @@ class ReplyStreaming:
 
 @dataclass(frozen=True, slots=True)
 class AnswerDelta:
-    """The answer grows by `text` while a model writes it, without reasoning and quotes. `restarted`: what came
-    before is void, and the answer begins again with `text`, or is withdrawn.
+    """The answer grows by `text` while a model writes it, without reasoning and quotes. `restarted`: what
+    came before is void, and the answer begins again with `text`, or is withdrawn.
 
     It is not checked yet: only the result says what is verified. Answers that code computes do not come in
     pieces. Control characters are removed, so the text can be printed as it comes.

@@ -53,8 +53,8 @@ class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
     A call whose reply is in `playback` is not sent. Root rounds are looked up by the driver. With `remember`,
-    a child's answer is also taken from any run in the store. Every reply is reported to `observe`, and its text
-    while it is written to `observe_text`.
+    a child's answer is also taken from any run in the store. Every reply is reported to `observe`, and its
+    text to `observe_text` while it is written.
     """
 
     def __init__(

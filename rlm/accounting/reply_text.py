@@ -15,8 +15,8 @@ ShownPart = Callable[[str], str]
 
 
 class ReplyText:
-    """Turns the pieces of one reply into deltas for `observe`. With `shown` they are those of the answer, else
-    those of call `call` in `role`."""
+    """Turns the pieces of one reply into deltas for `observe`. With `shown` they are those of the answer,
+    else those of call `call` in `role`."""
 
     def __init__(self, observe: TextObserver, role: str, call: int, shown: ShownPart | None) -> None:
         self._observe = observe

@@ -342,9 +342,9 @@ class Driver:
         self._begin_last_round()
         self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
-        with suppress(BudgetExhausted, TimeoutError):
-            with trace_round(self._budget.rounds + 1, final=True):
-                answer = await self._round(self._budget.rounds + 1, final=True)
+        number = self._budget.rounds + 1
+        with suppress(BudgetExhausted, TimeoutError), trace_round(number, final=True):
+            answer = await self._round(number, final=True)
         return self._last_round_outcome(answer)
 
     def _begin_last_round(self) -> None:

@@ -97,8 +97,8 @@ class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
-    enforce it do so, and the caller checks the reply. A model may ignore `listener`. Tokens are counted by the
-    model's own tokenizer."""
+    enforce it do so, and the caller checks the reply. A model may ignore `listener`. Tokens are counted by
+    the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
@@ -162,15 +161,7 @@ class Run:
                 above.degradations,
             )
         budget = Budget(config.limits)
-        metered = MeteredModel(
-            budget,
-            log,
-            playback,
-            config.tell,
-            config.prices,
-            remember=config.settings.cache,
-            observe_text=config.tell_text,
-        )
+        metered = config.metered(budget, log, playback)
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
@@ -216,14 +207,10 @@ class Run:
             await self.aclose()
 
     async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
-        run_id, is_part = self._log.run_id, self._options.parent is not None
+        log, model, chars = self._log, self.config.model.name, self.input.body.chars
+        session = None if self._options.parent is not None else self._options.session or log.run_id
         with trace_run(
-            run_id,
-            self.config.model.name,
-            task=self._task,
-            depth=self._depth,
-            chars=self.input.body.chars,
-            conversation=None if is_part else self._options.session or run_id,
+            log.run_id, model, self._task, depth=self._depth, chars=chars, session=session
         ) as note:
             result = await answering
             note(result)
@@ -312,6 +299,7 @@ class Run:
             why = outcome.detail if outcome.stop_reason == "invalid_reply" else outcome.stop_reason
             abstained = f"the direct call gave no checked answer ({why}): continued as an RLM"
             self.run_context.degradations.note("direct_call", abstained)
+            self.run_context.metered.withdraw_answer()
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
@@ -392,12 +380,6 @@ class Run:
 
     async def _outcome_of(self, answering: Awaitable[DirectOutcome]) -> Outcome:
         """Return the outcome of a strategy without rounds. A failing model or a limit becomes its reason."""
-        outcome = await self._checked_outcome(answering)
-        if outcome.answer is None:
-            self.run_context.metered.withdraw_answer()
-        return outcome
-
-    async def _checked_outcome(self, answering: Awaitable[DirectOutcome]) -> Outcome:
         try:
             found = await answering
         except ModelError as error:
@@ -431,6 +413,8 @@ class Run:
         )
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        if outcome.answer is None:
+            self.run_context.metered.withdraw_answer()
         result = self._results.build(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type

@@ -1,4 +1,4 @@
-"""What others see of runs: lines of the standard log, and OpenTelemetry's spans and metrics (extra `otel`)."""
+"""What others see of runs: lines of the standard log, OpenTelemetry's spans and metrics (extra `otel`)."""
 
 from rlm.telemetry.log import log_event
 from rlm.telemetry.spans import (

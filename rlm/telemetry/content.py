@@ -18,8 +18,8 @@ __all__ = ["Content"]
 
 
 class Content:
-    """Makes the parts of messages as OpenTelemetry's package takes them. Everything is empty unless `captured`.
-    Values of environment variables that look like secrets are blanked."""
+    """Makes the parts of messages as OpenTelemetry's package takes them. Everything is empty unless
+    `captured`. Values of environment variables that look like secrets are blanked."""
 
     def __init__(self, *, captured: bool) -> None:
         self._captured = captured

@@ -5,8 +5,8 @@ begin with `rlm.` are ours. Each function gives a context manager, and the spans
 below its own: OpenTelemetry's current context is inherited by tasks. Without OpenTelemetry's SDK, which the
 application or the command line sets up, nothing is imported and nothing is done.
 
-No span and no metric contains text of a prompt, a reply, a document or a cell, unless the environment asks for
-it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT). Secrets of the environment are blanked even then.
+No span and no metric contains text of a prompt, a reply, a document or a cell, unless the environment asks
+for it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT). Secrets of the environment are blanked even then.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _OFF: AbstractContextManager[Note] = nullcontext(_ignore)
 
 
 def trace_run(
-    run_id: str, model: str, *, task: str, depth: int, chars: int, conversation: str | None
+    run_id: str, model: str, task: str, *, depth: int, chars: int, session: str | None
 ) -> AbstractContextManager[Note]:
-    """Trace a run, or a sub-RLM at `depth`. Note its RunResult. `conversation` is the first run of a session,
+    """Trace a run, or a sub-RLM at `depth`. Note its RunResult. `session` is the first run of the session,
     and None for a run that is a part of what is traced around it."""
     if (handler := _handler()) is None:
         return _OFF
-    return _run(handler, run_id, model, task, depth, chars, conversation)
+    return _run(handler, run_id, model, task, depth, chars, session)
 
 
 def trace_job(kind: str, run_id: str, task: str) -> AbstractContextManager[Note]:
@@ -129,12 +129,12 @@ def _run(
     task: str,
     depth: int,
     chars: int,
-    conversation: str | None,
+    session: str | None,
 ) -> Generator[Note]:
     agent = handler.invoke_local_agent(
         agent_name=_SUB_AGENT if depth > 0 else _AGENT,
         request_model=model,
-        conversation_id=conversation,
+        conversation_id=session,
     )
     agent.attributes |= {"rlm.run_id": run_id, "rlm.depth": depth, "rlm.context.chars": chars}
     content = Content.of(handler)

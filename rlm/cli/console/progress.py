@@ -69,8 +69,6 @@ class Progress(ProgressDisplay):
             case events.ToolEnded(name, ok, _) if not ok:
                 self.note(f"{self._round}: tool {name} failed")
             case events.ChildEnded():
-                self._draft = ""
-                self.show_draft("")
                 self._show_child(event)
             case events.Indexing(done, chars):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
@@ -116,6 +114,7 @@ class Progress(ProgressDisplay):
         super().show_activity(text)
 
     def _show_child(self, event: events.ChildEnded) -> None:
+        self.show_draft("")
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
         self._show_figure(
             f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import MeteredModel, estimate
+from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.thinking import reply_so_far, without_reasoning
@@ -86,15 +86,7 @@ class Job:
         self._budget = Budget(config.limits)
         playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
-        self._metered = MeteredModel(
-            self._budget,
-            log,
-            playback,
-            config.tell,
-            config.prices,
-            remember=config.settings.cache,
-            observe_text=config.tell_text,
-        )
+        self._metered = config.metered(self._budget, log, playback)
         self.coverage = CoverageLedger(body.chars)
         self._run_context = RunContext(
             self._budget,
