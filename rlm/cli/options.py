@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import Field, dataclass, field, fields
@@ -24,7 +24,7 @@ from rlm.models.registry import list_forms
 if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.events import Observer, TextObserver
     from rlm.runtime import RLM
     from rlm.settings import Settings
 
@@ -178,10 +178,19 @@ class RunOptions:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
             yield progress, observers
 
-    def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:
+    def rlm(
+        self,
+        ctx: typer.Context,
+        observers: list[Observer],
+        *,
+        runs_code: bool = True,
+        text_observers: Sequence[TextObserver] = (),
+    ) -> RLM:
         """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
+        from rlm.cli.process.telemetry import start_telemetry
         from rlm.runtime import RLM
 
+        start_telemetry()
         return RLM(
             self.model,
             sub_model=self.sub_model,
@@ -189,6 +198,7 @@ class RunOptions:
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
             observe=observers,
+            observe_text=text_observers,
         )
 
     def sources(self, paths: list[str]) -> list[Source]:

@@ -97,9 +97,8 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `calls` are the settings of each request. `on_retry` and `on_stream` are called from the event loop and must
-    not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since its
-    last call, once a second while replies stream.
+    `window` overrides the known window. `calls` are the settings of each request. `on_retry` is called from
+    the event loop and must not block; a Request may bring a listener of its own.
     """
 
     connect_seconds: float = 10.0
@@ -111,7 +110,6 @@ class ModelOptions:
     window: ModelWindow | None = None
     calls: CallSettings = field(default_factory=CallSettings)
     on_retry: OnRetry | None = None
-    on_stream: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:

@@ -53,6 +53,7 @@ def resume(
       rlm resume 20260131 --json
     """
     from rlm.cli.console.progress import Progress
+    from rlm.cli.process.telemetry import start_telemetry
     from rlm.results import RunResult
     from rlm.runtime import RLM
     from rlm.settings import Settings
@@ -63,6 +64,7 @@ def resume(
         print_and_exit(stored.result, as_json=as_json, quiet=quiet)
         return
     settings = Settings(sandbox=_level(sandbox, stored), store=store, facts=stored.model_facts)
+    start_telemetry()
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],

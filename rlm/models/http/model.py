@@ -14,7 +14,8 @@ from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
 from rlm.models.http.shared_clients import ClientLease, ClientPool
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
-from rlm.models.options import ModelOptions
+from rlm.models.listener import ReplyListener
+from rlm.models.options import CallSettings, ModelOptions, OnRetry, RetryReason
 from rlm.models.structured.portable_schema import PortableSchema
 from rlm.models.structured.schema_mode import SchemaMode, merged
 
@@ -63,6 +64,20 @@ class HttpModel(ABC):
         return self._name
 
     @property
+    def provider_model(self) -> str:
+        """Return the provider's own name for the model."""
+        return self._model
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    @property
+    def calls(self) -> CallSettings:
+        """Return what every call asks for."""
+        return self._options.calls
+
+    @property
     def window(self) -> ModelWindow:
         return self._options.window or window_of(self._model)
 
@@ -79,7 +94,7 @@ class HttpModel(ABC):
                 self.accumulator(asked),
                 self._mapper,
                 max_output_tokens=request.max_output_tokens,
-                on_stream=self._options.on_stream,
+                listener=request.listener,
             )
 
         async def attempt() -> Reply | AttemptFailure:
@@ -101,9 +116,22 @@ class HttpModel(ABC):
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: shared.has_answered,
-            on_retry=self._options.on_retry,
+            on_retry=_both(self._options.on_retry, request.listener),
         )
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
         await self._lease.aclose()
+
+
+def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:
+    """Return a function that tells the connection's owner and the request's caller of a retry."""
+    heard = None if listener is None else listener.on_retry
+    if on_retry is None or heard is None:
+        return on_retry or heard
+
+    def tell(attempt: int, wait: float, reason: RetryReason) -> None:
+        on_retry(attempt, wait, reason)
+        heard(attempt, wait, reason)
+
+    return tell

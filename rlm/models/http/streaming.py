@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
+from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.shared_clients import SharedClient
 from rlm.models.http.sse import EventDecoder
 from rlm.models.http.wire_messages import field
+from rlm.models.listener import ReplyListener
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,6 +42,10 @@ class StreamAccumulator(Protocol):
         """Take in a whole completion that came as JSON instead of a stream; return False if it is something
         else."""
 
+    @property
+    def text(self) -> BoundedText:
+        """Return the text of the reply so far."""
+
     def reply(self) -> Reply | None:
         """Return the reply, or None while it is incomplete."""
 
@@ -55,17 +61,20 @@ async def stream_completion(
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
-    on_stream: Callable[[int], None] | None = None,
+    listener: ReplyListener | None = None,
 ) -> Reply | AttemptFailure:
     """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take.
-    `on_stream` is that of ModelOptions."""
+    `listener` hears of what arrives."""
     import httpx2
 
     failure: AttemptFailure | None
+    on_tokens = None if listener is None else listener.on_tokens
+    on_text = None if listener is None else listener.on_text
+    deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
     try:
         async with aclosing(await shared.post(body)) as response:
             limit = stream_bytes(max_output_tokens)
-            failure = await _read_stream(response, accumulator, mapper, limit, on_stream)
+            failure = await _read_stream(response, accumulator, mapper, limit, on_tokens, deltas)
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
@@ -77,7 +86,13 @@ async def stream_completion(
         failure = mapper.map_too_large(error)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_garbled(error)
+    except BaseException:
+        if deltas is not None:
+            deltas.close(failed=True)
+        raise
     reply = None if failure is not None else accumulator.reply()
+    if deltas is not None:
+        deltas.close(failed=reply is None)
     return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
@@ -86,7 +101,8 @@ async def _read_stream(
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     limit: int,
-    on_stream: Callable[[int], None] | None,
+    on_tokens: Callable[[int], None] | None,
+    deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
@@ -108,8 +124,10 @@ async def _read_stream(
                 await _drain(chunks)
                 return None
             pieces += 1
-        if on_stream is not None and time.monotonic() - reported >= _REPORT_SECONDS:
-            on_stream(pieces)
+        if deltas is not None:
+            deltas.update()
+        if on_tokens is not None and time.monotonic() - reported >= _REPORT_SECONDS:
+            on_tokens(pieces)
             pieces, reported = 0, time.monotonic()
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
@@ -55,13 +55,14 @@ class AnthropicModel(HttpModel):
         system: list[dict[str, Any]] = []
         turns: list[dict[str, Any]] = []
         for index, message in enumerate(request.messages):
-            if not message.content:  # the API refuses an empty block
+            images = [_make_image_block(image) for image in message.images]
+            text = [_make_block(message, cached=index in borders)] if message.content else []
+            if not images and not text:  # the API refuses an empty block
                 continue
-            block = _make_block(message, cached=index in borders)
             if message.role == "system":
-                system.append(block)
+                system += text
             else:
-                turns.append({"role": message.role, "content": [block]})
+                turns.append({"role": message.role, "content": [*images, *text]})
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": request.max_output_tokens,
@@ -90,6 +91,10 @@ class _Accumulator:
         self._stop_reason = ""
         self._complete = False
         self._counts: dict[str, int] = {}
+
+    @property
+    def text(self) -> BoundedText:
+        return self._text
 
     def reply(self) -> Reply | None:
         calls = self._tools.calls
@@ -167,3 +172,8 @@ def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:
     if cached:
         block["cache_control"] = {"type": "ephemeral"}
     return block
+
+
+def _make_image_block(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+    return {"type": "image", "source": source}

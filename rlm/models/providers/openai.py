@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Reply, Request, TokenUsage
+from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
@@ -65,7 +65,7 @@ class OpenAIModel(HttpModel):
         return {
             "model": self._model,
             "messages": [
-                {"role": message.role, "content": encodable(message.content)}
+                {"role": message.role, "content": _make_content(message)}
                 for message in alternating(request.messages)
             ],
             self._limit_field: request.max_output_tokens,
@@ -101,6 +101,10 @@ class _Accumulator:
         self._finish = ""
         self._has_begun = False
         self._usage: TokenUsage | None = None
+
+    @property
+    def text(self) -> BoundedText:
+        return self._text
 
     def reply(self) -> Reply | None:
         text, refusal = str(self._text), str(self._refusal)
@@ -166,6 +170,17 @@ class _Accumulator:
         return True
 
 
+def _make_content(message: Message) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a text, which every server takes, or parts if there are images."""
+    text = encodable(message.content)
+    if not message.images:
+        return text
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": image.data_url}} for image in message.images
+    ]
+    return [*parts, {"type": "text", "text": text}]
+
+
 def _read_text(content: object) -> str:
     """Return the text of a delta. Some servers send a list of parts, of which only some are text."""
     if isinstance(content, list):
@@ -192,6 +207,6 @@ def _estimate_usage(body: dict[str, Any], text: str, reasoning: str) -> TokenUsa
 
     count = get_counter("estimate").count
     return TokenUsage(
-        input_tokens=sum(count(message["content"]) for message in body["messages"]),
+        input_tokens=sum(count(_read_text(message["content"])) for message in body["messages"]),
         output_tokens=count(text) + count(reasoning),
     )
