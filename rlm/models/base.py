@@ -62,7 +62,8 @@ class SliceText:
 class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
-    Tokens are counted by the model's own tokenizer."""
+    `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
+    enforce it do so, and the caller checks the reply. Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -73,6 +74,7 @@ class Request:
     last_cell: CellResult | None = None
     final: bool = False
     sample: int = 0
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
