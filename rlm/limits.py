@@ -28,6 +28,10 @@ def _limit(default: Any, minimum: int | None = None, option: LimitOption | None 
     return field(default=default, metadata={"minimum": minimum, "option": option})
 
 
+_MIN_CHILD_TOKENS = 1_000
+"""The instructions around a slice take about 500 tokens."""
+
+
 def option_of_limit(limit: Field[Any]) -> LimitOption | None:
     """Return the option that sets a field of Limits, or None if it can be set in Python only."""
     option: LimitOption | None = limit.metadata["option"]
@@ -46,6 +50,8 @@ class Limits:
     seconds: the wall-clock time of the whole run.
     cell_seconds: the computing time of one cell.
     concurrency: calls in flight per provider.
+    child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
+        well (`rlm.children.routing.child_model`).
     violations: this number of consecutive violations ends the run.
 
     Raises ConfigurationError, which names the invalid field.
@@ -75,12 +81,21 @@ class Limits:
     concurrency: int = _limit(
         16, 1, LimitOption("concurrency", "Maximum calls in flight at a provider.", folder_may_lower=True)
     )
+    child_tokens: int | None = _limit(
+        None,
+        _MIN_CHILD_TOKENS,
+        LimitOption(
+            "child_tokens", "Maximum tokens of one child's prompt. Default: what its model reads well."
+        ),
+    )
     violations: int = _limit(3, 1)
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             value, minimum = getattr(self, limit.name), limit.metadata["minimum"]
-            is_whole = isinstance(limit.default, int)
+            if value is None and limit.default is None:
+                continue
+            is_whole = isinstance(limit.default, int) or limit.default is None
             if (
                 isinstance(value, bool)
                 or not isinstance(value, (int,) if is_whole else (int, float))

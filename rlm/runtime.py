@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
+from rlm.children.routing.sub_models import SubModels
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.errors import JournalError, UsageError
+from rlm.errors import ConfigurationError, JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
 from rlm.models import Model, resolve
 from rlm.results import RunResult
@@ -65,8 +66,10 @@ class RLM:
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
-    is set, else `extractive`, which needs no key. sub_model defaults to model. summary_model (default:
-    sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
+    is set, else `extractive`, which needs no key. sub_model defaults to model. sub_models are several in its
+    place, by the names that cells give (`sub_query(…, model="strong")`); the first is the default. With
+    Settings(cascade=True), a child whose reply fails is asked of the next one. summary_model (default: the
+    first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
@@ -81,6 +84,7 @@ class RLM:
         model: str | Model | None = None,
         *,
         sub_model: str | Model | None = None,
+        sub_models: Mapping[str, str | Model] | None = None,
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
@@ -103,8 +107,36 @@ class RLM:
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
         self.model = self._resolve(model)
-        self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
+        self.sub_models = self._children_of(sub_model, sub_models)
         self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
+
+    @property
+    def sub_model(self) -> Model:
+        """Return the model of children that nothing else is said of."""
+        return next(iter(self.sub_models.values()))
+
+    @property
+    def children(self) -> SubModels:
+        """Return the models of children, with the sizes of their prompts."""
+        return self._config().children
+
+    def _children_of(
+        self, one: str | Model | None, several: Mapping[str, str | Model] | None
+    ) -> Mapping[str, Model]:
+        """Return the models of children by name. Raises ConfigurationError."""
+        if several and one is not None:
+            raise ConfigurationError("both sub_model and sub_models are given: leave one out")
+        if several:
+            children: Mapping[str, Model] = {name: self._resolve(model) for name, model in several.items()}
+        else:
+            child = self.model if one is None else self._resolve(one)
+            children = {child.name: child}
+        if self.settings.cascade and len(children) < 2:
+            raise ConfigurationError(
+                "a cascade needs two sub-models, the cheap one first: "
+                "--sub-model cheap=MODEL --sub-model strong=MODEL"
+            )
+        return children
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -296,12 +328,16 @@ class RLM:
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
         facts = left.facts
-        for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
-            if facts[asked] != model.name:
-                raise UsageError(
-                    f"run {left.run_id} was begun with {asked} {facts[asked]}, not {model.name}: give that"
-                )
+        children = ", ".join(model.name for model in self.sub_models.values())
+        for asked, before, now in (
+            ("model", facts["model"], self.model.name),
+            ("sub_model", ", ".join(left.sub_models.values()), children),
+        ):
+            if before != now:
+                raise UsageError(f"run {left.run_id} was begun with {asked} {before}, not {now}: give that")
         other = copy(self)
+        # Its cells use the names of then.
+        other.sub_models = dict(zip(left.sub_models, self.sub_models.values(), strict=True))
         other.limits = limits_of(facts)
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
@@ -359,7 +395,7 @@ class RLM:
                         body,
                         strategy=config.first_strategy(body),
                         limits=self.limits,
-                        prompt_tokens=self.settings.child.prompt_tokens,
+                        prompt_tokens=self.children.default.prompt_tokens,
                         prices=config.prices,
                     )
             finally:
@@ -404,8 +440,7 @@ class RLM:
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
-        models = (self.model, self.sub_model, self.summary_model)
-        for model in {id(model): model for model in models}.values():
+        for model in {id(model): model for model in self._config().models}.values():
             await model.aclose()
 
     def _resolve(self, model: str | Model | None) -> Model:
@@ -440,7 +475,7 @@ class RLM:
     def _config(self) -> RunConfig:
         return RunConfig(
             self.model,
-            self.sub_model,
+            self.sub_models,
             self.summary_model,
             self.limits,
             self.settings,

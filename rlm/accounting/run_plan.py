@@ -29,7 +29,8 @@ _SECONDS_A_CHILD = 5.0
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """A forecast of a run that reads the whole input once: calls of all models, tokens in and out, US dollars
-    (None: a price is not known), seconds. A question that a search settles takes far less."""
+    (None: a price is not known), seconds. `child_tokens` is the most that a child's prompt may hold, and
+    `chunk_chars` the characters of the input that fit it. A question that a search settles takes far less."""
 
     strategy: Strategy
     model: str
@@ -40,6 +41,8 @@ class RunPlan:
     tokens: int
     cost_usd: float | None
     seconds: float
+    child_tokens: int = 0
+    chunk_chars: int = 0
 
     def plus(self, other: RunPlan) -> RunPlan:
         """Return the plan of both runs, one after the other, over the same input."""
@@ -100,4 +103,6 @@ def plan_run(
         tokens=tokens,
         cost_usd=None if cost is None else round(cost, 4),
         seconds=0.0 if is_extractive(model) else seconds,
+        child_tokens=prompt_tokens,
+        chunk_chars=forecaster.fitting_chars,
     )

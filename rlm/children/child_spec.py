@@ -8,6 +8,7 @@ from typing import Any
 from rlm.answers.json_schema import AnswerSchema
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.empty_form import empty_form
+from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
@@ -21,7 +22,8 @@ __all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
 class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
-    `refusal` is why the cell refused an earlier answer to the same call, or "".
+    `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the one that it is
+    asked of. If `may_cascade`, a stronger one is asked when its reply fails.
     """
 
     prompt: str
@@ -29,7 +31,9 @@ class ChildSpec:
     part: tuple[int, int] | None
     sample: int
     schema: AnswerSchema | None
+    model: ChildModel
     refusal: str = ""
+    may_cascade: bool = False
 
     @property
     def pieces(self) -> tuple[Span | str, ...]:
@@ -88,8 +92,8 @@ class PreparedChild:
     question_id: QuestionId
 
 
-def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpec]:
-    """Specify every child of a batch, in order."""
+def batch_specs(batch: ChildBatch, schema: AnswerSchema | None, model: ChildModel) -> list[ChildSpec]:
+    """Specify every child of a batch, in order. `model` is the one that the batch names, or the default."""
     count = len(batch.prompts)
     return [
         ChildSpec(
@@ -98,6 +102,8 @@ def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpe
             part=(number, count) if batch.chunked else None,
             sample=batch.sample,
             schema=schema,
+            model=model,
+            may_cascade=not batch.model,
             refusal=batch.retries[number - 1] if batch.retries else "",
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)

@@ -53,9 +53,22 @@ class RunOptions:
         ),
     ] = None
     sub_model: Annotated[
-        str | None,
-        typer.Option(envvar="RLM_SUB_MODEL", help="The model of the children. Default: the root model."),
+        list[str] | None,
+        typer.Option(
+            envvar="RLM_SUB_MODEL",
+            help="The model of the children. Default: the root model. Repeatable, as NAME=MODEL: code may "
+            "choose by name, and the first is the default.",
+        ),
     ] = None
+    cascade: Annotated[
+        bool,
+        typer.Option(
+            "--cascade",
+            envvar="RLM_CASCADE",
+            help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
+        ),
+        FolderMay.SET,
+    ] = False
     summary_model: Annotated[
         str | None,
         typer.Option(
@@ -146,6 +159,13 @@ class RunOptions:
 
         return self.model or default_model(os.environ)
 
+    @property
+    def sub_models(self) -> dict[str, str]:
+        """The models of the children by name; none for the root model. Raises ConfigurationError."""
+        from rlm.children.routing.sub_models import parse_sub_models
+
+        return parse_sub_models(self.sub_model or ())
+
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
         """Return the settings. `runs_code`: models may write code, so the isolation level is chosen first."""
         from rlm.models.base import EXTRACTIVE
@@ -160,6 +180,7 @@ class RunOptions:
             keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
+            cascade=self.cascade,
             check_support=self.check,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
             facts=facts_in_force(ctx),
@@ -193,7 +214,7 @@ class RunOptions:
         start_telemetry()
         return RLM(
             self.model,
-            sub_model=self.sub_model,
+            sub_models=self.sub_models,
             summary_model=self.summary_model,
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.children.routing.sub_models import SubModels, sub_models_of
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (
@@ -58,11 +59,12 @@ _MAX_SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, limits and settings of runs. `tell` passes an event to the observers, and
-    `tell_text` the text of replies, if an observer wants it. `gate` is the caller's check of an answer."""
+    """The models, limits and settings of runs. `sub_models` are those of the children by name, the default
+    one first. `tell` passes an event to the observers, and `tell_text` the text of replies, if an observer
+    wants it. `gate` is the caller's check of an answer."""
 
     model: Model
-    sub_model: Model
+    sub_models: Mapping[str, Model]
     summary_model: Model
     limits: Limits
     settings: Settings
@@ -85,6 +87,28 @@ class RunConfig:
             self.prices,
             remember=self.settings.cache,
             observe_text=self.tell_text,
+        )
+
+    @property
+    def sub_model(self) -> Model:
+        """Return the model of children that nothing else is said of."""
+        return next(iter(self.sub_models.values()))
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Return all models."""
+        return (self.model, *self.sub_models.values(), self.summary_model)
+
+    @property
+    def children(self) -> SubModels:
+        """Return the models of children, with the sizes of their prompts."""
+        settings = self.settings
+        return sub_models_of(
+            self.sub_models,
+            limit=self.limits.child_tokens,
+            output_tokens=settings.child.output_tokens,
+            facts=settings.facts,
+            cascade=settings.cascade,
         )
 
     def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
@@ -123,8 +147,9 @@ class RunConfig:
             minimum=0 if is_extractive(self.model) else 2,
         )
 
-    def for_sub_rlm(self, tell: Callable[[Event], None]) -> RunConfig:
-        """Return the config of a sub-RLM. The observers get its child events but not its rounds."""
+    def for_sub_rlm(self, tell: Callable[[Event], None], model: str = "") -> RunConfig:
+        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` names
+        the sub-model that is its root, if it is not the root of this run."""
 
         def forward(event: Event) -> None:
             if isinstance(event, Warned):
@@ -133,15 +158,20 @@ class RunConfig:
             if isinstance(event, _SUB_RLM_EVENTS):
                 tell(event)
 
-        return replace(self, tell=forward)
+        root = self.children.named(model).model if model else self.model
+        return replace(self, model=root, tell=forward)
 
     def facts(self) -> dict[str, Any]:
         """Return what the journal keeps of the config. It holds no secret."""
-        named = {self.model.name, self.sub_model.name, self.summary_model.name}
+        named = {model.name for model in self.models}
+        children = {name: model.name for name, model in self.sub_models.items()}
+        is_named = children != {self.sub_model.name: self.sub_model.name}
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
             "summary_model": self.summary_model.name,
+            **({"sub_models": children} if is_named else {}),
+            **({"cascade": True} if self.settings.cascade else {}),
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -157,6 +187,11 @@ class RunConfig:
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),
                 "summary_model": asdict(self.summary_model.window),
+            },
+            # As they are now: a later version may choose others, and the run is resumed with these.
+            "child_sizes": {
+                one.model.name: {**asdict(one.model.window), "child_tokens": one.prompt_tokens}
+                for one in self.children
             },
             "model_facts": {
                 name: asdict(facts) for name, facts in self.settings.facts.items() if name in named

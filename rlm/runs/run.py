@@ -95,7 +95,7 @@ class Run:
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
         self._child_calls = ChildCalls(
-            config.sub_model,
+            config.children,
             input_.body,
             run_context=self.run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
@@ -159,6 +159,7 @@ class Run:
                 above.concurrency,
                 self._observe,
                 above.degradations,
+                above.escalations,
             )
         budget = Budget(config.limits)
         metered = config.metered(budget, log, playback)
@@ -235,7 +236,9 @@ class Run:
             return False
         return is_computed(self._task, self.input.body.documents)
 
-    async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
+    async def _run_sub_rlm(
+        self, prompt: str, source: ChildSlice | None, name: str, model: str
+    ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
         from rlm.journal import PartLog
 
@@ -250,10 +253,11 @@ class Run:
             if name not in playback.recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
-                await log.append("sub_rlm", {"depth": below, "prompt": prompt})
+                named = {"model": model} if model else {}
+                await log.append("sub_rlm", {"depth": below, "prompt": prompt, **named})
             coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
             run = Run(
-                self.config.for_sub_rlm(self._observe),
+                self.config.for_sub_rlm(self._observe, model),
                 prompt,
                 sub_input,
                 log,
@@ -339,7 +343,15 @@ class Run:
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools
         )
-        prompt = root_input(question, self.input.body, config.model, config.limits, config.settings)
+        prompt = root_input(
+            question,
+            self.input.body,
+            config.model,
+            config.limits,
+            config.settings,
+            config.children,
+            config.prices,
+        )
         outcome = await driver.run(prompt)
         if falls_back and outcome.answer is None and outcome.stop_reason in _FALLS_BACK:
             return await self._answer_after(outcome)
@@ -430,8 +442,10 @@ class Run:
         """Return the result with what was checked, what it did without, and the hash of its settings."""
         config, options, degradations = self.config, self._options, self.run_context.degradations
         answer_type = options.answer_type
-        for warning in window_warnings((config.model, config.sub_model, config.summary_model)):
+        for warning in window_warnings(config.models):
             degradations.note("window", warning)
+        if asked_again := self.run_context.escalations.describe():
+            degradations.note("cascade", asked_again)
         if options.unread:
             degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
         if result.forced:

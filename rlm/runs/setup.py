@@ -64,7 +64,7 @@ async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Wo
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
     first model call needs. Raises DocumentError and UsageError."""
     began = time.monotonic()
-    import_early((config.model, config.sub_model, config.summary_model))
+    import_early(config.models)
     cache = default_cache(os.environ) if config.settings.document_cache else None
     loaded = await workspace.load(
         sources, _loading_reporter(config), cache, seconds=config.limits.seconds * _LOADING_SHARE
@@ -99,8 +99,7 @@ def _loading_reporter(config: RunConfig) -> Progress:
 
 def start_warnings(config: RunConfig, loaded: Loaded) -> list[str]:
     """Return the warnings about the input and the models, and report them to the observers."""
-    models = (config.model, config.sub_model, config.summary_model)
-    warnings = [*warnings_of(loaded), *window_warnings(models)]
+    warnings = [*warnings_of(loaded), *window_warnings(config.models)]
     for warning in warnings:
         config.tell(Warned(warning))
     return warnings

@@ -34,6 +34,8 @@ MAX_KEPT_FROM_PATHS = 16 * _MB
 MAX_KEPT_FROM_STREAMS = 64 * _MB
 """The same limit for an input that cannot be read again: standard input, strings, pipes."""
 
+_FORMER_CHUNK = 20_000
+
 _T = TypeVar("_T")
 
 
@@ -83,23 +85,38 @@ class StoredRun:
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
-        """Return the windows and prices that the run used, by the name of the model."""
+        """Return the windows, prices and sizes of children that the run used, by the name of the model."""
+        given = self.facts.get("model_facts", {})
         return {
-            self.facts[kind]: replace(
-                _restore(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
-                window=window["context"],
-                output=window["output"],
+            name: replace(
+                _restore(ModelFacts, given.get(name, {})),
+                window=sizes["context"],
+                output=sizes["output"],
+                child_tokens=sizes.get("child_tokens"),
             )
-            for kind, window in self.facts["windows"].items()
+            for name, sizes in self._sizes.items()
         }
 
-    def replay_only_models(self) -> tuple[ReplayOnlyModel, ReplayOnlyModel, ReplayOnlyModel]:
+    @property
+    def sub_models(self) -> Mapping[str, str]:
+        """Return the names of the models of its children, by the names that its cells use."""
+        one = self.facts["sub_model"]
+        return self.facts.get("sub_models") or {one: one}
+
+    @property
+    def _sizes(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the windows of all models, and the sizes of children, by the name of the model."""
+        windows = {self.facts[kind]: window for kind, window in self.facts["windows"].items()}
+        return {**windows, **self.facts.get("child_sizes", {})}
+
+    def replay_only_models(self) -> tuple[ReplayOnlyModel, dict[str, ReplayOnlyModel], ReplayOnlyModel]:
         """Return stubs for the root, sub and summary models, with their names and windows."""
-        root, child, summary = (
-            ReplayOnlyModel(self.run_id, self.facts[kind], ModelWindow(**self.facts["windows"][kind]))
-            for kind in ("model", "sub_model", "summary_model")
-        )
-        return root, child, summary
+
+        def stub(name: str) -> ReplayOnlyModel:
+            return ReplayOnlyModel(self.run_id, name, _restore(ModelWindow, self._sizes[name]))
+
+        children = {name: stub(model) for name, model in self.sub_models.items()}
+        return stub(self.facts["model"]), children, stub(self.facts["summary_model"])
 
     async def load(self, journal: Journal, workspace: Workspace, given: Sequence[Source] = ()) -> Loaded:
         """Load the input again: from the journal, or else from `given`, or else from the original files.
@@ -163,8 +180,10 @@ def input_to_keep(
 
 
 def limits_of(facts: Mapping[str, Any]) -> Limits:
-    """Return the limits of a stored run."""
-    return _restore(Limits, facts["limits"])
+    """Return the limits of a stored run. Older versions stored the size of a child's prompt with the settings
+    of children."""
+    older = {"child_tokens": facts["child"]["prompt_tokens"]} if "prompt_tokens" in facts["child"] else {}
+    return _restore(Limits, {**facts["limits"], **older})
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
@@ -175,7 +194,9 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         cache=facts["cache"],
         check_support=facts.get("check_support"),
         root=_restore(RootSettings, facts["root"]),
-        child=_restore(ChildSettings, facts["child"]),
+        cascade=facts.get("cascade", False),
+        # Older versions did not store the size of a chunk, which was fixed.
+        child=_restore(ChildSettings, {"chunk_chars": _FORMER_CHUNK, **facts["child"]}),
         direct=_restore(DirectSettings, facts["direct"]),
         kernel=_restore(KernelLimits, facts["kernel"]),
     )

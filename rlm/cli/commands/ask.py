@@ -163,15 +163,17 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
     """Return the options with the models of the run, if no model is given."""
+    from rlm.children.routing.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
 
     if options.model is not None:
         return options
-    facts = with_journal(options.store, lambda journal: StoredRun.read(journal, run)).facts
+    stored = with_journal(options.store, lambda journal: StoredRun.read(journal, run))
+    facts = stored.facts
     return replace(
         options,
         model=facts["model"],
-        sub_model=options.sub_model or facts["sub_model"],
+        sub_model=options.sub_model or write_sub_models(stored.sub_models),
         summary_model=options.summary_model or facts["summary_model"],
     )
 

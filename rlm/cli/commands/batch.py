@@ -104,7 +104,7 @@ def batch(
     for flag, value in (("--address", address), ("--workers", workers)):
         if value is not None and engine != "ray":
             raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
-    models = RunModels(options.model_name, options.sub_model, options.summary_model)
+    models = RunModels(options.model_name, options.sub_models, options.summary_model)
     journal = str(options.store or default_store(os.environ))
     limits, settings = options.limits, replace(options.settings(ctx), store=journal)
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
@@ -121,7 +121,10 @@ def batch(
         if options.dry_run:
             _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
             return
-        facts = {"model": rlm.model.name, "sub_model": rlm.sub_model.name}
+        facts = {
+            "model": rlm.model.name,
+            "sub_model": ", ".join(model.name for model in rlm.sub_models.values()),
+        }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
             display.note(
@@ -180,7 +183,7 @@ def _floor(rlm: RLM, budget: float | None) -> float:
 
     prices = Prices(rlm.settings.facts)
     costs = []
-    for model in (rlm.model, rlm.sub_model, rlm.summary_model):
+    for model in (rlm.model, *rlm.sub_models.values(), rlm.summary_model):
         cost = prices.at_most(model, _FIRST_PROMPT, min(rlm.settings.root.output_tokens, model.window.output))
         if cost is None:
             raise ConfigurationError(

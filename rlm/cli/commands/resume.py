@@ -68,7 +68,7 @@ def resume(
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],
-            sub_model=stored.facts["sub_model"],
+            sub_models=stored.sub_models,
             summary_model=stored.facts["summary_model"],
             settings=settings,
             observe=progress.on_event,

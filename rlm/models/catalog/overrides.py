@@ -12,7 +12,7 @@ from rlm.models.base import ModelWindow, TokenUsage
 
 __all__ = ["ModelFacts"]
 
-_SIZES = ("window", "output")
+_SIZES = ("window", "output", "child_tokens")
 _PRICES = ("input_price", "output_price", "cached_price")
 _FOLDER_MAY_SET = _SIZES
 """What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost."""
@@ -21,7 +21,8 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`window` counts the tokens of prompt and reply together, `output` those of a reply. Prices are US
+    """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
+    the most that the prompt of a child may hold, if the run has no such limit. Prices are US
     dollars per million tokens. `cached_price` is for input from the provider's cache; None means the price of
     other input."""
 
@@ -30,6 +31,7 @@ class ModelFacts:
     input_price: float | None = None
     output_price: float | None = None
     cached_price: float | None = None
+    child_tokens: int | None = None
 
     @classmethod
     def from_table(cls, path: str, table: object) -> ModelFacts:

@@ -61,7 +61,9 @@ MAX_VALUE = 2**20
 class BadCall(Exception):
     """A call that cannot be executed as requested. The cell gets an error of this type."""
 
-    def __init__(self, type_: Literal["value", "type", "slice_too_large", "tool"], message: str) -> None:
+    def __init__(
+        self, type_: Literal["value", "type", "slice_too_large", "tool", "sub_model"], message: str
+    ) -> None:
         super().__init__(message)
         self.type = type_
 
@@ -91,7 +93,9 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     retries = _strings(params.get("retries", []), "retries", MAX_OFFSET)
     if retries and (len(retries) != len(prompts) or max(map(len, retries)) > MAX_REASON):
         raise ValueError("retries")
-    return ChildBatch(prompts, slices, sample, schema, params.get("chunked") is True, retries)
+    return ChildBatch(
+        prompts, slices, sample, schema, params.get("chunked") is True, retries, _sub_model(params)
+    )
 
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
@@ -146,7 +150,7 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
             "Give the text as its source.",
         )
     sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
-    return SubRLMBatch(prompts, sources)
+    return SubRLMBatch(prompts, sources, _sub_model(params))
 
 
 def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
@@ -202,6 +206,13 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
         stdout_chars=printed,
         changed_count=max(changed_count, len(changed)),
     )
+
+
+def _sub_model(params: Mapping[str, Any]) -> str:
+    name = params.get("model") or ""
+    if not isinstance(name, str) or len(name) > MAX_NAME:
+        raise BadCall("type", "model must be the name of a sub-model, as a str")
+    return name
 
 
 def _list(value: object, what: str, limit: int) -> list[Any]:

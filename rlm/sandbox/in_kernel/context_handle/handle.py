@@ -60,9 +60,15 @@ class Handle:
     keys are attributes too.
     """
 
-    def __init__(self, body: Body, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        body: Body,
+        plan: Plan | None = None,
+        chunk_chars: Callable[[], int] = lambda: _USUAL_CHUNK,
+    ) -> None:
         self._whole = self._body = body
         self._plan = plan
+        self._chunk_chars = chunk_chars
         self._log = AccessLog()
         self._scanner = Scanner(body)
         self._second_looks = 0
@@ -290,18 +296,19 @@ class Handle:
         return self._text(0, self._body.chars)
 
     def chunk(
-        self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
+        self, max_chars: int | None = None, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
     ) -> Chunks:
         """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
-        Each has at most `max_chars` characters and begins at most `overlap` before the end of the last one.
+        Each has at most `max_chars` characters (None: as many as a child takes) and begins at most `overlap` before the end of the last one.
         With an overlap, chunks begin and end with sentences where they can.
         With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
         they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
         is that of the chunk's start.
         """
         first, part, _ = self._part(within)
-        size, shared = whole_number("max_chars", max_chars), whole_number("overlap", overlap)
+        size = self._chunk_chars() if max_chars is None else whole_number("max_chars", max_chars)
+        shared = whole_number("overlap", overlap)
         return Chunks(self._body, self._log, *cut(part, size, shared, by), first=first)
 
     def chunk_coverage(self, chunks: Iterable[Any], within: Any = None) -> Record:

@@ -23,6 +23,10 @@ class SliceTooLarge(SubQueryError):
     """A slice does not fit in a child's prompt. Nothing was sent. The message gives the size that fits."""
 
 
+class UnknownSubModel(ValueError):
+    """There is no sub-model of that name. Nothing was sent. The message lists the names."""
+
+
 class DepthLimit(SubQueryError):
     """A sub-RLM would exceed the depth limit, and its source does not fit in a single child."""
 
