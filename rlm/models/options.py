@@ -99,8 +99,8 @@ class ModelOptions:
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
     `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
     `calls` are the settings of each request. `on_retry` and `on_stream` are called from the event loop and
-    must not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since its
-    last call, once a second while replies stream.
+    must not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since
+    its last call, once a second while replies stream.
     """
 
     connect_seconds: float = 10.0

@@ -72,8 +72,8 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
         names = tuple(guessed)
         warnings.append(
             f"the window of {' and of '.join(names)} is a guess: {window.context:,} tokens, "
-            f'{window.output:,} of them for a reply; if it is smaller, set window and output under [models."{names[0]}"] in '
-            "your settings file"
+            f"{window.output:,} of them for a reply; if it is smaller, set window and output under "
+            f'[models."{names[0]}"] in your settings file'
         )
     return warnings + [
         _default_warning(model)
@@ -92,8 +92,8 @@ def _default_warning(model: Model) -> str:
     name = parse_name(model.name)
     return (
         f"Ollama may cut the prompts of {model.name} at its default, {model.window.context:,} tokens: name "
-        f"the model ollama:{name.model}, which sets the size, or set OLLAMA_CONTEXT_LENGTH for the server, and "
-        f'window under [models."{model.name}"] in your settings file'
+        f"the model ollama:{name.model}, which sets the size, or set OLLAMA_CONTEXT_LENGTH for the server, "
+        f'and window under [models."{model.name}"] in your settings file'
     )
 
 

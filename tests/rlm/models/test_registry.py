@@ -15,7 +15,6 @@ import rlm.models
 from rlm.errors import ConfigurationError
 from rlm.models import ModelOptions, ModelWindow, TokenUsage, default_model, price, resolve, window_of
 from rlm.models.catalog.names import parse_name
-from rlm.models.catalog.windows import known_models
 from rlm.models.registry import PROVIDERS
 
 DEFAULTS = [f"{prefix}:{spec.default_model}" for prefix, spec in PROVIDERS.items() if spec.default_model]
