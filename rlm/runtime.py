@@ -23,6 +23,8 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError, JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
 from rlm.models import Model, resolve
+from rlm.models.catalog.overrides import facts_for
+from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.event_queue import EventQueue
@@ -381,8 +383,10 @@ class RLM:
         return plan
 
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
-        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread."""
+        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
+        server on this machine is asked for the window of a model."""
         config = self._config()
+        await learn((config.model, config.sub_model, config.summary_model), only_here=True)
 
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
@@ -452,7 +456,7 @@ class RLM:
         )
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
-        facts = self.settings.facts.get(resolved.name)
+        facts = facts_for(resolved.name, self.settings.facts)
         window = None if facts is None else facts.apply_to_window(resolved.window)
         if window is None:
             return resolved

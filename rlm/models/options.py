@@ -97,8 +97,9 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `calls` are the settings of each request. `on_retry` is called from
-    the event loop and must not block; a Request may bring a listener of its own.
+    `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
+    `calls` are the settings of each request. `on_retry` is called from the event loop and must not block; a
+    Request may bring a listener of its own.
     """
 
     connect_seconds: float = 10.0

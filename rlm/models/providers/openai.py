@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel"]
+__all__ = ["OpenAIModel", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
@@ -43,14 +43,19 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     return client
 
 
-def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+def without_ambient_headers() -> dict[str, Any]:
     """Return headers that cancel OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
     from openai import Omit
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    headers: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
-    ours = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-    return ours | {"Authorization": f"Bearer {endpoint.key}"}
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names if name.lower() not in ("authorization", "api-key")}
+
+
+def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the headers for a server that is not OpenAI's. The key goes there even if
+    OPENAI_CUSTOM_HEADERS holds another."""
+    return without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"}
 
 
 class OpenAIModel(HttpModel):
@@ -59,6 +64,8 @@ class OpenAIModel(HttpModel):
     it."""
 
     prefix = "openai"
+    takes_completion_limit: ClassVar[bool] = False
+    """Whether the output limit has its new name for every server of this class."""
     clients = ClientPool("openai", "/chat/completions", _make_client)
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -84,7 +91,11 @@ class OpenAIModel(HttpModel):
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
         host = urlsplit(self._endpoint.base_url).hostname or ""
-        ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
+        ours = (
+            self.takes_completion_limit
+            or host == "openai.com"
+            or host.endswith((".openai.com", ".openai.azure.com"))
+        )
         return _LIMIT_FIELDS[0] if ours else _LIMIT_FIELDS[1]
 
 
