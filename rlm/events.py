@@ -9,6 +9,7 @@ from types import MappingProxyType
 from rlm.results import RunResult, Strategy
 
 __all__ = [
+    "BatchesWaiting",
     "CellEnded",
     "CellStarted",
     "ChildEnded",
@@ -241,6 +242,17 @@ class ReplyStreaming:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesWaiting:
+    """Calls wait in a provider's batches: `done` of `total` are answered. The oldest batch was sent `seconds`
+    ago. `batches` are the provider's ids."""
+
+    done: int
+    total: int
+    seconds: float
+    batches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -291,6 +303,7 @@ Event = (
     | ToolEnded
     | QuestionsRepeated
     | ReplyStreaming
+    | BatchesWaiting
     | Retrying
     | Warned
     | RunEnded

@@ -55,7 +55,7 @@ def _load(name: str) -> ModuleType:
 
 
 _provider_server = _load("provider_server")
-for _shared in ("document_tree", "driver_processes", "handmade_pdf", "scoped_segments"):
+for _shared in ("batch_server", "document_tree", "driver_processes", "handmade_pdf", "scoped_segments"):
     _load(_shared)
 
 
@@ -101,6 +101,13 @@ def providers() -> ModuleType:
 def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture
+def batch_server() -> Iterator[Any]:
+    """Yield a running BatchServer (tests/batch_server.py), which answers `ok` in both protocols."""
+    with sys.modules["batch_server"].BatchServer() as server:
         yield server
 
 

@@ -198,11 +198,14 @@ class ProviderServer:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split(" ")[1]
-        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
-        self.requests.append(received)
-        behaviour = self._playing.popleft() if self._playing else self._usual(received)
+        behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
         stream = anthropic_events if path.endswith("/messages") else openai_events
         return await self._behave(behaviour, stream, reader, writer)
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
+        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
+        self.requests.append(received)
+        return self._playing.popleft() if self._playing else self._usual(received)
 
     def _usual(self, received: Received) -> Behaviour:
         made = self.always(received) if callable(self.always) else self.always
@@ -228,7 +231,7 @@ class ProviderServer:
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
             writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
             await writer.drain()
-            return True
+            return headers["content-length"] == str(len(behaviour.body))  # else it was cut
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget, Reservation
@@ -166,7 +166,8 @@ class MeteredModel:
                 return found
         await self._log.check_ownership()
         async with slot or nullcontext():
-            reply, cost, seconds = await self._send(model, request, prompt_tokens, last_round, on_sent)
+            asked = replace(request, run=f"{self._log.run_id}/{self._log.within}")
+            reply, cost, seconds = await self._send(model, asked, prompt_tokens, last_round, on_sent)
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
@@ -182,6 +183,7 @@ class MeteredModel:
                 "usage": asdict(reply.usage),
                 "cost_usd": cost,
                 "seconds": seconds,
+                **({"batch": reply.batch} if reply.batch else {}),
             },
         )
         return MeteredReply(reply, cost)

@@ -46,6 +46,8 @@ class ProviderSpec:
     take no URL."""
     strip_from_gateway: str = ""
     """An ending that users write in the gateway's URL and the SDK adds itself."""
+    has_batches: bool = False
+    """Whether its own servers have a batch API (`HttpModel.batch_api`), for messages."""
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Tokens of context and of output by model. Dated versions of a model share its entry."""
 
@@ -70,6 +72,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_names=r"claude-",
         bare_forms=("claude-*",),
         strip_from_gateway="/v1",
+        has_batches=True,
         windows={
             "claude-fable-5": (1_000_000, 128_000),
             "claude-mythos-5": (1_000_000, 128_000),
@@ -98,6 +101,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_names=r"gpt-|o[134](-|$)",
         bare_forms=("gpt-*", "o1|o3|o4-*"),
         server_key_variable="RLM_OPENAI_COMPATIBLE_KEY",
+        has_batches=True,
         windows={
             "gpt-6-astra": (1_050_000, 128_000),
             "gpt-6-sol": (1_050_000, 128_000),

@@ -174,6 +174,7 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         strategy=facts["strategy"],
         cache=facts["cache"],
         check_support=facts.get("check_support"),
+        slow=facts.get("slow", False),
         root=_restore(RootSettings, facts["root"]),
         child=_restore(ChildSettings, facts["child"]),
         direct=_restore(DirectSettings, facts["direct"]),

@@ -71,7 +71,8 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             )
         kind = answer.headers.get("content-type", "").partition(";")[0]
         try:
-            body = _Body(answer, request, max_body(answer.status, kind))
+            limit = max_body(answer.status, kind, request.headers.get("accept", ""))
+            body = _Body(answer, request, limit)
         except ReplyTooLarge:
             answer.close()
             raise

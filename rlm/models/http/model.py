@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.catalog.windows import window_of
+from rlm.models.http.batches import BatchApi
+from rlm.models.http.batches.connection import BatchConnection
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.http.proxy import proxy_to
@@ -29,6 +31,8 @@ class HttpModel(ABC):
 
     prefix: ClassVar[str]
     clients: ClassVar[ClientPool]
+    batches: ClassVar[type[BatchApi] | None] = None
+    """The provider's batch API, if it has one."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
@@ -79,6 +83,14 @@ class HttpModel(ABC):
             has_answered=lambda: shared.has_answered,
             on_retry=_both(self._options.on_retry, request.listener),
         )
+
+    def batch_api(self) -> BatchApi | None:
+        """Return the batch API of this model. None if the provider has none, or the server is not the
+        provider's: nobody knows what it charges."""
+        if self.batches is None or self._endpoint.private:
+            return None
+        connection = BatchConnection(self._lease, self._mapper)
+        return self.batches(connection, self.body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""

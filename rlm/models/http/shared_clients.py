@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
@@ -24,6 +24,9 @@ class SdkClient(Protocol):
     @property
     def post(self) -> Callable[..., Awaitable[Any]]: ...
 
+    @property
+    def get(self) -> Callable[..., Awaitable[Any]]: ...
+
     def is_closed(self) -> bool: ...
 
     def close(self) -> Awaitable[None]: ...
@@ -32,13 +35,15 @@ class SdkClient(Protocol):
 class SharedClient:
     """The client of one endpoint. `has_answered` becomes True with its first HTTP response, of any status."""
 
-    def __init__(self, sdk: str, client: SdkClient, url: str) -> None:
+    def __init__(self, sdk: str, client: SdkClient, base_url: str, path: str) -> None:
         self.errors: Any = import_module(sdk)
         """The module that holds the SDK's exceptions. Their names are the same in all SDKs."""
         self.client = client
         self.users = 0
         self.has_answered = False
-        self._url = url
+        self._base_url = base_url
+        # The whole URL: the SDK would join a path to the base URL for every request.
+        self._url = base_url + path
 
     async def post(self, body: dict[str, Any]) -> httpx2.Response:
         """Send `body` and return the response with its body unread. Raises the SDK's exceptions."""
@@ -48,6 +53,25 @@ class SharedClient:
         response: httpx2.Response = await self.client.post(
             self._url, cast_to=httpx2.Response, body=body, stream=True
         )
+        self.has_answered = True
+        return response
+
+    async def exchange(
+        self, path: str, *, content: bytes | None = None, headers: Mapping[str, str]
+    ) -> httpx2.Response:
+        """Send a request to another path below the base URL: POST with `content`, else GET. Return the
+        response with its body unread. Raises the SDK's exceptions."""
+        import httpx2
+
+        options = {"headers": dict(headers)}
+        url = self._base_url + path
+        if content is None:
+            sent = self.client.get(url, cast_to=httpx2.Response, options=options, stream=True)
+        else:
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, content=content, options=options, stream=True
+            )
+        response: httpx2.Response = await sent
         self.has_answered = True
         return response
 
@@ -83,8 +107,7 @@ class ClientPool:
         open_here = self._open[loop]
         if key not in open_here:
             client = self._make(endpoint, _make_http_client(endpoint, options))
-            # The whole URL: the SDK would join a path to the base URL for every request.
-            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self._path)
+            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/"), self._path)
         open_here[key].users += 1
         return open_here[key]
 
