@@ -243,9 +243,10 @@ class ReplyStreaming:
 
 @dataclass(frozen=True, slots=True)
 class BatchesWaiting:
-    """Calls wait in a provider's batches: `done` of `total` are answered. The oldest batch was sent `seconds`
-    ago. `batches` are the provider's ids."""
+    """Calls of `model` wait in its provider's batches: `done` of `total` are answered. The oldest batch was
+    sent `seconds` ago. `batches` are the provider's ids; none, once all have ended."""
 
+    model: str
     done: int
     total: int
     seconds: float

@@ -169,15 +169,16 @@ class Gatherer:
         if self._on_batches is None:
             return
         waiting = [batch for batch, _ in self._batches.values() if batch.is_created and not batch.is_settled]
-        if waiting:
-            self._on_batches(
-                BatchesWaiting(
-                    sum(batch.done for batch in waiting),
-                    sum(batch.record.requests for batch in waiting),
-                    max(0.0, time.time() - min(batch.record.sent_at for batch in waiting)),
-                    tuple(batch.record.provider_id or "" for batch in waiting),
-                )
+        began = min((batch.record.sent_at for batch in waiting), default=time.time())
+        self._on_batches(
+            BatchesWaiting(
+                self._model,
+                sum(batch.done for batch in waiting),
+                sum(batch.record.requests for batch in waiting),
+                max(0.0, time.time() - began),
+                tuple(batch.record.provider_id or "" for batch in waiting),
             )
+        )
 
 
 def _run_of(call: WaitingCall) -> str:

@@ -18,7 +18,7 @@ from rlm.models.http.retry import with_retries
 from rlm.models.options import OnRetry, RetryPolicy
 from rlm.models.registry import PROVIDERS
 
-__all__ = ["BatchModel", "SlowModel", "make_slow"]
+__all__ = ["BatchModel", "SlowModel", "batch_api_of", "make_slow"]
 
 _DAY = 86_400.0
 
@@ -112,6 +112,12 @@ def make_slow(
     """Return `model` over its provider's batch API. Raises ConfigurationError if there is none."""
     if isinstance(model, SlowModel):
         return model
+    api = batch_api_of(model)
+    return SlowModel(model, api, store, policy=policy, on_batches=on_batches, on_retry=on_retry)
+
+
+def batch_api_of(model: Model) -> BatchApi:
+    """Return the batch API of a model's provider. Raises ConfigurationError if there is none."""
     api = model.batch_api() if isinstance(model, BatchModel) else None
     if api is None:
         forms = ", ".join(f"{prefix}:NAME" for prefix, spec in PROVIDERS.items() if spec.has_batches)
@@ -119,4 +125,4 @@ def make_slow(
             f"{model.name} has no batch API, which --slow needs: choose {forms} for every model of the run, "
             "or leave --slow out"
         )
-    return SlowModel(model, api, store, policy=policy, on_batches=on_batches, on_retry=on_retry)
+    return api

@@ -64,7 +64,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
                 request.method,
                 URL(str(request.url), encoded=True),
                 headers=[*_without(request.headers.multi_items(), "accept-encoding"), _ENCODINGS],
-                data=request.content,
+                data=await request.aread(),
                 proxy=self._proxy,
                 # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,

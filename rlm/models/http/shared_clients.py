@@ -57,20 +57,32 @@ class SharedClient:
         return response
 
     async def exchange(
-        self, path: str, *, content: bytes | None = None, headers: Mapping[str, str]
+        self,
+        path: str,
+        *,
+        content: bytes | None = None,
+        form: Mapping[str, str] | None = None,
+        file: tuple[str, bytes, str] | None = None,
+        headers: Mapping[str, str],
     ) -> httpx2.Response:
-        """Send a request to another path below the base URL: POST with `content`, else GET. Return the
-        response with its body unread. Raises the SDK's exceptions."""
+        """Send a request to another path below the base URL: POST with `content`, or with a `form` and a
+        `file` (its name, bytes and type), else GET. Return the response with its body unread. Raises the
+        SDK's exceptions."""
         import httpx2
 
         options = {"headers": dict(headers)}
         url = self._base_url + path
-        if content is None:
-            sent = self.client.get(url, cast_to=httpx2.Response, options=options, stream=True)
-        else:
+        if file is not None:
+            options["headers"]["Content-Type"] = "multipart/form-data"
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, body=form, files=[("file", file)], options=options, stream=True
+            )
+        elif content is not None:
             sent = self.client.post(
                 url, cast_to=httpx2.Response, content=content, options=options, stream=True
             )
+        else:
+            sent = self.client.get(url, cast_to=httpx2.Response, options=options, stream=True)
         response: httpx2.Response = await sent
         self.has_answered = True
         return response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -27,11 +27,17 @@ class BatchConnection:
 
     async def get(self, path: str) -> Any | AttemptFailure:
         """Return the JSON at `path`."""
-        return await self._exchange(path, None, _JSON)
+        return await self._exchange(path, {})
 
-    async def post(self, path: str, content: bytes, content_type: str = _JSON) -> Any | AttemptFailure:
-        """Send `content` and return the JSON of the answer."""
-        return await self._exchange(path, content, content_type)
+    async def post(self, path: str, content: bytes) -> Any | AttemptFailure:
+        """Send JSON and return the JSON of the answer."""
+        return await self._exchange(path, {"Content-Type": _JSON}, content=content)
+
+    async def upload(
+        self, path: str, form: Mapping[str, str], name: str, content: bytes
+    ) -> Any | AttemptFailure:
+        """Send a form with a file of JSON lines, and return the JSON of the answer."""
+        return await self._exchange(path, {}, form=form, file=(name, content, "application/jsonl"))
 
     async def read_lines(self, path: str, *, max_bytes: int) -> AsyncGenerator[bytes | AttemptFailure, None]:
         """Yield the lines of a file, without those that are empty or longer than any honest one. Ends with
@@ -57,13 +63,11 @@ class BatchConnection:
         except Exception as error:  # the boundary to the provider: it may send anything
             yield map_failure(error, shared, self.mapper)
 
-    async def _exchange(self, path: str, content: bytes | None, content_type: str) -> Any | AttemptFailure:
+    async def _exchange(self, path: str, headers: Mapping[str, str], **body: Any) -> Any | AttemptFailure:
         shared = await self._lease.get()
-        headers = {"Accept": _JSON}
-        if content is not None:
-            headers["Content-Type"] = content_type
         try:
-            async with aclosing(await shared.exchange(path, content=content, headers=headers)) as response:
+            answer = await shared.exchange(path, headers={"Accept": _JSON, **headers}, **body)
+            async with aclosing(answer) as response:
                 return parse_json(await response.aread())
         except Exception as error:  # the boundary to the provider: it may send anything
             return map_failure(error, shared, self.mapper)

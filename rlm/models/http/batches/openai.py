@@ -63,7 +63,8 @@ class OpenAIBatches(BatchApi):
         return accumulator.reply() or mapper.map_dropped()
 
     async def create(self, entries: Sequence[bytes], tag: str) -> str | AttemptFailure:
-        uploaded = await self.connection.post("/files", *_multipart(b"\n".join(entries) + b"\n", tag))
+        lines = b"\n".join(entries) + b"\n"
+        uploaded = await self.connection.upload("/files", {"purpose": "batch"}, f"{tag}.jsonl", lines)
         if isinstance(uploaded, AttemptFailure):
             return uploaded
         file = field(uploaded, "id")
@@ -138,15 +139,3 @@ class OpenAIBatches(BatchApi):
             return mapper.map_status(429, kinds=kinds, detail=detail, headers={})
         refused = mapper.map_status(400, kinds=kinds, detail=detail, headers={})
         return AttemptFailure(ModelRejected, refused.what, refused.remedy)
-
-
-def _multipart(content: bytes, tag: str) -> tuple[bytes, str]:
-    """Return the form that uploads `content`, and its content type."""
-    border = f"rlm-{tag}"
-    head = (
-        f'--{border}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-        f'--{border}\r\nContent-Disposition: form-data; name="file"; filename="{tag}.jsonl"\r\n'
-        "Content-Type: application/jsonl\r\n\r\n"
-    )
-    form = head.encode() + content + f"\r\n--{border}--\r\n".encode()
-    return form, f"multipart/form-data; boundary={border}"

@@ -49,7 +49,7 @@ def unknown_batch(mapper: ErrorMapper, batch_id: str) -> AttemptFailure:
     return AttemptFailure(
         ModelRejected,
         f"{mapper.name}: the batch {batch_id} is not known to the provider (404)",
-        "use the key of the account that sent it, or rlm batches --forget to send its calls again",
+        "use the key of the account that sent it, or rlm runs waiting --forget to send its calls again",
     )
 
 

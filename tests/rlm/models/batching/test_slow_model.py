@@ -41,7 +41,7 @@ async def test_a_batch_is_split_at_the_limits_of_requests_and_bytes(slow, batch_
     model = slow(max_requests=3)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(8)))
     assert [len(batch.entries) for batch in batch_server.created] == [3, 3, 2]
-    model = slow(max_bytes=3_000)
+    model = slow(max_bytes=3_200)
     await asyncio.gather(*(model.generate(ask(f"{number}" * 1_000)) for number in range(4)))
     assert [len(batch.entries) for batch in batch_server.created[3:]] == [2, 2]
     with pytest.raises(ModelProtocolError, match="larger than a batch may be"):
@@ -166,7 +166,7 @@ async def test_hostile_lines_of_results_are_skipped(slow, batch_server):
 
     batch_server.on_lines = spoil
     model = slow()
-    replies = await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(3)))
+    replies = await asyncio.gather(*(model.generate(ask(f"q{number}", most=30_000)) for number in range(3)))
     assert {reply.text for reply in replies} == {"ok"}
 
 
