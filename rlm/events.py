@@ -10,6 +10,7 @@ from rlm.results import RunResult, Strategy
 
 __all__ = [
     "AnswerDelta",
+    "BatchesWaiting",
     "CellEnded",
     "CellStarted",
     "ChildEnded",
@@ -280,6 +281,18 @@ class ReplyDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesWaiting:
+    """Calls of `model` wait in its provider's batches: `done` of `total` are answered. The oldest batch was
+    sent `seconds` ago. `batches` are the provider's ids; none, once all have ended."""
+
+    model: str
+    done: int
+    total: int
+    seconds: float
+    batches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -333,6 +346,7 @@ Event = (
     | AnswerDelta
     | ReplyDelta
     | ReplyStreaming
+    | BatchesWaiting
     | Retrying
     | Warned
     | RunEnded

@@ -22,6 +22,7 @@ from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError, JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
+from rlm.limits import slow_defaults
 from rlm.models import Model, resolve
 from rlm.models.catalog.overrides import facts_for
 from rlm.models.http.model import learn
@@ -52,6 +53,7 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
+from rlm.store_file import default_store
 from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
@@ -96,8 +98,8 @@ class RLM:
         observe: Observer | Sequence[Observer] = (),
         observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
-        self.limits = limits or Limits()
         self.settings = settings or Settings()
+        self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
         self._kernels: KernelPool | None = None
@@ -345,6 +347,8 @@ class RLM:
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
+        if other.settings.slow and not self.settings.slow:
+            other._make_models_slow()
         return other
 
     def session(self, context: Context = (), *, after: str | None = None) -> Session:
@@ -448,6 +452,22 @@ class RLM:
             await model.aclose()
 
     def _resolve(self, model: str | Model | None) -> Model:
+        resolved = self._resolve_fast(model)
+        return self._make_slow(resolved) if self.settings.slow else resolved
+
+    def _make_slow(self, model: Model) -> Model:
+        """Return `model` over its provider's batch API. Raises ConfigurationError if it has none."""
+        from rlm.models.batching.slow_model import make_slow  # imports the database's library
+
+        return make_slow(
+            model,
+            self.settings.store or default_store(os.environ),
+            policy=self.settings.batching,
+            on_batches=self._tell,
+            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
+        )
+
+    def _resolve_fast(self, model: str | Model | None) -> Model:
         if model is not None and not isinstance(model, str):
             return model
         options = replace(
@@ -461,6 +481,11 @@ class RLM:
         if window is None:
             return resolved
         return resolve(model, os.environ, replace(options, window=window), store=store)
+
+    def _make_models_slow(self) -> None:
+        slow = {id(one): self._make_slow(one) for one in (self.model, self.sub_model, self.summary_model)}
+        self.model, self.sub_model = slow[id(self.model)], slow[id(self.sub_model)]
+        self.summary_model = slow[id(self.summary_model)]
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlm.limits import Limits
+from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.root import Contract, Dialect
@@ -72,6 +73,8 @@ class Settings:
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
     tool_seconds: the timeout of one call of a tool.
+    slow: send every call in a batch of its provider, which may take up to 24 hours and costs half the price.
+        A run then has 26 hours by default, and 1,000 calls in flight.
     facts: windows and prices by model name. They override the built-in ones.
     """
 
@@ -89,5 +92,7 @@ class Settings:
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
+    slow: bool = False
+    batching: BatchingPolicy = field(default_factory=BatchingPolicy)
     models: ModelOptions = field(default_factory=ModelOptions)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)

@@ -56,6 +56,7 @@ def _load(name: str) -> ModuleType:
 
 _provider_server = _load("provider_server")
 for _shared in (
+    "batch_server",
     "recorded_traffic",
     "official_sdks",
     "document_tree",
@@ -108,6 +109,13 @@ def providers() -> ModuleType:
 def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture
+def batch_server() -> Iterator[Any]:
+    """Yield a running BatchServer (tests/batch_server.py), which answers `ok` in both protocols."""
+    with sys.modules["batch_server"].BatchServer() as server:
         yield server
 
 

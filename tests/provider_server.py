@@ -201,11 +201,14 @@ class ProviderServer:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split(" ")[1]
-        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
-        self.requests.append(received)
-        behaviour = self._playing.popleft() if self._playing else self._usual(received)
+        behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
         stream = anthropic_events if path.endswith("/messages") else openai_events
         return await self._behave(behaviour, stream, reader, writer)
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
+        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
+        self.requests.append(received)
+        return self._playing.popleft() if self._playing else self._usual(received)
 
     def _usual(self, received: Received) -> Behaviour:
         made = self.always(received) if callable(self.always) else self.always
@@ -223,8 +226,7 @@ class ProviderServer:
             body = json.dumps({"type": "error", "error": error}).encode()
             behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            await _send_raw(behaviour, writer)
-            return True
+            return await _send_raw(behaviour, writer)
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(
@@ -255,7 +257,8 @@ class ProviderServer:
         return True
 
 
-async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
+async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> bool:
+    """Return whether the connection can go on: False if the body is shorter than its header says."""
     headers = {"content-type": raw.content_type} if raw.content_type else {}
     headers |= (
         {"transfer-encoding": "chunked"} if raw.piece else {"content-length": str(len(raw.body))}
@@ -271,6 +274,7 @@ async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
         writer.write(b"0\r\n\r\n")
     await writer.drain()
+    return headers.get("content-length", str(len(raw.body))) == str(len(raw.body))
 
 
 def _pieces(text: str, size: int) -> list[str]:

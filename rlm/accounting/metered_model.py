@@ -180,7 +180,7 @@ class MeteredModel:
         await self._log.check_ownership()
         async with slot or nullcontext():
             listener, text = self._listener(request, answer)
-            request = replace(request, listener=listener)
+            request = replace(request, listener=listener, run=f"{self._log.run_id}/{self._log.within}")
             reply, cost, seconds = await self._send(model, request, prompt_tokens, last_round, on_sent)
             if text is not None:
                 text.end(reply)
@@ -199,6 +199,7 @@ class MeteredModel:
                 "usage": asdict(reply.usage),
                 "cost_usd": cost,
                 "seconds": seconds,
+                **({"batch": reply.batch} if reply.batch else {}),
             },
         )
         return MeteredReply(reply, cost)

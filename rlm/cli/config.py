@@ -37,6 +37,7 @@ __all__ = [
     "describe_refused",
     "facts_in_force",
     "folder_refusal",
+    "is_default",
     "known_options",
     "split_by_right",
 ]
@@ -77,7 +78,7 @@ def _refuse_folder(
 
     if found.folder is not None:
         # What an option or a variable overrides has no effect.
-        names = [shown for name, shown in ctx.meta[_REFUSED].items() if _is_default(ctx, name)]
+        names = [shown for name, shown in ctx.meta[_REFUSED].items() if is_default(ctx, name)]
         names += describe_table(found.folder)
         if names:
             raise ConfigurationError(folder_refusal(found.folder, names))
@@ -105,7 +106,8 @@ def _describe_card(folder: FolderSettings) -> list[str]:
     return [f"prompt.{key}" for key in folder.card]
 
 
-def _is_default(ctx: typer.Context, name: str) -> bool:
+def is_default(ctx: typer.Context, name: str) -> bool:
+    """Return whether neither the command line nor a variable sets an option; a settings file may."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name in {"DEFAULT", "DEFAULT_MAP"}
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from rlm.cli.config import ConfigOption, FolderMay, facts_in_force
+from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
-from rlm.limits import Limits, option_of_limit
+from rlm.limits import Limits, option_of_limit, slow_defaults
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
@@ -108,6 +108,14 @@ class RunOptions:
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
     ] = None
+    slow: Annotated[
+        bool,
+        typer.Option(
+            "--slow",
+            envvar="RLM_SLOW",
+            help="Half the price; may take up to 24 hours. Every call waits in a batch of its provider.",
+        ),
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Estimate calls, tokens and cost. Asks no model and spends nothing."),
@@ -183,6 +191,7 @@ class RunOptions:
             cache=self.cache,
             cascade=self.cascade,
             check_support=self.check,
+            slow=self.slow,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
             facts=facts_in_force(ctx),
         )
@@ -284,6 +293,13 @@ class _CommandWithOptions:
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
         facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
         limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
+        if values["slow"]:
+            defaults = slow_defaults()
+            limits |= {
+                limit.name: defaults[limit.name]
+                for limit, name in _limit_options()
+                if limit.name in defaults and is_default(ctx, name)
+            }
         own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)

@@ -33,6 +33,7 @@ __all__ = [
     "TokenUsage",
     "ToolCall",
     "is_extractive",
+    "price_share",
 ]
 
 EXTRACTIVE = "extractive"
@@ -98,8 +99,8 @@ class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
-    enforce it do so, and the caller checks the reply. A model may ignore `listener`. Tokens are counted by
-    the model's own tokenizer."""
+    enforce it do so, and the caller checks the reply. A model may ignore `listener`. `run` names the run that
+    asks and, behind a slash, its sub-RLM or part. Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -112,6 +113,7 @@ class Request:
     sample: int = 0
     schema: Mapping[str, Any] | None = None
     listener: ReplyListener | None = field(default=None, compare=False, repr=False)
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,9 @@ class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
     `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
     and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
-    provider's, and `model` the model that it says answered; both are empty where it says nothing.
-    `tool_calls` are apart from the text until the reply is used (`structured/tool_calls.py`)."""
+    provider's, and `model` the model that it says answered; both are empty where it says nothing. `batch` is
+    the provider's id of the batch that brought the reply, empty for a reply at once. `tool_calls` are apart
+    from the text until the reply is used (`structured/tool_calls.py`)."""
 
     text: str
     finish_reason: FinishReason = "stop"
@@ -138,6 +141,7 @@ class Reply:
     response_id: str = ""
     model: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    batch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,12 @@ class Model(Protocol):
         """Return one reply, after any retries. Raises ModelError and no other exception of a provider."""
 
     async def aclose(self) -> None: ...
+
+
+def price_share(model: Model) -> float:
+    """Return the share of its list price that a call of `model` costs: less than 1 for one that waits in a
+    batch."""
+    return float(getattr(model, "price_share", 1.0))
 
 
 def is_extractive(model: Model) -> bool:

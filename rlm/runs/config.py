@@ -182,6 +182,7 @@ class RunConfig:
             "child": asdict(self.settings.child),
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
+            **({"slow": True} if self.settings.slow else {}),
             "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
             "windows": {
                 "model": asdict(self.model.window),

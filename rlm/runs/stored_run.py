@@ -193,6 +193,7 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         strategy=facts["strategy"],
         cache=facts["cache"],
         check_support=facts.get("check_support"),
+        slow=facts.get("slow", False),
         root=_restore(RootSettings, facts["root"]),
         cascade=facts.get("cascade", False),
         # Older versions did not store the size of a chunk, which was fixed.

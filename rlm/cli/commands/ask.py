@@ -36,6 +36,7 @@ Examples:
   journalctl -b | rlm ask "Why did the network go down?" -
   rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
+  rlm ask "Which clauses favour the tenant?" leases/ --slow
   rlm ask "And since when?" --continue 20260131-142501
   rlm ask "In how many zeros does 1000! end?" --no-context
 """
@@ -101,7 +102,7 @@ def ask(
             )
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id) from None
+            raise report_interrupt(progress.run_id, progress.waiting) from None
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
 
 

@@ -77,7 +77,7 @@ def resume(
             found = run_interruptible(_resume_job(rlm, stored.run_id, job))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(stored.run_id) from None
+            raise report_interrupt(stored.run_id, progress.waiting) from None
     if isinstance(found, RunResult):
         print_and_exit(found, as_json=as_json, quiet=quiet)
     elif isinstance(found, Comparison):

@@ -7,6 +7,7 @@ import time
 from rlm import events
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.render_result import dollars, plural, share
+from rlm.cli.console.waiting import WaitingBatches
 
 __all__ = ["Progress"]
 
@@ -27,6 +28,7 @@ class Progress(ProgressDisplay):
         self._doing = "waiting for the model"
         self._draft = ""
         self._drafted_call = 0
+        self.waiting = WaitingBatches()
 
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
@@ -72,6 +74,10 @@ class Progress(ProgressDisplay):
                 self._show_child(event)
             case events.Indexing(done, chars):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
+            case events.BatchesWaiting():
+                shown = self.waiting.add(event)
+                if shown:
+                    self._show_figure(shown)
             case events.ReplyStreaming() | events.ModelAnswered():
                 self._show_stream(event)
             case events.Retrying(attempt, wait, reason):

@@ -15,6 +15,8 @@ from rlm.models.catalog.addresses import is_loopback
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
+from rlm.models.http.batches import BatchApi
+from rlm.models.http.batches.connection import BatchConnection
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
@@ -41,6 +43,8 @@ class HttpModel(ABC):
 
     prefix: ClassVar[str]
     clients: ClassVar[ClientPool]
+    batches: ClassVar[type[BatchApi] | None] = None
+    """The provider's batch API, if it has one."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
@@ -164,6 +168,14 @@ class HttpModel(ABC):
             has_answered=lambda: shared.has_answered,
             on_retry=_both(self._options.on_retry, request.listener),
         )
+
+    def batch_api(self) -> BatchApi | None:
+        """Return the batch API of this model. None if the provider has none, or the server is not the
+        provider's: nobody knows what it charges."""
+        if self.batches is None or self._endpoint.private:
+            return None
+        connection = BatchConnection(self._lease, self._mapper)
+        return self.batches(connection, self.body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""

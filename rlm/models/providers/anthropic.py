@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
+from rlm.models.http.batches.anthropic import AnthropicBatches
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
@@ -60,6 +61,7 @@ class AnthropicModel(HttpModel):
 
     prefix = "anthropic"
     clients = ClientPool("anthropic", "/v1/messages", _make_client)
+    batches = AnthropicBatches
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.http.batches.openai import OpenAIBatches
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
@@ -67,6 +68,7 @@ class OpenAIModel(HttpModel):
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
     clients = ClientPool("openai", "/chat/completions", _make_client)
+    batches = OpenAIBatches
 
     def body(self, request: Request) -> dict[str, Any]:
         return {
