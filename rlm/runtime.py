@@ -21,7 +21,7 @@ from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError, JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
+from rlm.events import Event, Observer, Resumed, Retrying, RunFinished, TextDelta, TextObserver
 from rlm.limits import slow_defaults
 from rlm.models import Model, resolve
 from rlm.models.catalog.overrides import facts_for
@@ -483,9 +483,10 @@ class RLM:
         return resolve(model, os.environ, replace(options, window=window), store=store)
 
     def _make_models_slow(self) -> None:
-        slow = {id(one): self._make_slow(one) for one in (self.model, self.sub_model, self.summary_model)}
-        self.model, self.sub_model = slow[id(self.model)], slow[id(self.sub_model)]
-        self.summary_model = slow[id(self.summary_model)]
+        models = (self.model, *self.sub_models.values(), self.summary_model)
+        slow = {id(one): self._make_slow(one) for one in models}
+        self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
+        self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""

@@ -130,6 +130,10 @@ class _Accumulator:
         self._model = ""
         self._usage = TokenUsage()
 
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
     def reply(self) -> Reply | None:
         text, thinking = str(self._text), str(self._thinking)
         if self._is_overlong:
