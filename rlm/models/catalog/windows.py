@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from rlm.models.base import ModelWindow
+from rlm.models.catalog.sight import sees
 from rlm.models.registry import PROVIDERS
 
 __all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
@@ -24,9 +26,9 @@ def window_of(model: str) -> ModelWindow:
     windows = {name: window for spec in PROVIDERS.values() for name, window in spec.windows.items()}
     candidates = [name for name in windows if model == name or _is_version(model, name)]
     if not candidates:
-        return DEFAULT_WINDOW
+        return replace(DEFAULT_WINDOW, sees=sees(model))
     context, output = windows[max(candidates, key=len)]
-    return ModelWindow(context=context, output=output)
+    return ModelWindow(context=context, output=output, sees=sees(model))
 
 
 def _is_version(model: str, name: str) -> bool:
