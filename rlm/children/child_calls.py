@@ -21,7 +21,9 @@ from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.children.child_reply import clean_reply, reply_fault, says_nothing
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
 from rlm.children.cooperative_yield import CooperativeYield
+from rlm.children.failed_answer import failure, too_long, with_cost
 from rlm.children.in_flight_cache import InFlightCache
+from rlm.children.page_looks import LookFailed, PageLooks, key_with_pages
 from rlm.children.slice_places import SlicePlaces
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
@@ -49,7 +51,7 @@ from rlm.settings import ChildSettings
 __all__ = ["ChildCalls"]
 
 
-_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit"})
+_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
 _ASKED_AGAIN = frozenset({"schema", "repeat", "language"})
 """Error types of replies that are no answer. The child is asked once more, and told why."""
 _MAX_CHARS_PER_TOKEN = 20
@@ -80,8 +82,10 @@ class ChildCalls:
         *,
         run_context: RunContext,
         settings: ChildSettings,
+        looks: PageLooks | None = None,
     ) -> None:
         self._model = model
+        self._looks = looks
         self._body = body
         self._budget = run_context.budget
         self._metered = run_context.metered
@@ -139,7 +143,7 @@ class ChildCalls:
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
         self._refuse_more_than_can_be_sent(batch)
-        specs = batch_specs(batch, self._schema(batch))
+        specs = batch_specs(batch, self._schema(batch), self._looks)
         await self._refuse_impossible(specs)
         count = len(specs)
         self.add_expected(count)
@@ -260,7 +264,7 @@ class ChildCalls:
                 except SliceTooLarge as error:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
-                    raise BadCall("value", f"child {position}: {_too_long(error)}") from error
+                    raise BadCall("value", f"child {position}: {too_long(error)}") from error
                 await others.checkpoint()
 
     def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
@@ -280,6 +284,7 @@ class ChildCalls:
         given = ChildInput(
             prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
             slices=tuple(map(self._places.describe, texts)),
+            pictures=len(spec.pages),
             part=spec.part,
             numbered=spec.is_numbered(self._places),
             schema=schema.text if schema else None,
@@ -322,8 +327,11 @@ class ChildCalls:
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
             retry=spec.refusal or retry_reason is not None,
+            pages=[page.reference for page in spec.pages],
         )
-        return PreparedChild(spec, prompt, request, call_key(self._model.name, request), question_id)
+        key = call_key(self._model.name, request)
+        key = key_with_pages(key, spec.pages) if spec.pages else key
+        return PreparedChild(spec, prompt, request, key, question_id)
 
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
         """Return the children whose answer is not known yet."""
@@ -345,7 +353,7 @@ class ChildCalls:
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
-            return _failure("slice_too_large", _too_long(error))
+            return failure("slice_too_large", too_long(error))
         return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
@@ -355,25 +363,28 @@ class ChildCalls:
             if past.type == "model":
                 self._coverage.note_sent(spans)
             self._coverage.note_failed(spans)
-            return _failure(past.type, past.message)
+            return failure(past.type, past.message)
         answer = ChildAnswer("", found=False)
         try:
             answer = await self._send(child)
             if answer.error_type in _ASKED_AGAIN and not child.spec.refusal:
                 # Ask once more, with the reason why the first answer was rejected.
-                answer = _with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
+                answer = with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
         except BudgetExhausted as error:
             self.exhausted = error
             reason = table("feedback.toml")["forecast"]["limit"].format(cause=error.cause)
-            answer = _with_cost(_failure("limit", reason), answer)
+            answer = with_cost(failure("limit", reason), answer)
+        except LookFailed as error:
+            answer = with_cost(failure("page", str(error)), answer)
         except ModelError as error:
-            answer = _with_cost(_failure("model", str(error)), answer)
+            answer = with_cost(failure("model", str(error)), answer)
             if error.spent is not None:
-                answer = _with_cost(answer, self._cost_of(error.spent))
+                answer = with_cost(answer, self._cost_of(error.spent))
         except (SliceTooLarge, BudgetExceeded) as error:
-            answer = _with_cost(_failure("slice_too_large", _too_long(error)), answer)
+            answer = with_cost(failure("slice_too_large", too_long(error)), answer)
         if answer.error is None:
             self._coverage.note_answered(spans)
+            self._coverage.note_pages(page.span for page in child.spec.pages)
         else:
             self._coverage.note_failed(spans)
             if not self._playback.repeating:
@@ -402,18 +413,27 @@ class ChildCalls:
         }
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
-        spec, report = child.spec, child.prompt.report
+        spec, report, request = child.spec, child.prompt.report, child.request
+        fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()}
+        if spec.pages:
+            fields["pages"] = [page.reference for page in spec.pages]
         with waiting():
+            if (
+                self._looks is not None
+                and spec.pages
+                and not self._playback.has_reply(child.key, child.question_id)
+            ):
+                request = await self._looks.with_pictures(request, spec.pages)
             async with seconds_left(self._budget):
                 call = await self._metered.ask(
                     self._model,
-                    child.request,
+                    request,
                     key=child.key,
                     question_id=child.question_id,
                     slot=self._slot,
                     on_sent=lambda: self._coverage.note_sent(spec.spans),
                     prompt_tokens=report.totals.prompt,
-                    event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                    event_fields=fields,
                 )
         reply = call.reply
         texts = [piece.text for piece in child.request.slices]
@@ -434,7 +454,8 @@ class ChildCalls:
             return replace(answer, text="", error="the model refused to answer", error_type="refused")
         if not answer.text:
             return replace(answer, error="the reply was empty", error_type="empty")
-        fault = reply_fault(text, spec.prompt, texts)
+        # What is written in a picture may be of any script.
+        fault = None if spec.pages else reply_fault(text, spec.prompt, texts)
         if fault is not None:
             return replace(answer, text="", found=False, error_type=fault[0], error=fault[1])
         if spec.schema is None:
@@ -468,26 +489,3 @@ class ChildCalls:
                 chars=self._body.chars,
             )
         )
-
-
-def _too_long(error: SliceTooLarge | BudgetExceeded) -> str:
-    """Return the reason for the root, which can change its prompt and its slices but no limit."""
-    if isinstance(error, SliceTooLarge):
-        return str(error)
-    words = table("feedback.toml")["forecast"]["too_long"]
-    return str(words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}"))
-
-
-def _failure(type_: str, message: str) -> ChildAnswer:
-    return ChildAnswer(text="", error=message, error_type=type_, found=False)
-
-
-def _with_cost(answer: ChildAnswer, earlier: ChildAnswer) -> ChildAnswer:
-    """Return `answer` with the tokens and the cost of an earlier attempt added."""
-    costs = (answer.cost_usd, earlier.cost_usd)
-    return replace(
-        answer,
-        input_tokens=answer.input_tokens + earlier.input_tokens,
-        output_tokens=answer.output_tokens + earlier.output_tokens,
-        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-    )

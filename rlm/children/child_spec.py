@@ -7,20 +7,26 @@ from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema
 from rlm.children.empty_form import empty_form
+from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
+from rlm.prompts.templates import table
+from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
 __all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+
+_PICTURE_CHARS = 6_000
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
-    `refusal` is why the cell refused an earlier answer to the same call, or "".
+    `refusal` is why the cell refused an earlier answer to the same call, or "". `pages` are what the child
+    sees as pictures.
     """
 
     prompt: str
@@ -29,6 +35,7 @@ class ChildSpec:
     sample: int
     schema: AnswerSchema | None
     refusal: str = ""
+    pages: tuple[LookedPage, ...] = ()
 
     @property
     def pieces(self) -> tuple[Span | str, ...]:
@@ -36,7 +43,7 @@ class ChildSpec:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+        return () if self.source is None else self.source.spans
 
     @property
     def empty(self) -> Any:
@@ -56,9 +63,9 @@ class ChildSpec:
 
     @property
     def size(self) -> int:
-        """Return the characters of question and slice."""
+        """Return the characters of question and slice. A picture counts like a text of as many tokens."""
         pieces = (len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in self.pieces)
-        return len(self.prompt) + sum(pieces)
+        return len(self.prompt) + sum(pieces) + _PICTURE_CHARS * len(self.pages)
 
     @property
     def hull(self) -> Span:
@@ -80,8 +87,15 @@ class PreparedChild:
     question_id: QuestionId
 
 
-def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpec]:
-    """Specify every child of a batch, in order."""
+def batch_specs(
+    batch: ChildBatch, schema: AnswerSchema | None, looks: PageLooks | None = None
+) -> list[ChildSpec]:
+    """Specify every child of a batch, in order. With `looks`, those of a batch that looks at pages get them.
+    Raises BadCall if they cannot be looked at."""
+    if batch.look:
+        if looks is None:
+            raise BadCall("value", table("feedback.toml")["look"]["none"])
+        looks.check()
     count = len(batch.prompts)
     return [
         ChildSpec(
@@ -91,6 +105,7 @@ def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpe
             sample=batch.sample,
             schema=schema,
             refusal=batch.retries[number - 1] if batch.retries else "",
+            pages=looks.pages(source.spans) if batch.look and looks is not None and source else (),
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
     ]

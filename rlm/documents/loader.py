@@ -17,11 +17,10 @@ from rlm.documents.cache import ContextCache
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Unreadable
+from rlm.documents.formats.piece import LOOK_REMEDY, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import kind_of, unsupported_format
 from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
-from rlm.documents.pictures.extra import LOOK_REMEDY
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
@@ -370,7 +369,7 @@ class _Loading:
     def _keep(self, file: BinaryIO) -> None:
         assert self._originals is not None
         try:
-            self._originals.keep(self._documents, file)
+            self._writer.note_original(self._originals.keep(self._documents, file))
         except OSError as error:
             raise ContextFileError(f"cannot keep the file of {self._name}: {error.strerror}") from error
 

@@ -11,6 +11,7 @@ from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.settings import Limits, Settings
 
@@ -32,14 +33,24 @@ class RootQuestion:
 
 
 def root_input(
-    question: RootQuestion, body: Body, model: Model, limits: Limits, settings: Settings
+    question: RootQuestion,
+    body: Body,
+    model: Model,
+    limits: Limits,
+    settings: Settings,
+    *,
+    looks: bool = False,
 ) -> RootInput:
-    """Return the input of the root's first prompt."""
+    """Return the input of the root's first prompt. `looks`: children can look at pages of the body."""
     root, window = settings.root, model.window
     answer_type = question.answer_type
     return RootInput(
         task=question.task,
-        helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+        helpers=tuple(
+            HelperDoc(helper.call, helper.summary, helper.fields)
+            for helper in HELPERS
+            if looks or not helper.needs_pages
+        ),
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
         tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),
@@ -49,6 +60,7 @@ def root_input(
             lines=body.lines,
             documents=len(body.documents),
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
+            blank_pages=blank_pages(body) if looks else 0,
         ),
         limits=_limit_lines(limits, settings.child.prompt_tokens),
         output_limit=root.output_limit,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.children.page_looks import can_look
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (
@@ -28,6 +29,7 @@ from rlm.runs.question_kind import counts_records
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.settings import Limits, Settings
 
 __all__ = [
@@ -67,13 +69,28 @@ class RunConfig:
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
 
-    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
-        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md."""
+    @property
+    def can_look(self) -> bool:
+        """Return whether children can look at pages, so that inputs are loaded with their pictures."""
+        return can_look(self.sub_model)
+
+    def first_strategy(
+        self,
+        body: Body,
+        earlier: Sequence[EarlierQuestion] = (),
+        task: str = "",
+        *,
+        looks: bool = False,
+    ) -> Strategy:
+        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md. `looks`: children
+        can look at its pages."""
         strategy = self.settings.strategy
         if strategy != "auto":
             return strategy
         if not body.chars:
             return "rlm"  # without a text, Python is the only check on what a model says
+        if looks and blank_pages(body):
+            return "rlm"  # a call over the text alone would miss them
         if is_extractive(self.model):
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):

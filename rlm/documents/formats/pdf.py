@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import pypdfium2
 
-from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
-from rlm.documents.pictures.extra import LOOK_REMEDY
+from rlm.documents.formats.piece import LOOK_REMEDY, Ended, Note, Page, Piece, Text, Unreadable
 
 __all__ = ["open_sample", "prepare", "read_pages", "read_pdf"]
 

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from .body import Body, Document, Span
 
-__all__ = ["PageSpan", "page_span", "pages_within"]
+__all__ = ["MAX_PAGES", "PICTURE_KIND", "PageSpan", "blank_pages", "is_blank", "page_span", "pages_within"]
+
+MAX_PAGES = 8
+"""Pages that one child sees."""
+PICTURE_KIND = "image"
+"""The kind of a document that is a picture. Its text only says so."""
+_MAX_BLANK = 8
+"""Characters of a page that is read, to see whether it holds any text."""
 
 
 class PageSpan(NamedTuple):
@@ -42,6 +49,19 @@ def pages_within(body: Body, span: Span) -> Iterator[PageSpan]:
             if page.span.end > span.start:
                 yield page
         row += 1
+
+
+def is_blank(body: Body, page: PageSpan) -> bool:
+    """Return whether a page holds no text of its own."""
+    start, end = page.span
+    return page.document.kind == PICTURE_KIND or (
+        end - start <= _MAX_BLANK and not body.text(start, end).strip()
+    )
+
+
+def blank_pages(body: Body) -> int:
+    """Count the pages that hold no text of their own."""
+    return sum(is_blank(body, page) for page in pages_within(body, Span(0, body.chars)))
 
 
 def _page(body: Body, document: Document, first: int, number: int) -> PageSpan:
