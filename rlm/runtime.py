@@ -185,11 +185,11 @@ class RLM:
         stack.push_async_callback(kernels.close)
         sources = () if context is None else sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
-            loaded = await load_input(config, sources, workspace)
+            loaded = await load_input(config, sources, workspace, pictures=True)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if not body.chars and self.settings.strategy == "map-reduce":
             raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
-        if config.first_strategy(body, task=task) == "rlm":
+        if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
             # The kernel starts while the journal opens.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
@@ -395,13 +395,13 @@ class RLM:
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
             try:
-                loaded = load(sources_of(context), folder, tick)
+                loaded = load(sources_of(context), folder, tick, pictures=config.can_look)
                 with Body.open(loaded.context.folder) as body:
                     return plan_run(
                         self.model,
                         self.sub_model,
                         body,
-                        strategy=config.first_strategy(body),
+                        strategy=config.first_strategy(body, looks=config.can_look),
                         limits=self.limits,
                         prompt_tokens=self.children.default.prompt_tokens,
                         prices=config.prices,

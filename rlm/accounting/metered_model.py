@@ -17,6 +17,7 @@ from rlm.errors import ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
+from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
 from rlm.models.options import RetryReason
@@ -232,7 +233,10 @@ class MeteredModel:
         self, model: Model, request: Request, estimated: int, last_round: bool, on_sent: Callable[[], None]
     ) -> tuple[Reply, float | None, float]:
         """Return the model's reply, its cost, and the seconds it took."""
-        prompt_tokens = self.calibrated(model, estimated)
+        seen = sum(
+            image_tokens(model.name, image) for message in request.messages for image in message.images
+        )
+        prompt_tokens = self.calibrated(model, estimated) + seen
         max_tokens = prompt_tokens + request.max_output_tokens
         max_cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
@@ -285,7 +289,7 @@ class MeteredModel:
             )
         )
         known = [self._calibrations, *([self._slice_calibrations] if request.role == "child" else [])]
-        for calibrations in known:
+        for calibrations in known if not seen else ():  # pictures are not counted like words
             calibration = calibrations.get(model.name, Calibration())
             calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         return reply, cost, seconds

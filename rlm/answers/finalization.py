@@ -189,7 +189,7 @@ class Finalizer:
         if quotes > MAX_QUOTES:
             return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
         text = final.value if isinstance(final.value, str) else ""
-        cited = await cite(final.evidence, text, self._body)
+        cited = await cite(final.evidence, text, self._body, was_seen=self._coverage.has_seen)
         unknown_marks_notes = _describe_unknown_marks(text, len(final.evidence))
         unsearched_notes = _describe("unsearched", cited.unsearched)
         faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
@@ -254,7 +254,9 @@ def _describe_unverified(cited: Cited) -> list[str]:
     missing = [
         citation.quote
         for citation in cited.citations
-        if not citation.verified and not any(quote.startswith(citation.quote) for quote in otherwise)
+        if not citation.verified
+        and not citation.seen
+        and not any(quote.startswith(citation.quote) for quote in otherwise)
     ]
     notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
     if missing:

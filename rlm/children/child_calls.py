@@ -24,6 +24,7 @@ from rlm.children.child_reply import read_answer
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
 from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
+from rlm.children.page_looks import LookFailed, PageLooks, key_with_pages
 from rlm.children.routing.cascade import doubt_of
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels
@@ -54,7 +55,7 @@ from rlm.settings import ChildSettings
 __all__ = ["ChildCalls"]
 
 
-_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit"})
+_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
 _ASKED_AGAIN = frozenset({"schema", "repeat", "language"})
 """Error types of replies that are no answer. The child is asked once more, and told why."""
 _MAX_CHARS_PER_TOKEN = 20
@@ -83,8 +84,10 @@ class ChildCalls:
         *,
         run_context: RunContext,
         settings: ChildSettings,
+        looks: PageLooks | None = None,
     ) -> None:
         self._models = models
+        self._looks = looks
         self._body = body
         self._budget = run_context.budget
         self._metered = run_context.metered
@@ -157,7 +160,7 @@ class ChildCalls:
         child = self._models.named(batch.model)
         forecaster = self._forecasters[child.name]
         self._refuse_more_than_can_be_sent(batch, child)
-        specs = batch_specs(batch, self._schema(batch), child)
+        specs = batch_specs(batch, self._schema(batch), child, self._looks)
         await self._refuse_impossible(specs, child)
         count = len(specs)
         self.add_expected(count)
@@ -305,6 +308,7 @@ class ChildCalls:
         given = ChildInput(
             prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
             slices=tuple(map(self._places.describe, texts)),
+            pictures=len(spec.pages),
             part=spec.part,
             numbered=spec.is_numbered(self._places),
             schema=schema.text if schema else None,
@@ -349,8 +353,11 @@ class ChildCalls:
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
             retry=spec.refusal or retry_reason is not None,
+            pages=[page.reference for page in spec.pages],
         )
-        return PreparedChild(spec, prompt, request, call_key(model, request), question_id)
+        key = call_key(model, request)
+        key = key_with_pages(key, spec.pages) if spec.pages else key
+        return PreparedChild(spec, prompt, request, key, question_id)
 
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
         """Return the children whose answer is not known yet."""
@@ -404,6 +411,8 @@ class ChildCalls:
             self.exhausted = error
             reason = table("feedback.toml")["forecast"]["limit"].format(cause=error.cause)
             answer = with_cost(failure("limit", reason), answer)
+        except LookFailed as error:
+            answer = with_cost(failure("page", str(error)), answer)
         except ModelError as error:
             answer = with_cost(failure("model", str(error)), answer)
             if error.spent is not None:
@@ -440,6 +449,7 @@ class ChildCalls:
         """Note what a child covered, and journal its failure."""
         if answer.error is None:
             self._coverage.note_answered(child.spec.spans)
+            self._coverage.note_pages(page.span for page in child.spec.pages)
             return
         self._coverage.note_failed(child.spec.spans)
         if not self._playback.repeating:
@@ -467,18 +477,27 @@ class ChildCalls:
         }
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
-        spec, report = child.spec, child.prompt.report
+        spec, report, request = child.spec, child.prompt.report, child.request
+        fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()}
+        if spec.pages:
+            fields["pages"] = [page.reference for page in spec.pages]
         with waiting():
+            if (
+                self._looks is not None
+                and spec.pages
+                and not self._playback.has_reply(child.key, child.question_id)
+            ):
+                request = await self._looks.with_pictures(request, spec.pages)
             async with seconds_left(self._budget):
                 call = await self._metered.ask(
                     spec.model.model,
-                    child.request,
+                    request,
                     key=child.key,
                     question_id=child.question_id,
                     slot=self._slot,
                     on_sent=lambda: self._coverage.note_sent(spec.spans),
                     prompt_tokens=report.totals.prompt,
-                    event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                    event_fields=fields,
                 )
         reply = call.reply
         answer = ChildAnswer(

@@ -8,14 +8,19 @@ from typing import Any
 from rlm.answers.json_schema import AnswerSchema
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.empty_form import empty_form
+from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
+from rlm.prompts.templates import table
+from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
 __all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+
+_PICTURE_CHARS = 6_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,8 @@ class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
     `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the one that it is
-    asked of. If `may_cascade`, a stronger one is asked when its reply fails.
+    asked of. If `may_cascade`, a stronger one is asked when its reply fails. `pages` are what the child sees
+    as pictures.
     """
 
     prompt: str
@@ -34,6 +40,7 @@ class ChildSpec:
     model: ChildModel
     refusal: str = ""
     may_cascade: bool = False
+    pages: tuple[LookedPage, ...] = ()
 
     @property
     def pieces(self) -> tuple[Span | str, ...]:
@@ -41,7 +48,7 @@ class ChildSpec:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+        return () if self.source is None else self.source.spans
 
     @property
     def empty(self) -> Any:
@@ -68,9 +75,9 @@ class ChildSpec:
 
     @property
     def size(self) -> int:
-        """Return the characters of question and slice."""
+        """Return the characters of question and slice. A picture counts like a text of as many tokens."""
         pieces = (len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in self.pieces)
-        return len(self.prompt) + sum(pieces)
+        return len(self.prompt) + sum(pieces) + _PICTURE_CHARS * len(self.pages)
 
     @property
     def hull(self) -> Span:
@@ -92,8 +99,15 @@ class PreparedChild:
     question_id: QuestionId
 
 
-def batch_specs(batch: ChildBatch, schema: AnswerSchema | None, model: ChildModel) -> list[ChildSpec]:
-    """Specify every child of a batch, in order. `model` is the one that the batch names, or the default."""
+def batch_specs(
+    batch: ChildBatch, schema: AnswerSchema | None, model: ChildModel, looks: PageLooks | None = None
+) -> list[ChildSpec]:
+    """Specify every child of a batch, in order. `model` is the one that the batch names, or the default. With
+    `looks`, those of a batch that looks at pages get them. Raises BadCall if they cannot be looked at."""
+    if batch.look:
+        if looks is None:
+            raise BadCall("value", table("feedback.toml")["look"]["none"])
+        looks.check()
     count = len(batch.prompts)
     return [
         ChildSpec(
@@ -103,8 +117,9 @@ def batch_specs(batch: ChildBatch, schema: AnswerSchema | None, model: ChildMode
             sample=batch.sample,
             schema=schema,
             model=model,
-            may_cascade=not batch.model,
+            may_cascade=not batch.model and not batch.look,
             refusal=batch.retries[number - 1] if batch.retries else "",
+            pages=looks.pages(source.spans) if batch.look and looks is not None and source else (),
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
     ]

@@ -13,6 +13,7 @@ from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.settings import Limits, Settings
 
@@ -42,8 +43,10 @@ def root_input(
     settings: Settings,
     children: SubModels,
     prices: Prices,
+    *,
+    looks: bool = False,
 ) -> RootInput:
-    """Return the input of the root's first prompt."""
+    """Return the input of the root's first prompt. `looks`: children can look at pages of the body."""
     several = children.described(prices)
     root, window = settings.root, model.window
     answer_type = question.answer_type
@@ -55,6 +58,7 @@ def root_input(
                 helper.call if several else helper.call.replace(_CHOICE, ""), helper.summary, helper.fields
             )
             for helper in HELPERS
+            if looks or not helper.needs_pages
         ),
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
@@ -65,6 +69,7 @@ def root_input(
             lines=body.lines,
             documents=len(body.documents),
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
+            blank_pages=blank_pages(body) if looks else 0,
         ),
         limits=_limit_lines(limits, children.default.prompt_tokens, several),
         output_limit=root.output_limit,

@@ -146,11 +146,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """A model's context window and output limit, in tokens. `known` is False for the defaults."""
+    """A model's context window and output limit, in tokens. `known` is False for the defaults. `sees` tells
+    whether the model takes pictures; None means unknown."""
 
     context: int
     output: int
     known: bool = True
+    sees: bool | None = None
 
 
 class Model(Protocol):

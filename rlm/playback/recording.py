@@ -267,10 +267,11 @@ class _Reading:
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
-            calibration = self._calibrations.get(data["model"], Calibration())
-            self._calibrations[data["model"]] = calibration.observe(
-                data.get("prompt_tokens", 0), reply.usage.input_tokens
-            )
+            if "pages" not in data:  # pictures are not counted like words
+                calibration = self._calibrations.get(data["model"], Calibration())
+                self._calibrations[data["model"]] = calibration.observe(
+                    data.get("prompt_tokens", 0), reply.usage.input_tokens
+                )
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.children.page_looks import can_look
 from rlm.children.routing.sub_models import SubModels, sub_models_of
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
@@ -33,6 +34,7 @@ from rlm.runs.question_kind import counts_records
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.settings import Limits, Settings
 
 if TYPE_CHECKING:
@@ -111,13 +113,28 @@ class RunConfig:
             cascade=settings.cascade,
         )
 
-    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
-        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md."""
+    @property
+    def can_look(self) -> bool:
+        """Return whether children can look at pages, so that inputs are loaded with their pictures."""
+        return can_look(self.sub_model)
+
+    def first_strategy(
+        self,
+        body: Body,
+        earlier: Sequence[EarlierQuestion] = (),
+        task: str = "",
+        *,
+        looks: bool = False,
+    ) -> Strategy:
+        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md. `looks`: children
+        can look at its pages."""
         strategy = self.settings.strategy
         if strategy != "auto":
             return strategy
         if not body.chars:
             return "rlm"  # without a text, Python is the only check on what a model says
+        if looks and blank_pages(body):
+            return "rlm"  # a call over the text alone would miss them
         if is_extractive(self.model):
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):

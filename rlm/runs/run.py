@@ -18,6 +18,7 @@ from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.answers.support.answer_support import AnswerSupport
 from rlm.answers.support.model_check import SupportModel
 from rlm.children.child_calls import ChildCalls
+from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
@@ -94,11 +95,13 @@ class Run:
         self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
+        self._looks = PageLooks(config.sub_model, input_)
         self._child_calls = ChildCalls(
             config.children,
             input_.body,
             run_context=self.run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
+            looks=self._looks,
         )
         self._sub_runs = SubRuns(
             self._run_sub_rlm,
@@ -218,7 +221,9 @@ class Run:
         return result
 
     async def _answer(self) -> RunResult:
-        first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)
+        first = self.config.first_strategy(
+            self.input.body, self._options.earlier, self._task, looks=self._looks.are_possible
+        )
         if first == "map-reduce":
             return await self._answer_by_map_reduce()
         falls_back = self.config.settings.strategy == "auto"
@@ -351,6 +356,7 @@ class Run:
             config.settings,
             config.children,
             config.prices,
+            looks=self._looks.are_possible,
         )
         outcome = await driver.run(prompt)
         if falls_back and outcome.answer is None and outcome.stop_reason in _FALLS_BACK:
@@ -463,6 +469,7 @@ class Run:
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
+        self._looks.close()
         await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:

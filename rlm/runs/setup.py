@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Loaded, Progress, Source, default_cache
+from rlm.documents.pictures.originals import Originals
 from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
@@ -61,17 +62,23 @@ class JobResources:
     kernels: KernelPool | None = None
 
 
-async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Workspace) -> Loaded:
+async def load_input(
+    config: RunConfig, sources: Sequence[Source], workspace: Workspace, *, pictures: bool = False
+) -> Loaded:
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
-    first model call needs, and asks the models' servers for their windows. Raises DocumentError and
-    UsageError."""
+    first model call needs, and asks the models' servers for their windows. With `pictures`, pages are kept
+    for children that can look at them. Raises DocumentError and UsageError."""
     began = time.monotonic()
     import_early(config.models)
     cache = default_cache(os.environ) if config.settings.document_cache else None
     learning = asyncio.ensure_future(learn(config.models))
     try:
         loaded = await workspace.load(
-            sources, _loading_reporter(config), cache, seconds=config.limits.seconds * _LOADING_SHARE
+            sources,
+            _loading_reporter(config),
+            cache,
+            seconds=config.limits.seconds * _LOADING_SHARE,
+            pictures=pictures and config.can_look,
         )
         await learning
     finally:
@@ -168,6 +175,7 @@ def facts_of(
         "context_sha256": context.sha256,
         "context_chars": context.chars,
         "documents": len(context.documents),
+        **({} if Originals(context.folder).is_empty else {"pictures": True}),
         "sources": list(sources),
         "warnings": list(warnings),
         "answer_schema": schema,

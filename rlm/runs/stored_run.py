@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,10 +122,18 @@ class StoredRun:
     async def load(self, journal: Journal, workspace: Workspace, given: Sequence[Source] = ()) -> Loaded:
         """Load the input again: from the journal, or else from `given`, or else from the original files.
         Raises UsageError if the input is gone or has changed."""
+        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
+        pictures = bool(self.facts.get("pictures"))
+        loaded: Loaded | None = None
+        if pictures and (given or all("path" in source for source in sources)):
+            # The journal keeps the text of a page, and not its file.
+            with suppress(DocumentError):
+                loaded = await workspace.load(given or [_source(source) for source in sources], pictures=True)
+                if loaded.context.sha256 == self.facts["context_sha256"]:
+                    return loaded
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(_open_context, folder))
-        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = [source["name"] for source in sources if "path" not in source]
         if lost and not given:
             raise UsageError(
@@ -133,7 +142,9 @@ class StoredRun:
                 "Ask the question again"
             )
         try:
-            loaded = await workspace.load(given or [_source(source) for source in sources])
+            loaded = loaded or await workspace.load(
+                given or [_source(source) for source in sources], pictures=pictures
+            )
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:

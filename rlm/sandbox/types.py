@@ -24,6 +24,7 @@ __all__ = [
     "Progress",
     "RankQuery",
     "RankedSpan",
+    "SeenPages",
     "Span",
     "SubRLMBatch",
     "ToolCall",
@@ -107,6 +108,10 @@ class ChildSlice:
     pieces: tuple[Span | str, ...]
     numbered: bool | None = False
 
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+
 
 @dataclass(frozen=True, slots=True)
 class ChildBatch:
@@ -114,7 +119,8 @@ class ChildBatch:
 
     `schema` is a JSON Schema or a short form of one, not yet checked. `retries` are the reasons why earlier
     answers to the same calls were refused by the cell, one for each prompt, or empty. `model` is the name of
-    a sub-model, or "" for the default one.
+    a sub-model, or "" for the default one. With `look`, each slice is spans of pages, which the child sees as
+    pictures.
     """
 
     prompts: tuple[str, ...]
@@ -124,6 +130,7 @@ class ChildBatch:
     chunked: bool = False
     retries: tuple[str, ...] = ()
     model: str = ""
+    look: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +171,23 @@ class ChildAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenPages:
+    """A piece of evidence: what a child saw on the pages of this span. Their text need not hold it."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Finalization:
     """The final answer that a cell submits.
 
-    `evidence` holds spans and quotes in the order given. `access` is what the cell has read and scanned so
-    far.
+    `evidence` holds spans, quotes and seen pages in the order given. `access` is what the cell has read and
+    scanned so far.
     """
 
     value: Any
     confidence: Literal["low", "medium", "high"] | float | None = None
-    evidence: tuple[Span | str, ...] = ()
+    evidence: tuple[Span | str | SeenPages, ...] = ()
     access: CellReport = field(default_factory=CellReport)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rlm.cli.console.option_names import option_of
 from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
-from rlm.results import Citation, RunResult
+from rlm.results import SEEN, Citation, RunResult
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -65,6 +65,8 @@ def style_answer(text: str) -> Text:
 
 
 def _source(citation: Citation) -> str:
+    if citation.seen:
+        return f"{citation.marker} {terminal_line(citation.place)}  {SEEN}"
     shown = terminal_text(citation.shown)
     if not citation.verified:
         return f"{citation.marker} NOT FOUND in the input: “{shown}”"
@@ -82,7 +84,9 @@ def account(result: RunResult) -> str:
         + ("; ended by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
         f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
-        f"{share(coverage.answered_chars, coverage.input_chars)} read by children" + _figures(result),
+        f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
+        + (f", {plural(coverage.pages_looked, 'page')} looked at" if coverage.pages_looked else "")
+        + _figures(result),
         *(f"note: {_line(claim)}" for claim in _unsupported(result)),
         *(f"note: {_line(note)}" for note in (result.support.notes if result.support else ())),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),

@@ -59,7 +59,8 @@ class ChildInput:
     """One child call.
 
     `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match, and
-    `empty` the JSON that says "nothing there" under it, if it has one. `remarks`: the child may add some.
+    `empty` the JSON that says "nothing there" under it, if it has one. `pictures` counts those that the
+    message carries. `remarks`: the child may add some.
     `window` is the child model's, in tokens. Of it `output_reserve` stays free, and the prompt takes at most
     `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
     """
@@ -68,6 +69,7 @@ class ChildInput:
     window: int
     output_reserve: int
     slices: tuple[ChildSliceText, ...] = ()
+    pictures: int = 0
     part: tuple[int, int] | None = None
     stage: str | None = None
     numbered: bool = False
@@ -265,6 +267,8 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
             f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
             for label, text in zip(labels, pieces, strict=True)
         ]
+    if given.pictures:
+        framed.insert(0, data["pictures"].format(count=given.pictures, code=code))
     if given.part is not None and given.part[1] > 1 and framed:
         part, parts = given.part
         framed.insert(0, data["part"].format(part=f"{part:,}", parts=f"{parts:,}"))

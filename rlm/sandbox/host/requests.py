@@ -25,6 +25,7 @@ from rlm.sandbox.types import (
     ChildSlice,
     Finalization,
     RankQuery,
+    SeenPages,
     Span,
     SubRLMBatch,
     ToolCall,
@@ -90,11 +91,21 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
         raise BadCall("value", "sample must be a whole number from 0")
     slices = tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw)
+    look = params.get("look", False)
+    if not isinstance(look, bool) or (look and None in raw):
+        raise ValueError("look")
     retries = _strings(params.get("retries", []), "retries", MAX_OFFSET)
     if retries and (len(retries) != len(prompts) or max(map(len, retries)) > MAX_REASON):
         raise ValueError("retries")
     return ChildBatch(
-        prompts, slices, sample, schema, params.get("chunked") is True, retries, _sub_model(params)
+        prompts,
+        slices,
+        sample,
+        schema,
+        params.get("chunked") is True,
+        retries,
+        model=_sub_model(params),
+        look=look,
     )
 
 
@@ -243,10 +254,13 @@ def _span(value: object, chars: int) -> Span:
     raise ValueError("span")
 
 
-def _evidence(value: object) -> Span | str:
-    """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
+def _evidence(value: object) -> Span | str | SeenPages:
+    """Return a quote, a span or seen pages. A span outside the body is allowed: the run marks it as
+    unverified."""
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and set(value) == {"seen"}:
+        return SeenPages(_span(value["seen"], MAX_OFFSET))
     try:
         return _span(value, MAX_OFFSET)
     except ValueError:

@@ -22,10 +22,11 @@ from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader, SectionReader
 from .lines import Lines
+from .page_places import page_of, pages_of
 from .parts import parts_of
 from .places import is_span, place_of, resolve_range, stretch_of, whole_number
 from .quotes import locate, nearest_line
-from .records import Hit, Hits, LazyRecord, Passages, Record, Records, Text
+from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows
 from .sections import section_of
 from .sentences import sentence_at
@@ -111,7 +112,20 @@ class Handle:
         """
         if self._documents is None:
             self._documents = [self._document(document) for document in self._body.documents]
-        return Records(Record(document) for document in self._documents)
+        return Records(DocumentRecord(document, self.page) for document in self._documents)
+
+    def page(self, document: Any, number: Any) -> Record:
+        """Return document, page, start and end of a page, counted from 1. `document` is one of documents() or
+        its name. Raises ValueError if there is no such page."""
+        found = page_of(self._body, document, number)
+        return Record(
+            document=found.document.name, page=found.number, start=found.span.start, end=found.span.end
+        )
+
+    def pages(self, given: Any) -> list[Span]:
+        """Return the spans of the pages that one place touches: a page, a span, a hit, a document, or
+        (document, page). Raises TypeError or ValueError if it has none, or more than a child can see."""
+        return [page.span for page in pages_of(self._body, given)]
 
     def _document(self, document: Document) -> Record:
         parts = parts_of(self._body, document) if self._body.chars <= _MAX_CHARS_WITH_PARTS else []

@@ -39,7 +39,7 @@ class ChildResult(str):
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
     cached: whether the answer cost nothing. value: the parsed answer if a schema was given (an instance, if
     the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call,
-    "rlm" for a sub-RLM. evidence: the spans that a sub-RLM cited.
+    "rlm" for a sub-RLM, "look" for a child that saw pages. evidence: the spans that a sub-RLM cited.
     grounded: False if no text was given, so that it is the model's own knowledge.
     """
 

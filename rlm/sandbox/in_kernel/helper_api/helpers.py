@@ -27,7 +27,7 @@ from .children import (
 from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
-from .slices import LEFT_OUT, EmptySlice, Slice, pieces_of, read_slice
+from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
 
@@ -126,6 +126,22 @@ class Helpers:
         form, options = AnswerForm(schema, check), _options(numbered=numbered, model=model)
         chosen = self._paired(every, slices, "slices", on_error)
         return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
+
+    def look(self, pages: Any, prompt: str, schema: Any = None, check: Any = None) -> Any:
+        _check_prompt(prompt)
+        places, is_one = looked_places(pages)
+        slices: list[Slice | EmptySlice | None] = [
+            Slice([list(span) for span in self._handle.pages(place)]) for place in places
+        ]
+        form, options = AnswerForm(schema, check), {**_options(), "look": True}
+        results = self._ask([prompt] * len(slices), slices, options, form)
+        for result in results:
+            result.how = "look"
+        if not is_one:
+            return _apply_error_policy(results, "keep")
+        if not results[0].ok:
+            raise SubQueryError(results[0].error)
+        return results[0]
 
     def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
         if not isinstance(query, str) or not query.strip():
@@ -352,7 +368,10 @@ class Helpers:
             place = next((span for span in found if span is not None), None)
             return [list(place)] if place else [list(span) for span in given.spans]
         if isinstance(given, ChildResult) and given.span is not None:
-            return [list(self._handle.quoted(given, given.span) or given.span)]
+            quoted = self._handle.quoted(given, given.span)
+            if quoted is None and given.how == "look":
+                return [{"seen": list(given.span)}]
+            return [list(quoted or given.span)]
         if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):
             return [piece for one in given for piece in self._evidence(one)]
         return pieces_of(given)

@@ -17,6 +17,8 @@ class Helper:
     signature: str
     summary: str
     fields: tuple[str, ...] = ()
+    needs_pages: bool = False
+    """Whether it is named only where the input has pages and a model sees them."""
 
     @property
     def call(self) -> str:
@@ -137,6 +139,14 @@ HELPERS: tuple[Helper, ...] = (
         "(carry_prompt, if given, is the prompt from the second step on); a list of all answers",
     ),
     Helper(
+        "look",
+        "(pages, prompt, schema=None, check=None)",
+        "a child sees pages of a PDF, or pictures: documents()[i].page(n), (document name, n), a hit or span "
+        "there; for a list, one child each. Scans and drawings hold no text to search; evidence is the "
+        "answer itself",
+        needs_pages=True,
+    ),
+    Helper(
         "merge",
         "(answers, key=None)",
         "the items of a batch with schema=, each once (key: a field, several, or a function), with .spans "
@@ -184,6 +194,7 @@ ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "k": ("n", "top_k", "limit", "max_hits", "max_results"),
     "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
     "by": ("unit", "split_by"),
+    "pages": ("page", "slice", "slices", "document", "image", "images"),
     "answers": ("results", "findings", "items"),
     "key": ("by", "keys"),
     "prompt": ("question", "query", "task"),
