@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from rlm.models.base import ModelWindow, Reply, Request
+from rlm.models.call_settings import CallSettings
+from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.windows import window_of
+from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import ErrorMapper
+from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientLease, ClientPool
+from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions, OnRetry, RetryReason
 
 __all__ = ["HttpModel"]
+
+_MAX_CONCESSIONS = 6
+"""Times that one request is sent with something less, before its refusal counts."""
 
 
 class HttpModel(ABC):
@@ -39,13 +46,16 @@ class HttpModel(ABC):
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self._concessions = Concessions(self.calls.extra_body)
+        self._told: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
     @abstractmethod
     def body(self, request: Request) -> dict[str, Any]:
-        """Build the JSON body that asks for a streamed reply to `request`."""
+        """Build the JSON body that asks for a streamed reply to `request`, of at most `self.room(request)`
+        tokens. Send `request_body` instead: it has what the user adds, and not what the server refused."""
 
     @abstractmethod
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
@@ -57,28 +67,78 @@ class HttpModel(ABC):
         return self._name
 
     @property
+    def calls(self) -> CallSettings:
+        """Return the settings of each request."""
+        return self._options.calls
+
+    @property
     def window(self) -> ModelWindow:
-        return self._options.window or window_of(self._model)
+        known = self._options.window or window_of(self._model)
+        output = self.calls.max_output_tokens or known.output
+        thinking = thinking_room(self._model, self.calls, known.context)
+        return replace(
+            known,
+            context=known.context - thinking,
+            output=min(output, known.output) if known.known and self._options.window is None else output,
+            thinking=thinking,
+        )
+
+    def room(self, request: Request) -> int:
+        """Return the output limit to send: the tokens of the reply's text and of its thinking."""
+        thinking = self.window.thinking if request.thinking is None else request.thinking
+        room = request.max_output_tokens + thinking
+        listed = window_of(self._model)
+        return min(room, max(listed.output, request.max_output_tokens)) if listed.known else room
+
+    def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
+        """Return the body to send. `limit` is that of a Concession."""
+        return self._concessions.apply(self.body(request) | dict(self.calls.extra_body), limit)
 
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
         else."""
-        body = self.body(request)
         shared = await self._lease.get()
         return await with_retries(
-            lambda: stream_completion(
-                shared,
-                body,
-                self.accumulator(body),
-                self._mapper,
-                max_output_tokens=request.max_output_tokens,
-                listener=request.listener,
-            ),
+            lambda: self._attempt(shared, request),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: shared.has_answered,
             on_retry=_both(self._options.on_retry, request.listener),
         )
+
+    async def _attempt(self, shared: SharedClient, request: Request) -> Reply | AttemptFailure:
+        """Send the request. If the server refuses a field that is not needed, send it again without."""
+        limit: int | None = None
+        for remaining in reversed(range(_MAX_CONCESSIONS)):
+            body = self.request_body(request, limit)
+            result = await stream_completion(
+                shared,
+                body,
+                self.accumulator(body),
+                self._mapper,
+                max_output_tokens=self.room(request),
+                headers=self.calls.extra_headers,
+                listener=request.listener,
+            )
+            if isinstance(result, Reply) or not result.refusal or not remaining:
+                return result
+            if self._request_changed(body, request, limit):
+                continue  # another call has learned of this refusal meanwhile
+            conceded = self._concessions.learn(body, result.refusal)
+            if conceded is None:
+                return result
+            limit = conceded.limit
+            self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
+        raise AssertionError("the last attempt returns")
+
+    def _request_changed(self, body: dict[str, Any], request: Request, limit: int | None) -> bool:
+        return self.request_body(request, limit) != body
+
+    def tell_refused(self, what: str, reason: str) -> None:
+        """Tell the connection's owner, once, of a setting that is not sent."""
+        if what not in self._told and self._options.on_refused is not None:
+            self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
+        self._told.add(what)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["StreamAccumulator", "stream_completion"]
 
 _END = b"[DONE]"
+_REFUSALS = (400, 404, 413, 422)
+"""Statuses of a request that may pass without one of its fields."""
 _KIND_CHARS = 100
 _MESSAGE_CHARS = 10_000
 _REPORT_SECONDS = 1.0
@@ -61,10 +64,11 @@ async def stream_completion(
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
+    headers: Mapping[str, str] | None = None,
     listener: ReplyListener | None = None,
 ) -> Reply | AttemptFailure:
-    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take.
-    `listener` hears of what arrives."""
+    """Send `body` with `headers` besides the usual ones, and collect the reply. Reads no more than a reply of
+    `max_output_tokens`, its thinking included, can take. `listener` hears of what arrives."""
     import httpx2
 
     failure: AttemptFailure | None
@@ -72,7 +76,7 @@ async def stream_completion(
     on_text = None if listener is None else listener.on_text
     deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
     try:
-        async with aclosing(await shared.post(body)) as response:
+        async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
             failure = await _read_stream(response, accumulator, mapper, limit, on_tokens, deltas)
     except shared.errors.APIStatusError as error:
@@ -80,6 +84,9 @@ async def stream_completion(
         kinds, detail = _read_error(error.body)
         headers = error.response.headers
         failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        if error.status_code in _REFUSALS:
+            refusal = mapper.strip_secrets(describe_refusal(error.body) or detail)
+            failure = replace(failure, refusal=refusal)
     except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
         failure = mapper.map_transport(error)
     except ReplyTooLarge as error:
