@@ -19,9 +19,9 @@ from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.errors import JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
-from rlm.models import Model, resolve
+from rlm.errors import ConfigurationError, JournalError, UsageError
+from rlm.events import Event, Observer, Resumed, Retrying, RunFinished, Warned
+from rlm.models import CallSettings, Model, resolve
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions
@@ -68,6 +68,9 @@ class RLM:
     sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
+    options and sub_options say what each call of the root's model and of the children's asks for: a
+    CallSettings, or a mapping with its keys (`options={"effort": "high", "output": 16_000}`). sub_options are
+    those of the summary model, too. They need models given by name.
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
     returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
     errors are raised as AnswerCheckError; the run can then be resumed.
@@ -82,6 +85,8 @@ class RLM:
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        options: CallSettings | Mapping[str, Any] | None = None,
+        sub_options: CallSettings | Mapping[str, Any] | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
@@ -91,14 +96,25 @@ class RLM:
         self.settings = settings or Settings()
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
+        for name, given in (("options", options), ("sub_options", sub_options)):
+            if given is not None:
+                calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+                self.settings = replace(self.settings, **{name: calls})
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
-        self.model = self._resolve(model)
-        self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
-        self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
+        own = self.settings
+        self.model, calls = self._resolve(model, own.options, "options")
+        self.sub_model, sub_calls = self.model, calls
+        if sub_model is not None or own.sub_options != own.options:
+            given = model if sub_model is None else sub_model
+            self.sub_model, sub_calls = self._resolve(given, own.sub_options, "sub_options")
+        self.summary_model = self.sub_model
+        if summary_model is not None:
+            self.summary_model, _ = self._resolve(summary_model, own.sub_options, "")
+        self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -299,6 +315,10 @@ class RLM:
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
+        own = self.settings
+        other.settings = other.settings.with_reply_caps(
+            own.options.max_output_tokens, own.sub_options.max_output_tokens
+        )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
         return other
 
@@ -399,21 +419,34 @@ class RLM:
         for model in {id(model): model for model in models}.values():
             await model.aclose()
 
-    def _resolve(self, model: str | Model | None) -> Model:
+    def _resolve(
+        self, model: str | Model | None, calls: CallSettings, given_as: str
+    ) -> tuple[Model, CallSettings]:
+        """Return the model, and the settings of its calls: `calls`, or else those of its facts. `given_as`
+        names `calls` in the error for a model that takes none, "" if it may ignore them."""
         if model is not None and not isinstance(model, str):
-            return model
+            if calls and given_as:
+                raise ConfigurationError(
+                    f"{given_as} need a model that is given by name, and {model.name} is an object: make "
+                    "it with ModelOptions(calls=…)"
+                )
+            return model, calls
         options = replace(
             self.settings.models,
             concurrency=self.limits.concurrency,
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
+            on_refused=lambda line: self._tell(Warned(line)),
         )
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
         facts = self.settings.facts.get(resolved.name)
-        window = None if facts is None else facts.apply_to_window(resolved.window)
-        if window is None:
-            return resolved
-        return resolve(model, os.environ, replace(options, window=window), store=store)
+        calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
+        shipped = resolved.window
+        shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)
+        window = options.window if facts is None else facts.apply_to_window(shipped)
+        if window is None and calls == options.calls:
+            return resolved, calls
+        return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""

@@ -166,7 +166,10 @@ class _Accumulator:
         if not self._has_begun:
             return TokenUsage()
         self._close()
-        return with_reasoning(self._usage, self._body, f"{self._text}{self._refusal}", str(self._thinking))
+        text, thinking = split_bare_close(str(self._text))
+        return with_reasoning(
+            self._usage, self._body, f"{text}{self._refusal}", f"{self._thinking}{thinking}"
+        )
 
     def add(self, event: object) -> bool:
         self._has_begun = True
