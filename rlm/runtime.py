@@ -22,6 +22,8 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError, JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, Retrying, RunFinished, Warned
 from rlm.models import CallSettings, Model, resolve
+from rlm.models.catalog.overrides import facts_for
+from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions
@@ -358,8 +360,10 @@ class RLM:
         return plan
 
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
-        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread."""
+        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
+        server on this machine is asked for the window of a model."""
         config = self._config()
+        await learn((config.model, config.sub_model, config.summary_model), only_here=True)
 
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
@@ -439,7 +443,7 @@ class RLM:
         )
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
-        facts = self.settings.facts.get(resolved.name)
+        facts = facts_for(resolved.name, self.settings.facts)
         calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
         shipped = resolved.window
         shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)

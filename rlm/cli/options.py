@@ -18,6 +18,7 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
+from rlm.escaping import terminal_line
 from rlm.limits import Limits, option_of_limit
 from rlm.models.registry import list_forms
 
@@ -205,12 +206,26 @@ class RunOptions:
             facts=facts_in_force(ctx),
         )
 
+    def _offer_local_server(self) -> None:
+        """Name a server on this machine to a user who has no key. It is never used unasked."""
+        from rlm.models.base import EXTRACTIVE
+
+        if self.quiet or self.model is not None or self.model_name != EXTRACTIVE:
+            return
+        from rlm.models.local_servers import find_local_servers
+
+        offered = [server for server in find_local_servers(os.environ) if server.models]
+        if offered:
+            name = terminal_line(offered[0].models[0])
+            typer.echo(f"{offered[0].title} runs on this machine: --model {name} asks it", err=True)
+
     @contextmanager
     def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:
         """Give the progress display, and the observers: the display and the trace file."""
         from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
+        self._offer_local_server()
         with ExitStack() as stack:
             progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.limits.seconds))
             observers: list[Observer] = [progress.on_event]

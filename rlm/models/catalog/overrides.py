@@ -11,8 +11,9 @@ from typing import Any
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.call_settings import SETTING_KEYS, CallSettings
+from rlm.models.catalog.names import parse_name
 
-__all__ = ["ModelFacts"]
+__all__ = ["ModelFacts", "facts_for"]
 
 _SIZES = ("window", "output")
 _PRICES = ("input_price", "output_price", "cached_price")
@@ -74,13 +75,15 @@ class ModelFacts:
         return allowed, tuple(sorted(refused))
 
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
-        """Return the shipped window with these facts applied; None when they set no size."""
+        """Return the shipped window with these facts applied; None when they set no size. It is not `known`
+        if they set the output alone and the shipped one is a guess."""
         if self.window is None and self.output is None:
             return None
         context = self.window or shipped.context
         # A window alone says nothing of the reply. A reply of its size would leave no room for a prompt.
         output = self.output or min(shipped.output, max(1, context // 4))
-        return ModelWindow(context=context, output=min(output, context))
+        known = self.window is not None or shipped.known
+        return ModelWindow(context=context, output=min(output, context), known=known)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None when no price is set."""
@@ -92,3 +95,14 @@ class ModelFacts:
         return (
             fresh * self.input_price + cached * cached_price + usage.output_tokens * self.output_price
         ) / _MILLION
+
+
+def facts_for(name: str, facts: Mapping[str, ModelFacts]) -> ModelFacts | None:
+    """Return the user's facts about the model with this name, however the table and the name spell it."""
+    if name in facts or not facts:
+        return facts.get(name)
+    try:
+        wanted = parse_name(name).canonical
+        return next((facts[key] for key in facts if parse_name(key).canonical == wanted), None)
+    except ConfigurationError:
+        return None

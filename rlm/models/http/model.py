@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
-from rlm.models.base import ModelWindow, Reply, Request
+from rlm.errors import ConfigurationError
+from rlm.models.base import Model, ModelWindow, Reply, Request
 from rlm.models.call_settings import CallSettings
+from rlm.models.catalog.addresses import is_loopback
 from rlm.models.catalog.families import thinking_room
-from rlm.models.catalog.windows import window_of
+from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
+from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
@@ -20,8 +28,9 @@ from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions, OnRetry, RetryReason
+from rlm.models.registry import PROVIDERS
 
-__all__ = ["HttpModel"]
+__all__ = ["HttpModel", "learn"]
 
 _MAX_CONCESSIONS = 6
 """Times that one request is sent with something less, before its refusal counts."""
@@ -43,6 +52,7 @@ class HttpModel(ABC):
         self._options = options or ModelOptions()
         self._model = model
         self._name = name or f"{self.prefix}:{model}"
+        self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
@@ -72,27 +82,68 @@ class HttpModel(ABC):
         return self._options.calls
 
     @property
+    def facts(self) -> ServerFacts | None:
+        """Return what the server reports of this model; None if it was not asked, or reports nothing."""
+        return facts_of_name(self._name)
+
+    @property
     def window(self) -> ModelWindow:
-        known = self._options.window or window_of(self._model)
-        output = self.calls.max_output_tokens or known.output
-        thinking = thinking_room(self._model, self.calls, known.context)
-        return replace(
-            known,
-            context=known.context - thinking,
-            output=min(output, known.output) if known.known and self._options.window is None else output,
-            thinking=thinking,
-        )
+        """Return the user's window, else the server's, else the catalog's, without the room for thinking. A
+        window of the options that is not `known` sets the limit of the output alone."""
+        whole = self._whole_window
+        thinking = thinking_room(self._model, self.calls, whole.context)
+        output = self.calls.max_output_tokens
+        if output is not None:
+            whole = replace(whole, output=output if self._most is None else min(output, self._most))
+        return replace(whole, context=whole.context - thinking, thinking=thinking)
+
+    @property
+    def _whole_window(self) -> ModelWindow:
+        given = self._options.window
+        if given is not None and given.known:
+            return given
+        listed = window_of(self._model, self._provider)
+        found = None if self.facts is None else self.facts.window(listed if listed.known else DEFAULT_WINDOW)
+        window = found or listed
+        return window if given is None else replace(window, output=min(given.output, window.context))
+
+    @property
+    def _most(self) -> int | None:
+        """Return the most tokens that the provider allows for a reply and its thinking; None if unknown."""
+        listed = window_of(self._model, self._provider).output
+        return None if listed <= DEFAULT_WINDOW.output else listed
 
     def room(self, request: Request) -> int:
         """Return the output limit to send: the tokens of the reply's text and of its thinking."""
         thinking = self.window.thinking if request.thinking is None else request.thinking
         room = request.max_output_tokens + thinking
-        listed = window_of(self._model)
-        return min(room, max(listed.output, request.max_output_tokens)) if listed.known else room
+        return room if self._most is None else min(room, max(self._most, request.max_output_tokens))
 
     def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
         """Return the body to send. `limit` is that of a Concession."""
         return self._concessions.apply(self.body(request) | dict(self.calls.extra_body), limit)
+
+    async def learn(self, *, only_here: bool = False) -> None:
+        """Ask the server for the facts of this model, if servers of its kind report any and it was not asked
+        before. `only_here` asks no other machine. Takes at most some seconds, and raises nothing."""
+        spec = PROVIDERS.get(self._provider)
+        kind = "server" if self._endpoint.self_run else spec.facts if spec is not None else ""
+        asked = (self._name, self._endpoint.base_url)
+        if not kind or asked in _answered or (only_here and not is_loopback(self._endpoint.base_url)):
+            return
+        asking = _asking.setdefault(asyncio.get_running_loop(), {})
+        if asked not in asking:
+            found = find_facts(self._endpoint, self._model, self._provider, kind, self._options)
+            asking[asked] = asyncio.ensure_future(found)
+        try:
+            # Shielded: runs that begin together wait for the same answer.
+            facts = await asyncio.shield(asking[asked])
+        finally:
+            if asked in asking and asking[asked].done():
+                del asking[asked]
+        if facts is not None:
+            _answered.add(asked)
+            remember_facts(self._name, facts)
 
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
@@ -156,3 +207,24 @@ def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry |
         heard(attempt, wait, reason)
 
     return tell
+
+
+_answered: set[tuple[str, str]] = set()
+"""Models, by name and base URL, whose servers have answered. The others are asked again by the next run."""
+_asking: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[str, str], asyncio.Future[ServerFacts | None]]
+] = WeakKeyDictionary()
+
+
+def _find_provider(name: str, prefix: str) -> str:
+    """Return the provider of a model. A model that was made without `resolve` may have any name."""
+    try:
+        return parse_name(name).provider
+    except ConfigurationError:
+        return prefix
+
+
+async def learn(models: Iterable[Model], *, only_here: bool = False) -> None:
+    """Ask the servers of these models for their facts, all at a time."""
+    asked = {id(model): model for model in models if isinstance(model, HttpModel)}
+    await asyncio.gather(*(model.learn(only_here=only_here) for model in asked.values()))

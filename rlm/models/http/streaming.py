@@ -14,8 +14,7 @@ from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
-from rlm.models.http.shared_clients import SharedClient
-from rlm.models.http.sse import EventDecoder
+from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field
 from rlm.models.listener import ReplyListener
 
@@ -78,7 +77,7 @@ async def stream_completion(
     try:
         async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
-            failure = await _read_stream(response, accumulator, mapper, limit, on_tokens, deltas)
+            failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
@@ -91,6 +90,8 @@ async def stream_completion(
         failure = mapper.map_transport(error)
     except ReplyTooLarge as error:
         failure = mapper.map_too_large(error)
+    except Unsigned as error:
+        failure = mapper.map_unsigned(error.__cause__ or error)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_garbled(error)
     except BaseException:
@@ -104,6 +105,7 @@ async def stream_completion(
 
 
 async def _read_stream(
+    shared: SharedClient,
     response: httpx2.Response,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
@@ -112,10 +114,10 @@ async def _read_stream(
     deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
-    if "event-stream" not in content_type:
+    if shared.stream_type not in content_type:
         is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
         return None if is_whole else mapper.map_wrong_type(content_type)
-    decoder = EventDecoder()
+    decoder = shared.make_decoder()
     chunks = response.aiter_bytes()
     size = pieces = 0
     reported = time.monotonic()
@@ -159,6 +161,8 @@ def _parse_json(body: bytes) -> object:
 
 def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
     """Return the kinds of a server's error, and its message."""
+    if isinstance(answer, list):  # Google's compatible servers send a list of one error
+        answer = answer[0] if answer else None
     error = field(answer, "error") or answer
     fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
     kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-__all__ = ["AnthropicModel"]
+__all__ = ["AnthropicModel", "without_ambient_headers"]
 
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THINKING = ("thinking", "redacted_thinking")
@@ -45,8 +46,18 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
+        default_headers=without_ambient_headers() if endpoint.private else None,
         http_client=http,
     )
+
+
+def without_ambient_headers() -> dict[str, Any]:
+    """Return headers that cancel ANTHROPIC_CUSTOM_HEADERS, which the SDK would send to any cloud."""
+    from anthropic import Omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names}
 
 
 class AnthropicModel(HttpModel):

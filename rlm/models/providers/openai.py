@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel"]
+__all__ = ["OpenAIModel", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
@@ -48,14 +48,19 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     return client
 
 
-def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+def without_ambient_headers() -> dict[str, Any]:
     """Return headers that cancel OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
     from openai import Omit
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    headers: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
-    ours = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-    return ours | {"Authorization": f"Bearer {endpoint.key}"}
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names if name.lower() not in ("authorization", "api-key")}
+
+
+def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the headers for a server that is not OpenAI's. The key goes there even if
+    OPENAI_CUSTOM_HEADERS holds another."""
+    return without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"}
 
 
 class OpenAIModel(HttpModel):
@@ -64,6 +69,8 @@ class OpenAIModel(HttpModel):
     it."""
 
     prefix = "openai"
+    takes_completion_limit: ClassVar[bool] = False
+    """Whether the output limit has its new name for every server of this class."""
     clients = ClientPool("openai", "/chat/completions", _make_client)
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -107,7 +114,7 @@ class OpenAIModel(HttpModel):
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
         ours = self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
-        return "max_completion_tokens" if ours else "max_tokens"
+        return "max_completion_tokens" if ours or self.takes_completion_limit else "max_tokens"
 
     @property
     def _host(self) -> str:
