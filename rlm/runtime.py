@@ -20,12 +20,13 @@ from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError, JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, Retrying, RunFinished, Warned
+from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver, Warned
 from rlm.models import CallSettings, Model, resolve
 from rlm.models.catalog.overrides import facts_for
 from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
+from rlm.runs.event_queue import EventQueue
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -50,7 +51,7 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
-from rlm.telemetry import log_event, run_spans
+from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -76,7 +77,8 @@ class RLM:
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
     returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
     errors are raised as AnswerCheckError; the run can then be resumed.
-    observe is one function or several, called from the event loop with every Event of every run.
+    observe is one function or several, called from the event loop with every Event of every run but the text
+    deltas. observe_text is one function or several that get these: the text of replies while it is written.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class RLM:
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
         observe: Observer | Sequence[Observer] = (),
+        observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
@@ -105,6 +108,9 @@ class RLM:
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
+        self._text_observers: list[TextObserver] = (
+            [observe_text] if callable(observe_text) else list(observe_text)
+        )
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
         own = self.settings
@@ -134,7 +140,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = self._watched(log_event, run_spans())
+                watched = self._watched(log_event)
                 run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
@@ -246,7 +252,7 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                watched = rlm._watched(log_event, run_spans())
+                watched = rlm._watched(log_event)
                 result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
@@ -295,6 +301,7 @@ class RLM:
                     warnings=left.facts["warnings"],
                     unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
+                    session=known[0].run_id if known else "",
                     variables=describe_variables(known),
                 ),
             )
@@ -331,7 +338,7 @@ class RLM:
         Entering it raises what `run` and `resume` raise."""
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
+        return Session(lambda: self._watched(log_event)._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(
@@ -389,14 +396,16 @@ class RLM:
             )
 
     async def stream(self, task: str, context: Context | None, *, schema: Any = None) -> AsyncIterator[Event]:
-        """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what
-        `run` raises. To cancel the run, close the iterator (`contextlib.aclosing`) or end its task."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        own = self._watched(events.put_nowait)
+        """Yield the events of a run as they happen, with the text of replies while it is written; the last is
+        RunFinished, with the result. Raises what `run` raises. To cancel the run, close the iterator
+        (`contextlib.aclosing`) or end its task."""
+        events = EventQueue()
+        own = self._watched(events.put)
+        own._text_observers = [*self._text_observers, events.put]
         running = asyncio.ensure_future(own.run(task, context, schema=schema))
-        running.add_done_callback(lambda _: events.put_nowait(None))
+        running.add_done_callback(lambda _: events.close())
         try:
-            while (event := await events.get()) is not None:
+            async for event in events:
                 yield event
             yield RunFinished(await running)
         finally:
@@ -438,7 +447,6 @@ class RLM:
         options = replace(
             self.settings.models,
             concurrency=self.limits.concurrency,
-            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
             on_refused=lambda line: self._tell(Warned(line)),
         )
         store = self.settings.store
@@ -462,6 +470,10 @@ class RLM:
         for observer in self._observers:
             observer(event)
 
+    def _tell_text(self, delta: TextDelta) -> None:
+        for observer in self._text_observers:
+            observer(delta)
+
     def _config(self) -> RunConfig:
         return RunConfig(
             self.model,
@@ -472,6 +484,7 @@ class RLM:
             self._tell,
             self.tools,
             self._gate,
+            self._tell_text if self._text_observers else None,
         )
 
 

@@ -25,7 +25,7 @@ from rlm.models.registry import list_forms
 if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.events import Observer, TextObserver
     from rlm.models.call_settings import CallSettings
     from rlm.runtime import RLM
     from rlm.settings import Settings
@@ -233,10 +233,19 @@ class RunOptions:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
             yield progress, observers
 
-    def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:
+    def rlm(
+        self,
+        ctx: typer.Context,
+        observers: list[Observer],
+        *,
+        runs_code: bool = True,
+        text_observers: Sequence[TextObserver] = (),
+    ) -> RLM:
         """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
+        from rlm.cli.process.telemetry import start_telemetry
         from rlm.runtime import RLM
 
+        start_telemetry()
         return RLM(
             self.model,
             sub_model=self.sub_model,
@@ -244,6 +253,7 @@ class RunOptions:
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
             observe=observers,
+            observe_text=text_observers,
         )
 
     def sources(self, paths: list[str]) -> list[Source]:

@@ -89,7 +89,7 @@ def ask(
     if attempts > 1 and continued is not None:
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers)
+        rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
         sources = options.sources(paths) if paths else []
         context = None if no_context else sources
         try:

@@ -59,6 +59,7 @@ def resume(
       rlm resume 20260131 --json
     """
     from rlm.cli.console.progress import Progress
+    from rlm.cli.process.telemetry import start_telemetry
     from rlm.results import RunResult
     from rlm.runtime import RLM
     from rlm.settings import Settings
@@ -76,6 +77,7 @@ def resume(
         sub_options=_with_headers("--sub-option", child, stored, "sub_model").over(stored.calls("sub_model")),
         facts=stored.model_facts,
     )
+    start_telemetry()
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],

@@ -43,10 +43,13 @@ class Endpoint:
     @property
     def address(self) -> str:
         """Return `host:port`, for messages."""
+        host, port = self.host_and_port
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
         parts = urlsplit(self.base_url)
-        host = parts.hostname or ""
-        host = f"[{host}]" if ":" in host else host
-        return f"{host}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
+        return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
     @property
     def local(self) -> bool:

@@ -77,8 +77,17 @@ class HttpModel(ABC):
         return self._name
 
     @property
+    def provider_model(self) -> str:
+        """Return the provider's own name for the model."""
+        return self._model
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    @property
     def calls(self) -> CallSettings:
-        """Return the settings of each request."""
+        """Return what every call asks for."""
         return self._options.calls
 
     @property
