@@ -25,7 +25,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
-    input including cached; None for a server that counts none. `finish` is in OpenAI's words. `delay`
+    input including cached; None for a server that counts none. `calls` are the name and the arguments of
+    tools that the reply calls, which come after its text. `finish` is in OpenAI's words. `delay`
     is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
     event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
     """
@@ -39,6 +40,7 @@ class Answer:
     step: float = 0.0
     pause: float = 0.0
     ended: bool = True
+    calls: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,13 @@ class Silence:
 
 @dataclass(frozen=True)
 class Raw:
-    """Any body under any type and status."""
+    """Any body under any type ("" for none) and status. With `piece`, it is sent in chunks of so many bytes."""
 
     body: bytes
     content_type: str = "text/event-stream"
     code: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    piece: int = 0
 
 
 Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
@@ -220,14 +223,7 @@ class ProviderServer:
             body = json.dumps({"type": "error", "error": error}).encode()
             behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            headers = {
-                "content-type": behaviour.content_type,
-                "content-length": str(len(behaviour.body)),
-                **behaviour.headers,
-            }
-            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
-            await writer.drain()
+            await _send_raw(behaviour, writer)
             return True
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
@@ -257,6 +253,24 @@ class ProviderServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
+    headers = {"content-type": raw.content_type} if raw.content_type else {}
+    headers |= (
+        {"transfer-encoding": "chunked"} if raw.piece else {"content-length": str(len(raw.body))}
+    ) | raw.headers
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {raw.code} X\r\n{lines}\r\n".encode())
+    if not raw.piece:
+        writer.write(raw.body)
+    else:
+        for start in range(0, len(raw.body), raw.piece):
+            piece = raw.body[start : start + raw.piece]
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+    await writer.drain()
 
 
 def _pieces(text: str, size: int) -> list[str]:
@@ -303,9 +317,20 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
         return [*events, event("error", error=error)]
     if not isinstance(behaviour, Answer):
         return events
-    stop = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
-    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("content_block_stop", index=1))
+    for index, (name, arguments) in enumerate(answer.calls, 2):
+        block = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
+        events.append(event("content_block_start", index=index, content_block=block))
+        for piece in ["", *_pieces(arguments, answer.piece)]:
+            delta = {"type": "input_json_delta", "partial_json": piece}
+            events.append(event("content_block_delta", index=index, delta=delta))
+        events.append(event("content_block_stop", index=index))
+    stop = {
+        "stop": "tool_use" if answer.calls else "end_turn",
+        "length": "max_tokens",
+        "content_filter": "refusal",
+    }
+    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("message_delta", delta=delta, usage={"output_tokens": tokens_out}))
     return [*events, event("message_stop")]
 
@@ -330,7 +355,14 @@ def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[b
         return [*events, f"data: {json.dumps({'error': error})}\n\n".encode()]
     if not isinstance(behaviour, Answer):
         return events
-    events.append(choice({}, answer.finish))
+    for index, (name, arguments) in enumerate(answer.calls):
+        begun = {"index": index, "id": f"call_{index}", "type": "function"}
+        events.append(choice({"tool_calls": [{**begun, "function": {"name": name, "arguments": ""}}]}))
+        for piece in _pieces(arguments, answer.piece):
+            more = {"index": index, "function": {"arguments": piece}}
+            events.append(choice({"tool_calls": [more]}))
+    finish = "tool_calls" if answer.calls and answer.finish == "stop" else answer.finish
+    events.append(choice({}, finish))
     if answer.usage is not None:
         tokens_in, tokens_out, cached = answer.usage
         usage = {

@@ -21,6 +21,7 @@ from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
 from rlm.models.options import RetryReason
+from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
@@ -323,7 +324,7 @@ class MeteredModel:
         on_sent()
         with trace_call(model, request) as note:
             try:
-                reply = await model.generate(request)
+                reply = as_text(await model.generate(request), request)
             except asyncio.CancelledError:
                 self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
                 raise

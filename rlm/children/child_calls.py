@@ -312,6 +312,7 @@ class ChildCalls:
             task=spec.prompt,
             slices=texts,
             sample=spec.sample,
+            schema=None if spec.form is None else spec.form.schema,
         )
         question_id = identify_child(
             self._model.name,
@@ -418,6 +419,8 @@ class ChildCalls:
         reply = call.reply
         texts = [piece.text for piece in child.request.slices]
         text = clean_reply(reply.text, spec.prompt, has_schema=spec.schema is not None)
+        if spec.form is not None:
+            text, _ = spec.form.read(text)
         answer = ChildAnswer(
             text=text,
             found=not says_nothing(text, texts),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema
+from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.empty_form import empty_form
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
@@ -42,6 +43,13 @@ class ChildSpec:
     def empty(self) -> Any:
         """Return the value that says "nothing there" under the schema, or None if there is no such form."""
         return None if self.schema is None else empty_form(self.schema.schema)
+
+    @property
+    def form(self) -> ReplyForm | None:
+        """Return the form in which a provider may be asked to enforce the schema."""
+        return (
+            None if self.schema is None else child_form(self.schema.schema, has_empty=self.empty is not None)
+        )
 
     @property
     def numbered(self) -> bool | None:

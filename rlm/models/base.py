@@ -32,6 +32,7 @@ __all__ = [
     "Role",
     "SliceText",
     "TokenUsage",
+    "ToolCall",
     "is_extractive",
 ]
 
@@ -118,11 +119,20 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that a reply calls, though none is offered. `arguments` is JSON, or code as it is."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
     `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
     and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
-    provider's, and `model` the model that it says answered; both are empty where it says nothing."""
+    provider's, and `model` the model that it says answered; both are empty where it says nothing.
+    `tool_calls` are apart from the text until the reply is used (`structured/tool_calls.py`)."""
 
     text: str
     finish_reason: FinishReason = "stop"
@@ -131,6 +141,7 @@ class Reply:
     carry: Carry = ()
     response_id: str = ""
     model: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,8 @@ class SupportModel:
             )
         except BudgetExceeded as error:
             raise UnusableReply(f"its prompt does not fit ({error})") from error
-        request = Request("check", messages_of(prompt.system, prompt.user), output, task="")
+        form = _CORRECTED if mend else _UNSUPPORTED
+        request = Request("check", messages_of(prompt.system, prompt.user), output, task="", schema=form)
         async with seconds_left(self.run_context.budget):
             call = await self.run_context.metered.ask(
                 self.model,
@@ -181,7 +182,7 @@ class SupportModel:
             )
         if call.reply.finish_reason != "stop":
             raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
-        schema = AnswerSchema.of(_CORRECTED if mend else _UNSUPPORTED, trusted=True)
+        schema = AnswerSchema.of(form, trusted=True)
         try:
             return await read_reply(schema, without_reasoning(call.reply.text).strip())
         except SchemaError as error:

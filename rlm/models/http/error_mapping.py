@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
+from typing import Literal
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import TokenUsage
@@ -29,6 +30,15 @@ _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
     r"|exceeds? the (available )?context|reduce the length"
 )
+_NAMES_SCHEMA = re.compile(
+    r"(?i)response.?format|output_(?:config|format)|json.?schema|structured.?output|response.?(?:json.?)?schema"
+    r"|\bguided|grammar|text\.format|invalid schema"
+)
+_NAMES_THIS_SCHEMA = re.compile(
+    r"(?i)(?:invalid|bad|unsupported|complex|large|parse|compil)\w*\b.{0,40}\b(?:schema|grammar)"
+    r"|(?:schema|grammar)\b.{0,40}\b(?:is|was|has|are|too)\b.{0,20}(?:invalid|complex|large|deep|many|compil)"
+)
+_SCHEMA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 
 # Names of errors within a stream, where the HTTP status is already 200.
 _STATUS_OF_KIND = {
@@ -78,7 +88,8 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
     provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `refusal` is what
-    a server says is wrong with the request itself, if it does."""
+    a server says is wrong with the request itself, if it does. `refuses_schema` is set where the schema of
+    the reply may be what was refused: this one, or "any"; "perhaps" where the server gives no reason."""
 
     error: type[ModelError]
     what: str
@@ -87,6 +98,7 @@ class AttemptFailure:
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
     refusal: str = ""
+    refuses_schema: Literal["", "this", "any", "perhaps"] = ""
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
         """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
@@ -108,6 +120,12 @@ class ErrorMapper:
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
+        failure = self._map_status(status, kinds, detail, headers)
+        return replace(failure, refuses_schema=_read_schema_refusal(status, kinds, detail))
+
+    def _map_status(
+        self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
+    ) -> AttemptFailure:
         reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
         if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
             return AttemptFailure(
@@ -284,6 +302,18 @@ def _walk_chain(error: BaseException) -> Iterator[BaseException]:
         for inner in getattr(link, "exceptions", ()):
             yield from _walk_chain(inner)
         link = link.__cause__ or link.__context__
+
+
+def _read_schema_refusal(
+    status: int, kinds: tuple[str, ...], detail: str
+) -> Literal["", "this", "any", "perhaps"]:
+    """Return whether a refusal can be about the schema that the reply must follow."""
+    if status not in _SCHEMA_STATUSES:
+        return ""
+    said = " ".join((detail, *kinds))
+    if not _NAMES_SCHEMA.search(said):
+        return "perhaps" if status in {400, 422} and not detail.strip() else ""
+    return "this" if _NAMES_THIS_SCHEMA.search(said) else "any"
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float | None:

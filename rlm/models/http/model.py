@@ -29,6 +29,8 @@ from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions, OnRetry, RetryReason
 from rlm.models.registry import PROVIDERS
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.schema_mode import SchemaMode, merged
 
 __all__ = ["HttpModel", "learn"]
 
@@ -55,6 +57,7 @@ class HttpModel(ABC):
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
+        self._schema_mode = SchemaMode(endpoint, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.extra_body)
         self._told: set[str] = set()
@@ -71,6 +74,10 @@ class HttpModel(ABC):
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         """Return a new accumulator for the events of one reply to `body`. It keeps no more text than the
         output limit in `body` allows (`BoundedText`)."""
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        """Return the fields of a body that make the provider enforce `schema`: none if it cannot."""
+        return {}
 
     @property
     def name(self) -> str:
@@ -130,7 +137,7 @@ class HttpModel(ABC):
 
     def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
         """Return the body to send. `limit` is that of a Concession."""
-        return self._concessions.apply(self.body(request) | dict(self.calls.extra_body), limit)
+        return self._concessions.apply(merged(self.body(request), self.calls.extra_body), limit)
 
     async def learn(self, *, only_here: bool = False) -> None:
         """Ask the server for the facts of this model, if servers of its kind report any and it was not asked
@@ -167,10 +174,15 @@ class HttpModel(ABC):
         )
 
     async def _attempt(self, shared: SharedClient, request: Request) -> Reply | AttemptFailure:
-        """Send the request. If the server refuses a field that is not needed, send it again without."""
+        """Send the request. If the server refuses a field that is not needed, send it again without: a
+        refusal costs nothing."""
         limit: int | None = None
+        schema = self._schema_mode.schema_of(request)
+        perhaps: tuple[PortableSchema, AttemptFailure] | None = None
         for remaining in reversed(range(_MAX_CONCESSIONS)):
-            body = self.request_body(request, limit)
+            fields = {} if schema is None else self.schema_fields(schema)
+            plain = self.request_body(request, limit)
+            body = merged(plain, fields)
             result = await stream_completion(
                 shared,
                 body,
@@ -180,9 +192,23 @@ class HttpModel(ABC):
                 headers=self.calls.extra_headers,
                 listener=request.listener,
             )
-            if isinstance(result, Reply) or not result.refusal or not remaining:
+            if isinstance(result, Reply):
+                if perhaps is not None:
+                    self._schema_mode.remember(*perhaps)
                 return result
-            if self._request_changed(body, request, limit):
+            if not remaining:
+                return result
+            if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
+                # The prompt holds the schema, too, so the reply can be had without.
+                if result.refuses_schema == "perhaps":
+                    perhaps = schema, result
+                else:
+                    self._schema_mode.remember(schema, result)
+                schema = None
+                continue
+            if not result.refusal:
+                return result
+            if self.request_body(request, limit) != plain:
                 continue  # another call has learned of this refusal meanwhile
             conceded = self._concessions.learn(body, result.refusal)
             if conceded is None:
@@ -190,9 +216,6 @@ class HttpModel(ABC):
             limit = conceded.limit
             self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
         raise AssertionError("the last attempt returns")
-
-    def _request_changed(self, body: dict[str, Any], request: Request, limit: int | None) -> bool:
-        return self.request_body(request, limit) != body
 
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""

@@ -122,7 +122,7 @@ class ClientPool:
         make_decoder: Callable[[], StreamDecoder] = EventDecoder,
     ) -> None:
         self.sdk = sdk
-        self._path = path
+        self.path = path
         self._make = make
         self._routed = routed
         self._stream_type = stream_type
@@ -142,7 +142,7 @@ class ClientPool:
         if key not in open_here:
             client = self._make(endpoint, make_http_client(endpoint, options))
             # The whole URL: the SDK would join a path to the base URL for every request.
-            url = self._path if self._routed else endpoint.base_url.rstrip("/") + self._path
+            url = self.path if self._routed else endpoint.base_url.rstrip("/") + self.path
             open_here[key] = SharedClient(
                 self.sdk,
                 client,

@@ -16,6 +16,8 @@ from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import cache_borders, field
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
@@ -113,6 +115,11 @@ class AnthropicModel(HttpModel):
         level = nearest_effort(effort, _EFFORTS)
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        if not schema.closed:  # the API refuses objects with keys that the schema does not name
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema.schema}}}
+
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body["max_tokens"])
 
@@ -124,6 +131,7 @@ class _Accumulator:
         self._text = BoundedText(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
         self._blocks: dict[int, dict[str, Any]] = {}
+        self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
         self._complete = False
         self._response_id = self._model = ""
@@ -134,9 +142,9 @@ class _Accumulator:
         return self._text
 
     def reply(self) -> Reply | None:
-        if not self._complete and not self._is_full:
+        if not self._complete and not self._is_overlong:
             return None
-        reason = "length" if self._is_full else _FINISH_REASONS.get(self._stop_reason, "other")
+        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._stop_reason, "other")
         return Reply(
             str(self._text),
             reason,
@@ -145,11 +153,12 @@ class _Accumulator:
             carry=tuple(block for _, block in sorted(self._blocks.items()) if _is_signed(block)),
             response_id=self._response_id,
             model=self._model,
+            tool_calls=self._tools.calls,
         )
 
     @property
-    def _is_full(self) -> bool:
-        return self._text.is_full or self._thinking.is_full
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._thinking.is_full or self._tools.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -177,15 +186,17 @@ class _Accumulator:
             self._update_counts(field(message, "usage"))
         elif kind == "content_block_start":
             self._begin_block(field(event, "index"), field(event, "content_block"))
+            self._begin_call(field(event, "index"), field(event, "content_block"))
         elif kind == "content_block_delta":
             self._extend_block(field(event, "index"), field(event, "delta"))
+            self._continue_call(field(event, "index"), field(event, "delta"))
         elif kind == "message_delta":
             self._update_counts(field(event, "usage"))
             reason = field(field(event, "delta"), "stop_reason")
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._complete = True
-        return self._complete or self._is_full
+        return self._complete or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
         return False
@@ -212,8 +223,19 @@ class _Accumulator:
                 self._thinking.add(piece)
             block = self._blocks.get(index)
             # A block that is not kept whole must not be sent back: its signature would not match.
-            if block is not None and not self._is_full:
+            if block is not None and not self._is_overlong:
                 block[name] = block.get(name, "") + piece
+
+    def _begin_call(self, index: object, block: object) -> None:
+        if field(block, "type") == "tool_use":
+            key = index if isinstance(index, int) else None
+            self._tools.add(
+                key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
+            )
+
+    def _continue_call(self, index: object, delta: object) -> None:
+        if field(delta, "type") == "input_json_delta":
+            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""

@@ -20,6 +20,8 @@ from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.wire_messages import alternating, field
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
@@ -83,6 +85,10 @@ class OpenAIModel(HttpModel):
         }
         return body | self._thinking_fields(request.effort) | self._sampling_fields()
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        form = {"name": "reply", "schema": schema.schema, "strict": schema.strict}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body, next(body[name] for name in LIMIT_FIELDS if name in body))
 
@@ -134,6 +140,7 @@ class _Accumulator:
         self._is_closed = False
         self._field = ""
         self._details = ReasoningDetails()
+        self._tools = ToolCallCollector(max_output_tokens)
         self._finish = ""
         self._response_id = self._model = ""
         self._has_begun = False
@@ -162,11 +169,13 @@ class _Accumulator:
             carry=self._carry(),
             response_id=self._response_id,
             model=self._model,
+            tool_calls=self._tools.calls,
         )
 
     @property
     def _is_overlong(self) -> bool:
-        return self._text.is_full or self._refusal.is_full or self._thinking.is_full
+        full = (self._text.is_full, self._refusal.is_full, self._thinking.is_full, self._tools.is_full)
+        return any(full)
 
     @property
     def spent(self) -> TokenUsage:
@@ -174,8 +183,9 @@ class _Accumulator:
             return TokenUsage()
         self._close()
         text, thinking = split_bare_close(str(self._text))
+        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
         return with_reasoning(
-            self._usage, self._body, f"{text}{self._refusal}", f"{self._thinking}{thinking}"
+            self._usage, self._body, f"{text}{self._refusal}{called}", f"{self._thinking}{thinking}"
         )
 
     def add(self, event: object) -> bool:
@@ -187,7 +197,9 @@ class _Accumulator:
             self._usage = _read_usage(usage)
         choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
-            self._add_delta(field(choice, "delta") or field(choice, "message"))
+            delta = field(choice, "delta") or field(choice, "message")
+            self._add_delta(delta)
+            self._add_calls(delta)
             finish = field(choice, "finish_reason")
             self._finish = finish if isinstance(finish, str) and finish else self._finish
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
@@ -222,6 +234,20 @@ class _Accumulator:
         if self._details.items:
             return ({"reasoning_details": self._details.items},)
         return ({self._field: str(self._thinking)},) if self._field else ()
+
+    def _add_calls(self, delta: object) -> None:
+        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
+        for call in calls if isinstance(calls, list) else ():
+            index = field(call, "index")
+            made = field(call, "function") or field(call, "custom")
+            self._tools.add(
+                index if isinstance(index, int) else None,
+                id_=field(call, "id"),
+                name=field(made, "name"),
+                arguments=field(made, "arguments") or field(made, "input"),
+            )
+        if isinstance(old, dict):  # what the protocol had before it had tools
+            self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole completion: some servers ignore `stream` and send JSON."""
