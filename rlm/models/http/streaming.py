@@ -127,8 +127,9 @@ async def _read_stream(
             raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
         for data in decoder.feed(chunk):
             event = None if data == _END else parse_json(data)
-            if field(event, "error"):
-                return mapper.map_stream_error(*_read_error(event))
+            error = _error_in(event)
+            if error is not None:
+                return mapper.map_stream_error(*_read_error(error))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
@@ -157,6 +158,13 @@ def _parse_json(body: bytes) -> object:
         return parse_json(body)
     except ValueError:
         return None
+
+
+def _error_in(event: object) -> object:
+    """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if field(event, "error") or field(event, "type") == "error":
+        return event
+    return field(event, "response") if field(event, "type") == "response.failed" else None
 
 
 def _read_error(answer: object) -> tuple[tuple[str, ...], str]:

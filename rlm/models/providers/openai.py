@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel", "without_ambient_headers"]
+__all__ = ["OpenAIModel", "make_client", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
 """Models that servers of one's own keep from thinking by a parameter of the chat template."""
 
 
-def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+def make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """Return the SDK's client for OpenAI, or for another server with its protocol."""
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(
@@ -73,7 +74,7 @@ class OpenAIModel(HttpModel):
     prefix = "openai"
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
-    clients = ClientPool("openai", "/chat/completions", _make_client)
+    clients = ClientPool("openai", "/chat/completions", make_client)
 
     def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -124,7 +125,12 @@ class OpenAIModel(HttpModel):
 
     @property
     def _host(self) -> str:
-        return urlsplit(self._endpoint.base_url).hostname or ""
+        return self.host_of(self._endpoint)
+
+    @staticmethod
+    def host_of(endpoint: Endpoint) -> str:
+        """Return the host of a server, or "" for a URL without one."""
+        return urlsplit(endpoint.base_url).hostname or ""
 
 
 class _Accumulator:

@@ -14,7 +14,6 @@ from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
 
-
 KEY = "sk-test-0123456789"
 
 
