@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -20,15 +19,15 @@ from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.errors import ConfigurationError, JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, Retrying, RunFinished, TextDelta, TextObserver
+from rlm.errors import JournalError, UsageError
+from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
 from rlm.limits import slow_defaults
-from rlm.models import Model, resolve
-from rlm.models.catalog.overrides import facts_for
+from rlm.models import CallSettings, Model
 from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.event_queue import EventQueue
+from rlm.runs.model_resolver import ModelResolver
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -53,7 +52,6 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
-from rlm.store_file import default_store
 from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
@@ -76,6 +74,9 @@ class RLM:
     first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
+    options and sub_options say what each call of the root's model and of the children's asks for: a
+    CallSettings, or a mapping with its keys (`options={"effort": "high", "output": 16_000}`). sub_options are
+    those of the summary model, too. They need models given by name.
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
     returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
     errors are raised as AnswerCheckError; the run can then be resumed.
@@ -92,6 +93,8 @@ class RLM:
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        options: CallSettings | Mapping[str, Any] | None = None,
+        sub_options: CallSettings | Mapping[str, Any] | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
@@ -102,6 +105,11 @@ class RLM:
         self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
+        for name, given in (("options", options), ("sub_options", sub_options)):
+            if given is not None:
+                calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+                changed: dict[str, Any] = {name: calls}
+                self.settings = replace(self.settings, **changed)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
@@ -110,9 +118,15 @@ class RLM:
         )
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
-        self.model = self._resolve(model)
-        self.sub_models = self._children_of(sub_model, sub_models)
-        self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
+        own, resolver = self.settings, self._resolver()
+        self.model, calls = resolver.resolve(model, own.options, "options")
+        self.sub_models, sub_calls = resolver.resolve_children(
+            (self.model, calls), model, sub_model, sub_models
+        )
+        self.summary_model = self.sub_model
+        if summary_model is not None:
+            self.summary_model, _ = resolver.resolve(summary_model, own.sub_options, "")
+        self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
 
     @property
     def sub_model(self) -> Model:
@@ -123,24 +137,6 @@ class RLM:
     def children(self) -> SubModels:
         """Return the models of children, with the sizes of their prompts."""
         return self._config().children
-
-    def _children_of(
-        self, one: str | Model | None, several: Mapping[str, str | Model] | None
-    ) -> Mapping[str, Model]:
-        """Return the models of children by name. Raises ConfigurationError."""
-        if several and one is not None:
-            raise ConfigurationError("both sub_model and sub_models are given: leave one out")
-        if several:
-            children: Mapping[str, Model] = {name: self._resolve(model) for name, model in several.items()}
-        else:
-            child = self.model if one is None else self._resolve(one)
-            children = {child.name: child}
-        if self.settings.cascade and len(children) < 2:
-            raise ConfigurationError(
-                "a cascade needs two sub-models, the cheap one first: "
-                "--sub-model cheap=MODEL --sub-model strong=MODEL"
-            )
-        return children
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -346,6 +342,10 @@ class RLM:
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
+        own = self.settings
+        other.settings = other.settings.with_reply_caps(
+            own.options.max_output_tokens, own.sub_options.max_output_tokens
+        )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
         if other.settings.slow and not self.settings.slow:
             other._make_models_slow()
@@ -451,40 +451,13 @@ class RLM:
         for model in {id(model): model for model in self._config().models}.values():
             await model.aclose()
 
-    def _resolve(self, model: str | Model | None) -> Model:
-        resolved = self._resolve_fast(model)
-        return self._make_slow(resolved) if self.settings.slow else resolved
-
-    def _make_slow(self, model: Model) -> Model:
-        """Return `model` over its provider's batch API. Raises ConfigurationError if it has none."""
-        from rlm.models.batching.slow_model import make_slow  # imports the database's library
-
-        return make_slow(
-            model,
-            self.settings.store or default_store(os.environ),
-            policy=self.settings.batching,
-            on_batches=self._tell,
-            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
-        )
-
-    def _resolve_fast(self, model: str | Model | None) -> Model:
-        if model is not None and not isinstance(model, str):
-            return model
-        options = replace(
-            self.settings.models,
-            concurrency=self.limits.concurrency,
-        )
-        store = self.settings.store
-        resolved = resolve(model, os.environ, options, store=store)
-        facts = facts_for(resolved.name, self.settings.facts)
-        window = None if facts is None else facts.apply_to_window(resolved.window)
-        if window is None:
-            return resolved
-        return resolve(model, os.environ, replace(options, window=window), store=store)
+    def _resolver(self) -> ModelResolver:
+        return ModelResolver(self.settings, self.limits.concurrency, self._tell)
 
     def _make_models_slow(self) -> None:
         models = (self.model, *self.sub_models.values(), self.summary_model)
-        slow = {id(one): self._make_slow(one) for one in models}
+        resolver = self._resolver()
+        slow = {id(one): resolver.make_slow(one) for one in models}
         self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
         self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from rlm.limits import Limits
 from rlm.models.batching.policy import BatchingPolicy
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.root import Contract, Dialect
@@ -75,7 +76,9 @@ class Settings:
     tool_seconds: the timeout of one call of a tool.
     slow: send every call in a batch of its provider, which may take up to 24 hours and costs half the price.
         A run then has 26 hours by default, and 1,000 calls in flight.
-    facts: windows and prices by model name. They override the built-in ones.
+    options, sub_options: what each call of the root's model asks for, and of the children's.
+    facts: windows, prices and settings of calls by model name. They override the built-in ones; `options` and
+        `sub_options` override these.
     """
 
     strategy: Literal["auto", "rlm", "direct", "map-reduce"] = "auto"
@@ -95,4 +98,19 @@ class Settings:
     slow: bool = False
     batching: BatchingPolicy = field(default_factory=BatchingPolicy)
     models: ModelOptions = field(default_factory=ModelOptions)
+    options: CallSettings = field(default_factory=CallSettings)
+    sub_options: CallSettings = field(default_factory=CallSettings)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+    def with_reply_caps(self, root: int | None, child: int | None) -> Settings:
+        """Return the settings with other output limits for replies of the root and of children; None leaves
+        one as it is."""
+        caps = {"root": root, "direct": root, "child": child}
+        return replace(
+            self,
+            **{
+                name: replace(getattr(self, name), output_tokens=tokens)
+                for name, tokens in caps.items()
+                if tokens is not None
+            },
+        )

@@ -26,15 +26,51 @@ if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
     from rlm.documents import Source
     from rlm.events import Observer, TextObserver
+    from rlm.models.call_settings import CallSettings
     from rlm.runtime import RLM
     from rlm.settings import Settings
 
-__all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
+__all__ = [
+    "OptionOption",
+    "PathsArgument",
+    "RunOptions",
+    "SubOptionOption",
+    "read_options",
+    "takes_run_options",
+]
 
 PathsArgument = Annotated[
     list[str],
     typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
 ]
+
+
+_KEYS = "output, effort, thinking, temperature, seed, api, body.NAME, headers.NAME"
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help=f"What each call of the root model asks for: {_KEYS}. Repeatable.",
+        show_default=False,
+    ),
+]
+SubOptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sub-option",
+        metavar="KEY=VALUE",
+        help="The same for the children's model. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def read_options(flag: str, pairs: Sequence[str] | None) -> CallSettings:
+    """Return what `flag` sets. Raises ConfigurationError."""
+    from rlm.models.call_settings import CallSettings
+
+    return CallSettings.from_pairs(flag, pairs or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +113,8 @@ class RunOptions:
             help="The model that summarizes texts and older rounds. Default: the children's model.",
         ),
     ] = None
+    option: OptionOption = None
+    sub_option: SubOptionOption = None
     exclude: Annotated[
         list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
     ] = None
@@ -193,6 +231,8 @@ class RunOptions:
             check_support=self.check,
             slow=self.slow,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
+            options=read_options("--option", self.option),
+            sub_options=read_options("--sub-option", self.sub_option),
             facts=facts_in_force(ctx),
         )
 

@@ -16,6 +16,7 @@ from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
 
 if TYPE_CHECKING:
+    from rlm.models.call_settings import Effort
     from rlm.models.listener import ReplyListener
 
 __all__ = [
@@ -99,7 +100,8 @@ class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
-    enforce it do so, and the caller checks the reply. A model may ignore `listener`. `run` names the run that
+    enforce it do so, and the caller checks the reply. `effort` replaces that of the model's settings, and
+    `thinking` the tokens of thinking in its window. A model may ignore `listener`. `run` names the run that
     asks and, behind a slash, its sub-RLM or part. Tokens are counted by the model's own tokenizer."""
 
     role: Role
@@ -112,6 +114,8 @@ class Request:
     final: bool = False
     sample: int = 0
     schema: Mapping[str, Any] | None = None
+    effort: Effort | None = None
+    thinking: int | None = None
     listener: ReplyListener | None = field(default=None, compare=False, repr=False)
     run: str = ""
 
@@ -146,13 +150,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """A model's context window and output limit, in tokens. `known` is False for the defaults. `sees` tells
-    whether the model takes pictures; None means unknown."""
+    """A model's context window and output limit, in tokens. `known` is False for the defaults. `context` is
+    for prompts and the text of replies, `output` for the text alone: the `thinking` tokens that a reply may
+    take besides its text are not part of either. `sees` tells whether the model takes pictures; None means
+    unknown."""
 
     context: int
     output: int
     known: bool = True
     sees: bool | None = None
+    thinking: int = 0
 
 
 class Model(Protocol):

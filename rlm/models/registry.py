@@ -128,7 +128,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         },
     ),
     "openai": ProviderSpec(
-        factory="rlm.models.providers.openai:OpenAIModel",
+        factory="rlm.models.providers.openai_responses:make_openai_model",
         key_variable="OPENAI_API_KEY",
         base_url="https://api.openai.com/v1",
         base_url_variable="OPENAI_BASE_URL",

@@ -24,7 +24,7 @@ from rlm.events import (
     ToolEnded,
     Warned,
 )
-from rlm.models import Model
+from rlm.models import CallSettings, Model
 from rlm.models.base import is_extractive
 from rlm.models.catalog.prices import Prices
 from rlm.playback.cursor import ReplayCursor
@@ -211,7 +211,20 @@ class RunConfig:
                 one.model.name: {**asdict(one.model.window), "child_tokens": one.prompt_tokens}
                 for one in self.children
             },
+            "options": {
+                slot: calls.to_json()
+                for slot in ("model", "sub_model", "summary_model")
+                if (calls := _calls_of(getattr(self, slot)))
+            },
             "model_facts": {
-                name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
+                name: {key: value for key, value in asdict(facts).items() if key != "calls"}
+                for name, facts in self.settings.facts.items()
+                if name in named
             },
         }
+
+
+def _calls_of(model: Model) -> CallSettings:
+    """Return the settings of a model's calls. A model of the user's own may have none."""
+    calls = getattr(model, "calls", None)
+    return calls if isinstance(calls, CallSettings) else CallSettings()

@@ -15,6 +15,7 @@ from rlm.documents import Loaded, PathSource, Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.base import ModelWindow
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
 from rlm.playback.replay_only_model import ReplayOnlyModel
@@ -88,12 +89,16 @@ class StoredRun:
     def model_facts(self) -> Mapping[str, ModelFacts]:
         """Return the windows, prices and sizes of children that the run used, by the name of the model."""
         given = self.facts.get("model_facts", {})
+        alone = self.facts["summary_model"]
+        if alone in (self.facts["model"], *self.sub_models.values()):
+            alone = None
         return {
             name: replace(
                 _restore(ModelFacts, given.get(name, {})),
-                window=sizes["context"],
+                window=sizes["context"] + sizes.get("thinking", 0),
                 output=sizes["output"],
                 child_tokens=sizes.get("child_tokens"),
+                calls=self.calls("summary_model") if name == alone else CallSettings(),
             )
             for name, sizes in self._sizes.items()
         }
@@ -109,6 +114,17 @@ class StoredRun:
         """Return the windows of all models, and the sizes of children, by the name of the model."""
         windows = {self.facts[kind]: window for kind, window in self.facts["windows"].items()}
         return {**windows, **self.facts.get("child_sizes", {})}
+
+    def calls(self, kind: str) -> CallSettings:
+        """Return what the calls of the run's `model`, `sub_model` or `summary_model` asked for, without
+        headers, which are not stored."""
+        return CallSettings.from_json(self.facts.get("options", {}).get(kind, {}))
+
+    @property
+    def headers(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the headers that calls of the run were sent with, by the name of the model."""
+        options = self.facts.get("options", {})
+        return {self.facts[kind]: calls["headers"] for kind, calls in options.items() if "headers" in calls}
 
     def replay_only_models(self) -> tuple[ReplayOnlyModel, dict[str, ReplayOnlyModel], ReplayOnlyModel]:
         """Return stubs for the root, sub and summary models, with their names and windows."""

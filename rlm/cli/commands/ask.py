@@ -163,7 +163,7 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
-    """Return the options with the models of the run, if no model is given."""
+    """Return the options with the models of the run and their options, if no model is given."""
     from rlm.children.routing.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
 
@@ -173,6 +173,8 @@ def _with_models_of(run: str, options: RunOptions) -> RunOptions:
     facts = stored.facts
     return replace(
         options,
+        option=[*stored.calls("model").to_pairs(), *(options.option or ())],
+        sub_option=[*stored.calls("sub_model").to_pairs(), *(options.sub_option or ())],
         model=facts["model"],
         sub_model=options.sub_model or write_sub_models(stored.sub_models),
         summary_model=options.summary_model or facts["summary_model"],

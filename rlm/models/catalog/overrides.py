@@ -1,14 +1,16 @@
-"""A user's own facts about a model, which override the shipped windows and prices."""
+"""What a user says of a model: its window and prices, and what each of its calls asks for."""
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
+from rlm.models.call_settings import SETTING_KEYS, CallSettings
 from rlm.models.catalog.names import parse_name
 
 __all__ = ["ModelFacts", "facts_for"]
@@ -16,8 +18,11 @@ __all__ = ["ModelFacts", "facts_for"]
 _SIZES = ("window", "output", "child_tokens")
 _PRICES = ("input_price", "output_price", "cached_price")
 _SIGHT = "sees"
-_FOLDER_MAY_SET = _SIZES
-"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost."""
+_CALLS = tuple(key for key in SETTING_KEYS if key not in _SIZES)
+_FOLDER_MAY_SET = (*_SIZES, "effort", "thinking", "temperature", "seed")
+"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost. A
+body or a header could send the texts to another account, or keep them with the provider."""
+_KEYS = (*_SIZES, *_PRICES, _SIGHT, *_CALLS)
 _MILLION = 1_000_000
 
 
@@ -26,7 +31,8 @@ class ModelFacts:
     """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
     the most that the prompt of a child may hold, if the run has no such limit. Prices are US
     dollars per million tokens. `cached_price` is for input from the provider's cache; None means the price of
-    other input. `sees` tells whether the model takes pictures."""
+    other input. `sees` tells whether the model takes pictures. `calls` is what each call asks for, in every
+    role."""
 
     window: int | None = None
     output: int | None = None
@@ -35,6 +41,7 @@ class ModelFacts:
     cached_price: float | None = None
     child_tokens: int | None = None
     sees: bool | None = None
+    calls: CallSettings = field(default_factory=CallSettings)
 
     @classmethod
     def from_table(cls, path: str, table: object) -> ModelFacts:
@@ -43,9 +50,11 @@ class ModelFacts:
         if not isinstance(table, Mapping):
             raise ConfigurationError(f"{path} is {table!r}: make it a table")
         for key, value in table.items():
-            if key not in (*_SIZES, *_PRICES, _SIGHT):
-                known = ", ".join((*_SIZES, *_PRICES, _SIGHT))
-                raise ConfigurationError(f"{path}.{key} is no setting: use one of {known}")
+            if key not in _KEYS:
+                close = difflib.get_close_matches(key, _KEYS, 1, 0.6)
+                meant = f", did you mean {close[0]}?" if close else ""
+                known = ", ".join(_KEYS)
+                raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
             if key in _SIZES and not (type(value) is int and value > 0):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
             if key == _SIGHT and not isinstance(value, bool):
@@ -56,7 +65,9 @@ class ModelFacts:
             "cached_price" in table and "input_price" not in table
         ):
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
-        return cls(**table)
+        asked = {key: value for key, value in table.items() if key == "output" or key in _CALLS}
+        facts = {key: value for key, value in table.items() if key not in _CALLS}
+        return cls(**facts, calls=CallSettings.from_table(path, asked))
 
     @classmethod
     def split_for_folder(

@@ -88,8 +88,9 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
     provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `status` is the
-    HTTP status, 0 without one. `refuses_schema` is set where the schema of the reply may be what was refused:
-    this one, or "any"; "perhaps" where the server gives no reason at all."""
+    HTTP status, 0 without one. `refusal` is what a server says is wrong with the request itself, if it does.
+    `refuses_schema` is set where the schema of the reply may be what was refused: this one, or "any";
+    "perhaps" where the server gives no reason."""
 
     error: type[ModelError]
     what: str
@@ -97,6 +98,7 @@ class AttemptFailure:
     reason: RetryReason | None = None
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
+    refusal: str = ""
     refuses_schema: Literal["", "this", "any", "perhaps"] = ""
     status: int = 0
 
@@ -283,10 +285,14 @@ class ErrorMapper:
         cleaned = self._clean(detail)
         return f": {cleaned}" if cleaned else ""
 
+    def strip_secrets(self, text: str) -> str:
+        """Return `text` without the key or anything that looks like one."""
+        return _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+
     def _clean(self, text: str) -> str:
         """Return a provider's message on one line, shortened, without the key or anything that looks like
         one."""
-        text = _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+        text = self.strip_secrets(text)
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"

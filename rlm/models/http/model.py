@@ -11,27 +11,33 @@ from weakref import WeakKeyDictionary
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import Model, ModelWindow, Reply, Request
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.addresses import is_loopback
+from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.batches.connection import BatchConnection
+from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientLease, ClientPool
+from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
-from rlm.models.options import CallSettings, ModelOptions, OnRetry, RetryReason
+from rlm.models.options import ModelOptions, OnRetry, RetryReason
 from rlm.models.registry import PROVIDERS
 from rlm.models.structured.portable_schema import PortableSchema
 from rlm.models.structured.schema_mode import SchemaMode, merged
 
 __all__ = ["HttpModel", "learn"]
+
+_MAX_CONCESSIONS = 6
+"""Times that one request is sent with something less, before its refusal counts."""
 
 
 class HttpModel(ABC):
@@ -57,13 +63,16 @@ class HttpModel(ABC):
         self._lease = ClientLease(self.clients, endpoint, self._options)
         self._schema_mode = SchemaMode(endpoint, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self._concessions = Concessions(self.calls.extra_body)
+        self._told: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
     @abstractmethod
     def body(self, request: Request) -> dict[str, Any]:
-        """Build the JSON body that asks for a streamed reply to `request`."""
+        """Build the JSON body that asks for a streamed reply to `request`, of at most `self.room(request)`
+        tokens. Send `request_body` instead: it has what the user adds, and not what the server refused."""
 
     @abstractmethod
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
@@ -99,8 +108,17 @@ class HttpModel(ABC):
 
     @property
     def window(self) -> ModelWindow:
-        """Return the user's window, else the server's, else the catalog's. A window of the options that is
-        not `known` sets the limit of the output alone."""
+        """Return the user's window, else the server's, else the catalog's, without the room for thinking. A
+        window of the options that is not `known` sets the limit of the output alone."""
+        whole = self._whole_window
+        thinking = thinking_room(self._model, self.calls, whole.context)
+        output = self.calls.max_output_tokens
+        if output is not None:
+            whole = replace(whole, output=output if self._most is None else min(output, self._most))
+        return replace(whole, context=whole.context - thinking, thinking=thinking)
+
+    @property
+    def _whole_window(self) -> ModelWindow:
         given = self._options.window
         if given is not None and given.known:
             return given
@@ -108,6 +126,22 @@ class HttpModel(ABC):
         found = None if self.facts is None else self.facts.window(listed if listed.known else DEFAULT_WINDOW)
         window = found or listed
         return window if given is None else replace(window, output=min(given.output, window.context))
+
+    @property
+    def _most(self) -> int | None:
+        """Return the most tokens that the provider allows for a reply and its thinking; None if unknown."""
+        listed = window_of(self._model, self._provider).output
+        return None if listed <= DEFAULT_WINDOW.output else listed
+
+    def room(self, request: Request) -> int:
+        """Return the output limit to send: the tokens of the reply's text and of its thinking."""
+        thinking = self.window.thinking if request.thinking is None else request.thinking
+        room = request.max_output_tokens + thinking
+        return room if self._most is None else min(room, max(self._most, request.max_output_tokens))
+
+    def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
+        """Return the body to send. `limit` is that of a Concession."""
+        return self._concessions.apply(merged(self.body(request), self.calls.extra_body), limit)
 
     async def learn(self, *, only_here: bool = False) -> None:
         """Ask the server for the facts of this model, if servers of its kind report any and it was not asked
@@ -134,40 +168,64 @@ class HttpModel(ABC):
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
         else."""
-        body = self.body(request)
         shared = await self._lease.get()
-
-        async def ask(asked: dict[str, Any]) -> Reply | AttemptFailure:
-            return await stream_completion(
-                shared,
-                asked,
-                self.accumulator(asked),
-                self._mapper,
-                max_output_tokens=request.max_output_tokens,
-                listener=request.listener,
-            )
-
-        async def attempt() -> Reply | AttemptFailure:
-            schema = self._schema_mode.schema_of(request)
-            fields = {} if schema is None else self.schema_fields(schema)
-            if schema is None or not fields:
-                return await ask(body)
-            result = await ask(merged(body, fields))
-            if isinstance(result, Reply) or not result.refuses_schema:
-                return result
-            # A refusal costs nothing. The prompt holds the schema, too, so the reply can be had without.
-            plain = await ask(body)
-            if result.refuses_schema != "perhaps" or isinstance(plain, Reply):
-                self._schema_mode.remember(schema, result)
-            return plain
-
         return await with_retries(
-            attempt,
+            lambda: self._attempt(shared, request),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: shared.has_answered,
             on_retry=_both(self._options.on_retry, request.listener),
         )
+
+    async def _attempt(self, shared: SharedClient, request: Request) -> Reply | AttemptFailure:
+        """Send the request. If the server refuses a field that is not needed, send it again without: a
+        refusal costs nothing."""
+        limit: int | None = None
+        schema = self._schema_mode.schema_of(request)
+        perhaps: tuple[PortableSchema, AttemptFailure] | None = None
+        for remaining in reversed(range(_MAX_CONCESSIONS)):
+            fields = {} if schema is None else self.schema_fields(schema)
+            plain = self.request_body(request, limit)
+            body = merged(plain, fields)
+            result = await stream_completion(
+                shared,
+                body,
+                self.accumulator(body),
+                self._mapper,
+                max_output_tokens=self.room(request),
+                headers=self.calls.extra_headers,
+                listener=request.listener,
+            )
+            if isinstance(result, Reply):
+                if perhaps is not None:
+                    self._schema_mode.remember(*perhaps)
+                return result
+            if not remaining:
+                return result
+            if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
+                # The prompt holds the schema, too, so the reply can be had without.
+                if result.refuses_schema == "perhaps":
+                    perhaps = schema, result
+                else:
+                    self._schema_mode.remember(schema, result)
+                schema = None
+                continue
+            if not result.refusal:
+                return result
+            if self.request_body(request, limit) != plain:
+                continue  # another call has learned of this refusal meanwhile
+            conceded = self._concessions.learn(body, result.refusal)
+            if conceded is None:
+                return result
+            limit = conceded.limit
+            self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
+        raise AssertionError("the last attempt returns")
+
+    def tell_refused(self, what: str, reason: str) -> None:
+        """Tell the connection's owner, once, of a setting that is not sent."""
+        if what not in self._told and self._options.on_refused is not None:
+            self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
+        self._told.add(what)
 
     def batch_api(self) -> BatchApi | None:
         """Return the batch API of this model. None if the provider has none, or the server is not the

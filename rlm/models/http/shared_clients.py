@@ -80,15 +80,19 @@ class SharedClient:
         self._url = path if signs else base_url + path
         self._signs = signs
 
-    async def post(self, body: dict[str, Any]) -> httpx2.Response:
-        """Send `body` and return the response with its body unread. Raises the SDK's exceptions, those of
-        the transport, and Unsigned."""
+    async def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Send `body`, with `headers` besides the usual ones, and return the response with its body unread.
+        Raises the SDK's exceptions, those of the transport, and Unsigned."""
         import httpx2
 
         try:
             # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
             response: httpx2.Response = await self.client.post(
-                self._url, cast_to=httpx2.Response, body=body, stream=True
+                self._url,
+                cast_to=httpx2.Response,
+                body=body,
+                options={"headers": dict(headers)} if headers else {},
+                stream=True,
             )
         except (self.errors.APIError, httpx2.HTTPError, ReplyTooLarge):
             raise

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["StreamAccumulator", "map_failure", "read_error", "stream_completion"]
 
 _END = b"[DONE]"
+_REFUSALS = (400, 404, 413, 422)
+"""Statuses of a request that may pass without one of its fields."""
 _KIND_CHARS = 100
 _MESSAGE_CHARS = 10_000
 _REPORT_SECONDS = 1.0
@@ -60,16 +63,17 @@ async def stream_completion(
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
+    headers: Mapping[str, str] | None = None,
     listener: ReplyListener | None = None,
 ) -> Reply | AttemptFailure:
-    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take.
-    `listener` hears of what arrives."""
+    """Send `body` with `headers` besides the usual ones, and collect the reply. Reads no more than a reply of
+    `max_output_tokens`, its thinking included, can take. `listener` hears of what arrives."""
     failure: AttemptFailure | None
     on_tokens = None if listener is None else listener.on_tokens
     on_text = None if listener is None else listener.on_text
     deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
     try:
-        async with aclosing(await shared.post(body)) as response:
+        async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
             failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
     except Exception as error:  # the boundary to the provider: it may send anything
@@ -92,7 +96,10 @@ def map_failure(error: Exception, shared: SharedClient, mapper: ErrorMapper) -> 
         shared.has_answered = True
         kinds, detail = read_error(error.body)
         headers = error.response.headers
-        return mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        if error.status_code not in _REFUSALS:
+            return failure
+        return replace(failure, refusal=mapper.strip_secrets(describe_refusal(error.body) or detail))
     if isinstance(error, (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError)):
         return mapper.map_transport(error)
     if isinstance(error, ReplyTooLarge):
@@ -125,8 +132,9 @@ async def _read_stream(
             raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
         for data in decoder.feed(chunk):
             event = None if data == _END else parse_json(data)
-            if field(event, "error"):
-                return mapper.map_stream_error(*read_error(event))
+            error = _error_in(event)
+            if error is not None:
+                return mapper.map_stream_error(*read_error(error))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
@@ -155,6 +163,13 @@ def _parse_json(body: bytes) -> object:
         return parse_json(body)
     except ValueError:
         return None
+
+
+def _error_in(event: object) -> object:
+    """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if field(event, "error") or field(event, "type") == "error":
+        return event
+    return field(event, "response") if field(event, "type") == "response.failed" else None
 
 
 def read_error(answer: object) -> tuple[tuple[str, ...], str]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reply_limits import MAX_COUNT, MAX_EVENT, BoundedText, ReplyTooLarge
+from rlm.models.http.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
+from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.providers.openai import without_ambient_headers
 
@@ -76,7 +78,7 @@ class OllamaModel(HttpModel):
     )
 
     @property
-    def window(self) -> ModelWindow:
+    def _whole_window(self) -> ModelWindow:
         """Return the size to ask for: that of the user, else that of the model's own file or of the loaded
         model, else a default; never more than the model was trained for. It is no guess: Ollama obeys."""
         given = self._options.window
@@ -90,10 +92,10 @@ class OllamaModel(HttpModel):
         return ModelWindow(context, max(1, output))
 
     def body(self, request: Request) -> dict[str, Any]:
-        calls = self._options.calls
+        calls = self.calls
         options: dict[str, Any] = {
-            "num_ctx": self.window.context,
-            "num_predict": request.max_output_tokens,
+            "num_ctx": self._whole_window.context,
+            "num_predict": self.room(request),
         }
         if calls.temperature is not None:
             options["temperature"] = calls.temperature
@@ -101,23 +103,26 @@ class OllamaModel(HttpModel):
             options["seed"] = calls.seed
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [
-                {"role": message.role, "content": encodable(message.content)}
-                for message in alternating(request.messages)
-            ],
+            "messages": [_make_message(message) for message in alternating(request.messages)],
             "stream": True,
             "options": options,
         }
         thinks = self.facts is not None and self.facts.thinks
-        if calls.effort is not None and thinks:
+        effort = "none" if calls.thinking_tokens == 0 else request.effort or calls.effort
+        if effort is not None and thinks:
             levels = self.facts.think_levels if self.facts is not None else ()
-            body["think"] = calls.effort if calls.effort in levels else calls.effort != "none"
-        extra = dict(calls.extra_body)
-        options.update(extra.pop("options", {}))
-        return body | extra
+            body["think"] = effort if effort in levels else effort != "none"
+        return body
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body["options"]["num_predict"])
+
+
+def _make_message(message: Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": message.role, "content": encodable(message.content)}
+    for item in message.carry:
+        made |= {name: value for name, value in item.items() if name == "thinking" and len(item) == 1}
+    return made
 
 
 class _Accumulator:
@@ -126,6 +131,8 @@ class _Accumulator:
     def __init__(self, max_output_tokens: int) -> None:
         self._text = BoundedText(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
+        self._splitter = ThinkSplitter()
+        self._wants_back = False
         self._finish = ""
         self._model = ""
         self._usage = TokenUsage()
@@ -135,13 +142,18 @@ class _Accumulator:
         return self._text
 
     def reply(self) -> Reply | None:
-        text, thinking = str(self._text), str(self._thinking)
-        if self._is_overlong:
-            return Reply(text, "length", self.spent, thinking=thinking, model=self._model)
-        if not self._finish:
+        if not self._finish and not self._is_overlong:
             return None
-        reason = _FINISH_REASONS.get(self._finish, "other")
-        return Reply(text, reason, self.spent, thinking=thinking, model=self._model)
+        text, thinking = split_bare_close(str(self._text))
+        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._finish, "other")
+        return Reply(
+            text,
+            reason,
+            self.spent,
+            thinking=f"{self._thinking}{thinking}",
+            carry=({"thinking": str(self._thinking)},) if self._wants_back else (),
+            model=self._model,
+        )
 
     @property
     def _is_overlong(self) -> bool:
@@ -149,30 +161,32 @@ class _Accumulator:
 
     @property
     def spent(self) -> TokenUsage:
-        """Return the tokens. Ollama reports them only at the end."""
-        return self._usage
+        """Return the tokens. Ollama reports them only at the end, and does not count thinking apart."""
+        thinking = f"{self._thinking}{split_bare_close(str(self._text))[1]}"
+        return with_reasoning(self._usage, {}, "", thinking)
 
     def add(self, event: object) -> bool:
         message = field(event, "message")
-        for name, kept in (("content", self._text), ("thinking", self._thinking)):
-            piece = field(message, name)
-            if isinstance(piece, str):
-                kept.add(piece)
-        if isinstance(field(event, "model"), str):
-            self._model = field(event, "model")[:200]
+        content, thought = field(message, "content"), field(message, "thinking")
+        text, thinking = self._splitter.feed(content if isinstance(content, str) else "")
+        self._text.add(text)
+        self._thinking.add(thinking)
+        if isinstance(thought, str) and thought:
+            self._wants_back = True
+            self._thinking.add(thought)
+        self._model = read_name(field(event, "model")) or self._model
         if field(event, "done") is True:
+            rest, thinking = self._splitter.close()
+            self._text.add(rest)
+            self._thinking.add(thinking)
             reason = field(event, "done_reason")
             self._finish = reason if isinstance(reason, str) and reason else "stop"
             self._usage = TokenUsage(
-                input_tokens=_read_count(field(event, "prompt_eval_count")),
-                output_tokens=_read_count(field(event, "eval_count")),
+                input_tokens=read_count(field(event, "prompt_eval_count")),
+                output_tokens=read_count(field(event, "eval_count")),
             )
         return bool(self._finish) or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole reply, which a proxy may have collected."""
         return isinstance(field(answer, "message"), dict) and self.add(answer)
-
-
-def _read_count(count: object) -> int:
-    return min(count, MAX_COUNT) if type(count) is int and count > 0 else 0
