@@ -206,6 +206,8 @@ class ProviderServer:
         return await self._behave(behaviour, stream, reader, writer)
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
+        if method == "GET":  # a question about its models, which it does not answer
+            return Raw(b"{}", "application/json", 404)
         received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
         self.requests.append(received)
         return self._playing.popleft() if self._playing else self._usual(received)

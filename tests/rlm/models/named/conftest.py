@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -68,9 +69,10 @@ def make_pages() -> Iterator[Callable[..., Pages]]:
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                with suppress(OSError):  # it has hung up
+                    self.wfile.write(data)
 
-            do_GET = do_POST = _serve
+            do_GET = do_POST = _serve  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -213,7 +213,7 @@ async def test_other_models_of_bedrock_speak_chat_completions(pages) -> None:
 
 async def test_bedrock_without_credentials_says_what_to_set_and_is_not_retried(pages) -> None:
     env = {"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": pages.url}
-    with pytest.raises(ModelRejected, match="no credentials for .*; set AWS_BEARER_TOKEN_BEDROCK, or"):
+    with pytest.raises(ModelRejected, match=r"no credentials for .*; set AWS_BEARER_TOKEN_BEDROCK, or"):
         await ask(f"bedrock:{CLAUDE}", env)
     assert pages.asked == []
 
@@ -313,7 +313,7 @@ async def test_gemini_on_vertex_with_a_service_account(pages, monkeypatch, tmp_p
 @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "gemini-2.5-pro"])
 async def test_vertex_without_credentials_says_what_to_do(pages, monkeypatch, tmp_path, model: str) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
-    with pytest.raises(ModelRejected, match="no credentials for .*; run `gcloud auth application-default"):
+    with pytest.raises(ModelRejected, match=r"no credentials for .*; run `gcloud auth application-default"):
         await ask(f"vertex:{model}", GOOGLE | {"VERTEX_BASE_URL": f"{pages.url}/v1"})
     assert pages.asked == []
 
