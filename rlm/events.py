@@ -106,7 +106,7 @@ class RoundStarted:
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
     """One reply of a model, after `seconds`. `round` is 0 for all but the root; `cost_usd` is None where the
-    price is not known."""
+    price is not known. `output_tokens` includes `reasoning_tokens`."""
 
     role: str
     model: str
@@ -117,6 +117,7 @@ class ModelAnswered:
     cost_usd: float | None
     finish_reason: str
     seconds: float
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import Event, Observer, ReplyStreaming, Resumed, Retrying, RunFinished
+from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
 from rlm.models import Model, resolve
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
@@ -405,7 +405,6 @@ class RLM:
         options = replace(
             self.settings.models,
             concurrency=self.limits.concurrency,
-            on_stream=lambda tokens: self._tell(ReplyStreaming(tokens)),
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
         store = self.settings.store

@@ -9,6 +9,7 @@ behaviour, a text, or a function of the request that returns one of these.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import ssl
@@ -113,7 +114,22 @@ class Received:
     def prompt(self) -> str:
         """Return the text of the last user message, of either protocol."""
         content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
-        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+        return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+    @property
+    def images(self) -> list[tuple[str, bytes]]:
+        """Return the media type and bytes of each picture of the last user message."""
+        content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
+        found = []
+        for block in content if isinstance(content, list) else ():
+            if block["type"] == "image":
+                source = block["source"]
+                assert source["type"] == "base64"
+                found.append((source["media_type"], base64.b64decode(source["data"])))
+            elif block["type"] == "image_url":
+                head, _, data = block["image_url"]["url"].partition(";base64,")
+                found.append((head.removeprefix("data:"), base64.b64decode(data)))
+        return found
 
 
 class ProviderServer:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget, Reservation
-from rlm.errors import ModelError
+from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
+from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
@@ -26,9 +27,10 @@ from rlm.results import RunTotals, Usage
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["MeteredModel", "MeteredReply", "estimate", "messages_of"]
+__all__ = ["MeteredModel", "MeteredReply", "estimate", "least_thinking", "messages_of"]
 
 _COUNTER = get_counter("estimate")
+_LEAST_THINKING_SHARE = 4
 
 
 def estimate(text: str) -> int:
@@ -43,6 +45,16 @@ class MeteredReply:
     reply: Reply
     cost_usd: float | None
     cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A reply of the model itself: its cost, the seconds it took, and the estimate of its prompt."""
+
+    reply: Reply
+    cost_usd: float | None
+    seconds: float
+    prompt_tokens: int
 
 
 class MeteredModel:
@@ -167,7 +179,10 @@ class MeteredModel:
                 return found
         await self._log.check_ownership()
         async with slot or nullcontext():
-            reply, cost, seconds = await self._send(model, request, prompt_tokens, last_round, on_sent)
+            sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
+            sent = await self._complete(model, request, sent)
+        reply, cost = sent.reply, sent.cost_usd
+        kept = _kept_for_next_round(reply) if request.role == "root" else {}
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
@@ -176,31 +191,95 @@ class MeteredModel:
                 "role": request.role,
                 "model": model.name,
                 "round": request.round or self._playback.round,
-                "prompt_tokens": prompt_tokens,
+                "prompt_tokens": sent.prompt_tokens,
                 "max_output_tokens": request.max_output_tokens,
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
                 "cost_usd": cost,
-                "seconds": seconds,
+                "seconds": sent.seconds,
+                **kept,
             },
         )
         return MeteredReply(reply, cost)
 
-    async def _send(
-        self, model: Model, request: Request, estimated: int, last_round: bool, on_sent: Callable[[], None]
-    ) -> tuple[Reply, float | None, float]:
-        """Return the model's reply, its cost, and the seconds it took."""
-        prompt_tokens = self.calibrated(model, estimated)
-        max_tokens = prompt_tokens + request.max_output_tokens
-        max_cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
-        if last_round:
-            reservation = self._budget.take_last_round(tokens=max_tokens, cost_usd=max_cost)
-        else:
-            calls = 0 if request.role in ("root", "summary", "check") else 1
-            reservation = await self._budget.reserve_when_settled(
-                calls=calls, tokens=max_tokens, cost_usd=max_cost
+    async def _complete(self, model: Model, request: Request, sent: _Sent) -> _Sent:
+        """Return a reply that the output limit cut with its rest, as far as the budget and the model give it.
+        What is there is never lost: a follow-up that fails leaves it as it is."""
+        for _ in range(MAX_FOLLOW_UPS):
+            follow = follow_up(model, request, sent.reply)
+            if follow is None:
+                break
+            if not follow.continues and request.listener is not None and request.listener.on_text is not None:
+                request.listener.on_text(None)
+            added = sum(estimate(one.content) for one in follow.request.messages[len(request.messages) :])
+            try:
+                more = await self._send(model, follow.request, sent.prompt_tokens + added, is_follow_up=True)
+            except (BudgetExhausted, ModelError):
+                break
+            except BaseException:
+                await self._charge(model, request, sent.reply.usage, sent.cost_usd, "a cut reply")
+                raise
+            known = sent.cost_usd is not None and more.cost_usd is not None
+            sent = _Sent(
+                follow.complete(sent.reply, more.reply),
+                (sent.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None,
+                round(sent.seconds + more.seconds, 3),
+                sent.prompt_tokens + more.prompt_tokens,
             )
+        return sent
+
+    async def _charge(
+        self, model: Model, request: Request, usage: TokenUsage, cost: float | None, error: str
+    ) -> None:
+        """Journal a call that was paid for and has no reply."""
+        await self._log.append(
+            "charge",
+            {
+                "role": request.role,
+                "model": model.name,
+                "round": request.round or self._playback.round,
+                "usage": asdict(usage),
+                "cost_usd": cost,
+                "error": error,
+            },
+        )
+
+    async def _send(
+        self,
+        model: Model,
+        request: Request,
+        estimated: int,
+        last_round: bool = False,
+        on_sent: Callable[[], None] = lambda: None,
+        *,
+        is_follow_up: bool = False,
+    ) -> _Sent:
+        """Send one call. A follow-up is part of a call that was counted.
+
+        A budget that has no room for all of the thinking gets a call that may think less.
+        """
+        prompt_tokens = self.calibrated(model, estimated)
+        calls = 0 if is_follow_up or request.role in ("root", "summary", "check") else 1
+        thinking = model.window.thinking if request.thinking is None else request.thinking
+        while True:
+            output_tokens = request.max_output_tokens + thinking
+            tokens = prompt_tokens + output_tokens
+            cost = self.prices.at_most(model, prompt_tokens, output_tokens)
+            try:
+                if last_round:
+                    reservation = self._budget.take_last_round(tokens=tokens, cost_usd=cost)
+                else:
+                    reservation = await self._budget.reserve_when_settled(
+                        calls=calls, tokens=tokens, cost_usd=cost
+                    )
+                break
+            except BudgetExhausted:
+                least = least_thinking(model)
+                if thinking <= least:
+                    raise
+                thinking = least
+                request = replace(request, thinking=thinking)
         began = time.monotonic()
         on_sent()
         try:
@@ -210,17 +289,8 @@ class MeteredModel:
             raise
         except ModelError as error:
             if error.spent:
-                await self._log.append(
-                    "charge",
-                    {
-                        "role": request.role,
-                        "model": model.name,
-                        "round": request.round or self._playback.round,
-                        "usage": asdict(error.spent),
-                        "cost_usd": self._settle(model, reservation, error.spent),
-                        "error": str(error),
-                    },
-                )
+                cost = self._settle(model, reservation, error.spent)
+                await self._charge(model, request, error.spent, cost, str(error))
             raise
         else:
             cost = self._settle(model, reservation, reply.usage)
@@ -236,6 +306,7 @@ class MeteredModel:
                 input_tokens=reply.usage.input_tokens,
                 output_tokens=reply.usage.output_tokens,
                 cached_tokens=reply.usage.cached_tokens,
+                reasoning_tokens=reply.usage.reasoning_tokens,
                 cost_usd=cost,
                 finish_reason=reply.finish_reason,
                 seconds=seconds,
@@ -245,7 +316,7 @@ class MeteredModel:
         for calibrations in known:
             calibration = calibrations.get(model.name, Calibration())
             calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
-        return reply, cost, seconds
+        return _Sent(reply, cost, seconds, estimated)
 
     async def _lookup(
         self, key: str, question_id: QuestionId, model: Model, request: Request, event_fields: dict[str, Any]
@@ -284,6 +355,17 @@ class MeteredModel:
         for sums in (self._sums, *self._branches):
             sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, cost)
         return cost
+
+
+def least_thinking(model: Model) -> int:
+    """Return the tokens of thinking that a call of `model` gets when the budget is nearly used up."""
+    return model.window.thinking // _LEAST_THINKING_SHARE
+
+
+def _kept_for_next_round(reply: Reply) -> dict[str, Any]:
+    """Return what the journal keeps of a root's reply besides its text: a resumed run sends it back."""
+    kept = {"thinking": reply.thinking, "carry": [dict(one) for one in reply.carry]}
+    return {name: value for name, value in kept.items() if value}
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:

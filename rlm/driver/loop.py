@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from rlm.accounting.budget import STOP_REASONS, seconds_left
-from rlm.accounting.metered_model import estimate
+from rlm.accounting.metered_model import estimate, least_thinking
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
@@ -203,6 +203,9 @@ class Driver:
             round=round_,
             last_cell=self._last_cell,
             final=final,
+            thinking=least_thinking(self._model)
+            if final and self._limit[0] in ("tokens", "cost_usd")
+            else None,
         )
         try:
             async with asyncio.timeout(self._last_round_seconds()) if final else seconds_left(self._budget):
@@ -232,8 +235,11 @@ class Driver:
             return None
         self._violations, self._last_violation = 0, None
         notes = soft_breach_reminders(cell.prose, cell.mark)
-        # The messages teach the format, so they hold only the block, without prose and reasoning.
-        self._add_message(Message("assistant", fenced(cell.code)))
+        # The messages teach the format, so they hold only the block, without prose and reasoning. What the
+        # provider wants back goes with it.
+        self._add_message(Message("assistant", fenced(cell.code), carry=reply.carry))
+        if reply.carry:
+            self._tokens += reply.usage.reasoning_tokens
         recorded = None if past is None else past.cell
         if recorded is None:
             self._observe(CellStarted(round_, cell.code))
@@ -366,9 +372,10 @@ class Driver:
     async def _hold_last_round(self) -> None:
         tokens = self._metered.calibrated(self._model, self._tokens)
         async with seconds_left(self._budget):
+            output = self._output + least_thinking(self._model)
             await self._budget.hold_last_round_when_settled(
-                tokens=tokens + self._output,
-                cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
+                tokens=tokens + output,
+                cost_usd=self._metered.prices.at_most(self._model, tokens, output),
             )
 
     def _last_round_seconds(self) -> float:
@@ -381,12 +388,15 @@ class Driver:
         more than what is left: the prompt has grown since the amount was held for it."""
         prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
         tokens, dollars = self._budget.last_round_room()
-        output_tokens = min(self._output, tokens - prompt)
-        prompt_cost, full_cost = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
+        thinking = least_thinking(self._model)
+        most = self._output + thinking
+        output_tokens = min(most, tokens - prompt)
+        prompt_cost, full_cost = (prices.at_most(self._model, prompt, output) for output in (0, most))
         if prompt_cost is not None and full_cost is not None and full_cost > prompt_cost:
             output_tokens = min(
-                output_tokens, int((dollars - prompt_cost) / (full_cost - prompt_cost) * self._output)
+                output_tokens, int((dollars - prompt_cost) / (full_cost - prompt_cost) * most)
             )
+        output_tokens -= thinking
         return max(output_tokens, min(self._output, LAST_ROUND_TOKENS))
 
     def _limit_warnings(self) -> list[str]:

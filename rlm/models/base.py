@@ -6,17 +6,24 @@ prose, for models that are programs. Nothing parses our own prompts.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
+
+if TYPE_CHECKING:
+    from rlm.models.call_settings import Effort
+    from rlm.models.listener import ReplyListener
 
 __all__ = [
     "EXTRACTIVE",
     "Carry",
     "FinishReason",
+    "Image",
     "Message",
     "Model",
     "ModelWindow",
@@ -40,14 +47,42 @@ reasoning items. Only the provider that made them reads them."""
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for a model that sees. `media_type` is like `image/png`, `data` holds the bytes of the file,
+    and `width` and `height` are its pixels."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+    width: int = 0
+    height: int = 0
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the bytes, in hexadecimal digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def base64(self) -> str:
+        """Return the bytes as providers want them in JSON."""
+        return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def data_url(self) -> str:
+        """Return the picture as a URL that holds its bytes."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
-    `carry` is that of the reply that an assistant's message repeats."""
+    `carry` is that of the reply that an assistant's message repeats. A provider sends `images` before the
+    content, in their order."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
     carry: Carry = ()
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +99,9 @@ class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
-    enforce it do so, and the caller checks the reply. Tokens are counted by the model's own tokenizer."""
+    enforce it do so, and the caller checks the reply. `effort` replaces that of the model's settings, and
+    `thinking` the tokens of thinking in its window. A model may ignore `listener`. Tokens are counted by the
+    model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -76,6 +113,9 @@ class Request:
     final: bool = False
     sample: int = 0
     schema: Mapping[str, Any] | None = None
+    effort: Effort | None = None
+    thinking: int | None = None
+    listener: ReplyListener | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +146,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """A model's context window and output limit, in tokens. `known` is False for the defaults."""
+    """A model's context window and output limit, in tokens. `known` is False for the defaults. `context` is
+    for prompts and the text of replies, `output` for the text alone: the `thinking` tokens that a reply may
+    take besides its text are not part of either."""
 
     context: int
     output: int
     known: bool = True
+    thinking: int = 0
 
 
 class Model(Protocol):

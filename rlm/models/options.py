@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow
+from rlm.models.call_settings import CallSettings, Effort
 
 __all__ = ["CallSettings", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
-
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much a model thinks before it replies. A provider that knows fewer levels takes the nearest."""
 
 RetryReason = Literal[
     "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
@@ -71,25 +69,6 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class CallSettings:
-    """What every call of one model asks for. None leaves it to the provider, or to the default of the
-    model's family.
-
-    `max_output_tokens` limits the text of a reply, without thinking. `thinking_tokens` limits the thinking,
-    where the provider takes a number instead of an effort. `extra_body` is merged into the body of each
-    request, and `extra_headers` are sent with it.
-    """
-
-    max_output_tokens: int | None = None
-    effort: Effort | None = None
-    thinking_tokens: int | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    extra_headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class ModelOptions:
     """Settings of one model's connection.
 
@@ -97,9 +76,9 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `calls` are the settings of each request. `on_retry` and `on_stream` are called from the event loop and must
-    not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since its
-    last call, once a second while replies stream.
+    `window` overrides the known window. `calls` are the settings of each request. `on_retry` and `on_refused`
+    are called from the event loop and must not block; a Request may bring a listener of its own. `on_refused`
+    gets a line about a setting that the model or its server does not take, once for each.
     """
 
     connect_seconds: float = 10.0
@@ -111,7 +90,7 @@ class ModelOptions:
     window: ModelWindow | None = None
     calls: CallSettings = field(default_factory=CallSettings)
     on_retry: OnRetry | None = None
-    on_stream: Callable[[int], None] | None = None
+    on_refused: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:

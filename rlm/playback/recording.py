@@ -247,7 +247,13 @@ class _Reading:
         return origin != self._within and (not origin or self._within.startswith(f"{origin}/"))
 
     def _add_reply(self, data: Mapping[str, Any], *, is_own: bool) -> None:
-        reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
+        reply = Reply(
+            data["reply"],
+            data["finish_reason"],
+            TokenUsage(**data["usage"]),
+            thinking=data.get("thinking", ""),
+            carry=tuple(data.get("carry", ())),
+        )
         cached = data.get("cached") is True
         if not is_own:
             pass

@@ -28,7 +28,7 @@ _DETAIL_CHARS = 200
 _SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk)[-_])[\w.\-*]{8,}")
 _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
-    r"|exceeds? the (available )?context|reduce the length"
+    r"|exceeds? the (available )?context|reduce the length|exceeds? the maximum number of (input )?tokens"
 )
 _NAMES_SCHEMA = re.compile(
     r"(?i)response.?format|output_(?:config|format)|json.?schema|structured.?output|response.?(?:json.?)?schema"
@@ -78,9 +78,9 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
-    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `refuses_schema`
-    is set where the schema of the reply may be what was refused: this one, or "any"; "perhaps" where the
-    server gives no reason at all."""
+    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `refusal` is what
+    a server says is wrong with the request itself, if it does. `refuses_schema` is set where that may be the
+    schema of the reply: this one, or "any"; "perhaps" where the server gives no reason at all."""
 
     error: type[ModelError]
     what: str
@@ -89,6 +89,7 @@ class AttemptFailure:
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
     refuses_schema: Literal["", "this", "any", "perhaps"] = ""
+    refusal: str = ""
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
         """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
@@ -255,10 +256,14 @@ class ErrorMapper:
         cleaned = self._clean(detail)
         return f": {cleaned}" if cleaned else ""
 
+    def strip_secrets(self, text: str) -> str:
+        """Return `text` without the key or anything that looks like one."""
+        return _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+
     def _clean(self, text: str) -> str:
         """Return a provider's message on one line, shortened, without the key or anything that looks like
         one."""
-        text = _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+        text = self.strip_secrets(text)
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"

@@ -101,6 +101,15 @@ class BoundedText:
             self._pieces.append(piece[: self._room])
             self._room -= len(piece)
 
+    @property
+    def pieces(self) -> int:
+        """Return the number of pieces so far."""
+        return len(self._pieces)
+
+    def since(self, position: int) -> str:
+        """Return the pieces from `position` on, as they came. Half a surrogate pair may be among them."""
+        return "".join(self._pieces[position:])
+
     def __str__(self) -> str:
         # A server may send the halves of a surrogate pair in two pieces, or one half alone.
         return encodable("".join(self._pieces))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
@@ -40,13 +40,18 @@ class SharedClient:
         self.has_answered = False
         self._url = url
 
-    async def post(self, body: dict[str, Any]) -> httpx2.Response:
-        """Send `body` and return the response with its body unread. Raises the SDK's exceptions."""
+    async def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Send `body`, with `headers` besides the usual ones, and return the response with its body unread.
+        Raises the SDK's exceptions."""
         import httpx2
 
         # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
         response: httpx2.Response = await self.client.post(
-            self._url, cast_to=httpx2.Response, body=body, stream=True
+            self._url,
+            cast_to=httpx2.Response,
+            body=body,
+            options={"headers": dict(headers)} if headers else {},
+            stream=True,
         )
         self.has_answered = True
         return response

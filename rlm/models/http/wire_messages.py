@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlm.models.base import Message
@@ -26,7 +27,8 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
     for message in messages:
         if merged and merged[-1].role == message.role:
             joined = f"{merged[-1].content}\n\n{message.content}"
-            merged[-1] = Message(message.role, joined, message.stable)
+            images = (*merged[-1].images, *message.images)
+            merged[-1] = replace(merged[-1], content=joined, stable=message.stable, images=images)
         else:
             merged.append(message)
     return tuple(merged)
