@@ -29,7 +29,7 @@ async def _chat_completions(url: str, *, whole: bool) -> Reply:
                 # The helper parses no reply with these ends, but it has read it.
                 with suppress(LengthFinishReasonError, ContentFilterFinishReasonError):
                     await stream.get_final_completion()
-                completion = stream._state.current_completion_snapshot
+                completion = stream.current_completion_snapshot
     choice, usage = completion.choices[0], completion.usage
     message = choice.message
     calls = [call.function for call in message.tool_calls or ()]

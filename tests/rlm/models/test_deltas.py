@@ -28,9 +28,7 @@ QUICK = ModelOptions(retry=RetryPolicy(attempts=2, base=0.0))
 @pytest.fixture(params=["openai", "anthropic"])
 def model(request, provider_server):
     if request.param == "openai":
-        return OpenAIModel(
-            "m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options=QUICK
-        )
+        return OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options=QUICK)
     return AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY"), options=QUICK)
 
 
