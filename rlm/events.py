@@ -9,6 +9,7 @@ from types import MappingProxyType
 from rlm.results import RunResult, Strategy
 
 __all__ = [
+    "AnswerDelta",
     "CellEnded",
     "CellStarted",
     "ChildEnded",
@@ -22,6 +23,7 @@ __all__ = [
     "PartEnded",
     "PartStarted",
     "QuestionsRepeated",
+    "ReplyDelta",
     "ReplyStreaming",
     "Resumed",
     "Retrying",
@@ -32,6 +34,8 @@ __all__ = [
     "RunStarted",
     "SubRLMEnded",
     "SubRLMStarted",
+    "TextDelta",
+    "TextObserver",
     "ToolEnded",
     "Violated",
     "Warned",
@@ -243,6 +247,30 @@ class ReplyStreaming:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """The answer grows by `text` while a model writes it, without reasoning and quotes. `restarted`: what
+    came before is void, and the answer begins again with `text`, or is withdrawn.
+
+    It is not checked yet: only the result says what is verified. Answers that code computes do not come in
+    pieces. Control characters are removed, so the text can be printed as it comes.
+    """
+
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDelta:
+    """The reply to call `call` of the run grows by `text`. It is any reply but the answer: a root's code, a
+    child's notes, a part of a job. `restarted` and `text` are those of AnswerDelta."""
+
+    role: str
+    call: int
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -292,6 +320,8 @@ Event = (
     | SubRLMEnded
     | ToolEnded
     | QuestionsRepeated
+    | AnswerDelta
+    | ReplyDelta
     | ReplyStreaming
     | Retrying
     | Warned
@@ -300,3 +330,6 @@ Event = (
 )
 Observer = Callable[[Event], None]
 """Called from the event loop. It must not block, and what it raises reaches the caller of the run."""
+TextDelta = AnswerDelta | ReplyDelta
+TextObserver = Callable[[TextDelta], None]
+"""Called like an Observer, with the text of replies while it is written."""

@@ -19,11 +19,14 @@ from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.errors import JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
-from rlm.models import Model, resolve
+from rlm.errors import ConfigurationError, JournalError, UsageError
+from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver, Warned
+from rlm.models import CallSettings, Model, resolve
+from rlm.models.catalog.overrides import facts_for
+from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
+from rlm.runs.event_queue import EventQueue
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -48,7 +51,7 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
-from rlm.telemetry import log_event, run_spans
+from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -68,10 +71,14 @@ class RLM:
     sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
+    options and sub_options say what each call of the root's model and of the children's asks for: a
+    CallSettings, or a mapping with its keys (`options={"effort": "high", "output": 16_000}`). sub_options are
+    those of the summary model, too. They need models given by name.
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
     returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
     errors are raised as AnswerCheckError; the run can then be resumed.
-    observe is one function or several, called from the event loop with every Event of every run.
+    observe is one function or several, called from the event loop with every Event of every run but the text
+    deltas. observe_text is one function or several that get these: the text of replies while it is written.
     """
 
     def __init__(
@@ -82,23 +89,40 @@ class RLM:
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        options: CallSettings | Mapping[str, Any] | None = None,
+        sub_options: CallSettings | Mapping[str, Any] | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
         observe: Observer | Sequence[Observer] = (),
+        observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
+        for name, given in (("options", options), ("sub_options", sub_options)):
+            if given is not None:
+                calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+                self.settings = replace(self.settings, **{name: calls})
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
+        self._text_observers: list[TextObserver] = (
+            [observe_text] if callable(observe_text) else list(observe_text)
+        )
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
-        self.model = self._resolve(model)
-        self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
-        self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
+        own = self.settings
+        self.model, calls = self._resolve(model, own.options, "options")
+        self.sub_model, sub_calls = self.model, calls
+        if sub_model is not None or own.sub_options != own.options:
+            given = model if sub_model is None else sub_model
+            self.sub_model, sub_calls = self._resolve(given, own.sub_options, "sub_options")
+        self.summary_model = self.sub_model
+        if summary_model is not None:
+            self.summary_model, _ = self._resolve(summary_model, own.sub_options, "")
+        self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -116,7 +140,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = self._watched(log_event, run_spans())
+                watched = self._watched(log_event)
                 run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
@@ -228,7 +252,7 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                watched = rlm._watched(log_event, run_spans())
+                watched = rlm._watched(log_event)
                 result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
@@ -277,6 +301,7 @@ class RLM:
                     warnings=left.facts["warnings"],
                     unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
+                    session=known[0].run_id if known else "",
                     variables=describe_variables(known),
                 ),
             )
@@ -299,6 +324,10 @@ class RLM:
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
+        own = self.settings
+        other.settings = other.settings.with_reply_caps(
+            own.options.max_output_tokens, own.sub_options.max_output_tokens
+        )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
         return other
 
@@ -309,7 +338,7 @@ class RLM:
         Entering it raises what `run` and `resume` raise."""
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
+        return Session(lambda: self._watched(log_event)._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(
@@ -338,8 +367,10 @@ class RLM:
         return plan
 
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
-        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread."""
+        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
+        server on this machine is asked for the window of a model."""
         config = self._config()
+        await learn((config.model, config.sub_model, config.summary_model), only_here=True)
 
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
@@ -365,14 +396,16 @@ class RLM:
             )
 
     async def stream(self, task: str, context: Context | None, *, schema: Any = None) -> AsyncIterator[Event]:
-        """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what
-        `run` raises. To cancel the run, close the iterator (`contextlib.aclosing`) or end its task."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        own = self._watched(events.put_nowait)
+        """Yield the events of a run as they happen, with the text of replies while it is written; the last is
+        RunFinished, with the result. Raises what `run` raises. To cancel the run, close the iterator
+        (`contextlib.aclosing`) or end its task."""
+        events = EventQueue()
+        own = self._watched(events.put)
+        own._text_observers = [*self._text_observers, events.put]
         running = asyncio.ensure_future(own.run(task, context, schema=schema))
-        running.add_done_callback(lambda _: events.put_nowait(None))
+        running.add_done_callback(lambda _: events.close())
         try:
-            while (event := await events.get()) is not None:
+            async for event in events:
                 yield event
             yield RunFinished(await running)
         finally:
@@ -399,21 +432,33 @@ class RLM:
         for model in {id(model): model for model in models}.values():
             await model.aclose()
 
-    def _resolve(self, model: str | Model | None) -> Model:
+    def _resolve(
+        self, model: str | Model | None, calls: CallSettings, given_as: str
+    ) -> tuple[Model, CallSettings]:
+        """Return the model, and the settings of its calls: `calls`, or else those of its facts. `given_as`
+        names `calls` in the error for a model that takes none, "" if it may ignore them."""
         if model is not None and not isinstance(model, str):
-            return model
+            if calls and given_as:
+                raise ConfigurationError(
+                    f"{given_as} need a model that is given by name, and {model.name} is an object: make "
+                    "it with ModelOptions(calls=…)"
+                )
+            return model, calls
         options = replace(
             self.settings.models,
             concurrency=self.limits.concurrency,
-            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
+            on_refused=lambda line: self._tell(Warned(line)),
         )
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
-        facts = self.settings.facts.get(resolved.name)
-        window = None if facts is None else facts.apply_to_window(resolved.window)
-        if window is None:
-            return resolved
-        return resolve(model, os.environ, replace(options, window=window), store=store)
+        facts = facts_for(resolved.name, self.settings.facts)
+        calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
+        shipped = resolved.window
+        shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)
+        window = options.window if facts is None else facts.apply_to_window(shipped)
+        if window is None and calls == options.calls:
+            return resolved, calls
+        return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""
@@ -425,6 +470,10 @@ class RLM:
         for observer in self._observers:
             observer(event)
 
+    def _tell_text(self, delta: TextDelta) -> None:
+        for observer in self._text_observers:
+            observer(delta)
+
     def _config(self) -> RunConfig:
         return RunConfig(
             self.model,
@@ -435,6 +484,7 @@ class RLM:
             self._tell,
             self.tools,
             self._gate,
+            self._tell_text if self._text_observers else None,
         )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from rlm.limits import Limits
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.root import Contract, Dialect
@@ -67,7 +68,9 @@ class Settings:
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
     tool_seconds: the timeout of one call of a tool.
-    facts: windows and prices by model name. They override the built-in ones.
+    options, sub_options: what each call of the root's model asks for, and of the children's.
+    facts: windows, prices and settings of calls by model name. They override the built-in ones; `options` and
+        `sub_options` override these.
     """
 
     strategy: Literal["auto", "rlm", "direct", "map-reduce"] = "auto"
@@ -84,4 +87,19 @@ class Settings:
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
     models: ModelOptions = field(default_factory=ModelOptions)
+    options: CallSettings = field(default_factory=CallSettings)
+    sub_options: CallSettings = field(default_factory=CallSettings)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+    def with_reply_caps(self, root: int | None, child: int | None) -> Settings:
+        """Return the settings with other output limits for replies of the root and of children; None leaves
+        one as it is."""
+        caps = {"root": root, "direct": root, "child": child}
+        return replace(
+            self,
+            **{
+                name: replace(getattr(self, name), output_tokens=tokens)
+                for name, tokens in caps.items()
+                if tokens is not None
+            },
+        )

@@ -28,6 +28,10 @@ _SECRETS = (
     "OPENAI_PROJECT_ID",
     "RLM_OPENAI_COMPATIBLE_KEY",
     "RLM_OPENAI_COMPATIBLE_KEY_HOST",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 )
 # How long an example takes depends on the machine. benchmarks/ measures times.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -109,6 +113,12 @@ def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
         yield server
+
+
+@pytest.fixture
+def otlp_collector() -> Any:
+    """Return the class Collector of tests/otlp_collector.py. Needs the extra `otel`."""
+    return _load("otlp_collector").Collector
 
 
 @pytest.fixture(scope="session")

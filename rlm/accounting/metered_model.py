@@ -8,21 +8,26 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget, Reservation
 from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
+from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import ModelAnswered, Observer
+from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
+from rlm.models.listener import ReplyListener
+from rlm.models.options import RetryReason
 from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
+from rlm.telemetry import note_retry, trace_call
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -61,7 +66,8 @@ class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
     A call whose reply is in `playback` is not sent. Root rounds are looked up by the driver. With `remember`,
-    a child's answer is also taken from any run in the store. Every reply is reported to `observe`.
+    a child's answer is also taken from any run in the store. Every reply is reported to `observe`, and its
+    text to `observe_text` while it is written.
     """
 
     def __init__(
@@ -73,8 +79,12 @@ class MeteredModel:
         prices: Prices,
         *,
         remember: bool = False,
+        observe_text: TextObserver | None = None,
     ) -> None:
         self.prices = prices
+        self._observe_text = observe_text
+        self._numbers = count(1)
+        self._has_shown_answer = False
         self._budget = budget
         self._log = log
         self._playback = playback
@@ -152,6 +162,7 @@ class MeteredModel:
         last_round: bool = False,
         slot: AbstractAsyncContextManager[object] | None = None,
         on_sent: Callable[[], None] = lambda: None,
+        answer: ShownPart | None = None,
         event_fields: dict[str, Any],
     ) -> MeteredReply:
         """Return one reply.
@@ -160,8 +171,9 @@ class MeteredModel:
         `call_key` if the caller has computed it. `question_id` identifies the question in a run that is
         resumed or replayed after our prompts have changed. `last_round` uses the amount held for the last
         round. `slot` is held while the call is in flight, and released before the reply is journalled, so
-        that the next call can start. `on_sent` is called when the request is sent. `event_fields` go into
-        the journal's event with the reply.
+        that the next call can start. `on_sent` is called when the request is sent. `answer` says that
+        the reply is that of the whole run, and which part of it. `event_fields` go into the journal's event
+        with the reply.
 
         A call that fits the budget only when calls in flight are settled waits for them. A call that is
         cancelled in flight is charged for its prompt, because the provider bills it. Raises
@@ -179,8 +191,12 @@ class MeteredModel:
                 return found
         await self._log.check_ownership()
         async with slot or nullcontext():
+            listener, text = self._listener(request, answer)
+            request = replace(request, listener=listener)
             sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
             sent = await self._complete(model, request, sent)
+            if text is not None:
+                text.end(sent.reply)
         reply, cost = sent.reply, sent.cost_usd
         kept = _kept_for_next_round(reply) if request.role == "root" else {}
         await self._log.append(
@@ -202,6 +218,30 @@ class MeteredModel:
             },
         )
         return MeteredReply(reply, cost)
+
+    def withdraw_answer(self) -> None:
+        """Report that the answer that was reported while it was written is none."""
+        if self._has_shown_answer and self._observe_text is not None:
+            self._has_shown_answer = False
+            self._observe_text(AnswerDelta("", restarted=True))
+
+    def _listener(self, request: Request, answer: ShownPart | None) -> tuple[ReplyListener, ReplyText | None]:
+        """Return what hears of a reply, and what reports its text if there is an observer of it."""
+        text = None
+        if self._observe_text is not None:
+            # A sub-RLM and a part of a job answer to their parent.
+            answer = None if self._branches else answer
+            self._has_shown_answer = self._has_shown_answer or answer is not None
+            text = ReplyText(self._observe_text, request.role, next(self._numbers), answer)
+        return ReplyListener(
+            on_tokens=lambda tokens: self._observe(ReplyStreaming(tokens)),
+            on_text=None if text is None else text.add,
+            on_retry=self._note_retry,
+        ), text
+
+    def _note_retry(self, attempt: int, wait: float, reason: RetryReason) -> None:
+        note_retry(attempt, wait, reason)
+        self._observe(Retrying(attempt, wait, reason))
 
     async def _complete(self, model: Model, request: Request, sent: _Sent) -> _Sent:
         """Return a reply that the output limit cut with its rest, as far as the budget and the model give it.
@@ -282,21 +322,23 @@ class MeteredModel:
                 request = replace(request, thinking=thinking)
         began = time.monotonic()
         on_sent()
-        try:
-            reply = as_text(await model.generate(request), request)
-        except asyncio.CancelledError:
-            self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
-            raise
-        except ModelError as error:
-            if error.spent:
-                cost = self._settle(model, reservation, error.spent)
-                await self._charge(model, request, error.spent, cost, str(error))
-            raise
-        else:
-            cost = self._settle(model, reservation, reply.usage)
-        finally:
-            # Others may wait for this reservation, whatever ended the call.
-            self._budget.release(reservation)
+        with trace_call(model, request) as note:
+            try:
+                reply = as_text(await model.generate(request), request)
+            except asyncio.CancelledError:
+                self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+                raise
+            except ModelError as error:
+                if error.spent:
+                    cost = self._settle(model, reservation, error.spent)
+                    await self._charge(model, request, error.spent, cost, str(error))
+                raise
+            else:
+                cost = self._settle(model, reservation, reply.usage)
+                note(reply, cost)
+            finally:
+                # Others may wait for this reservation, whatever ended the call.
+                self._budget.release(reservation)
         seconds = round(time.monotonic() - began, 3)
         self._observe(
             ModelAnswered(

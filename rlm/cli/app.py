@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -105,6 +106,16 @@ def options(
 
 def run() -> int:
     """Run the command line and return its exit code."""
+    try:
+        return _run()
+    finally:
+        if "rlm.cli.process.telemetry" in sys.modules:
+            from rlm.cli.process.telemetry import finish_telemetry
+
+            finish_telemetry()
+
+
+def _run() -> int:
     try:
         app()
     except SystemExit as error:

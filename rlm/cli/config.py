@@ -98,7 +98,9 @@ def describe_refused(folder: FolderSettings, refused: Mapping[str, str]) -> list
 
 
 def _describe_models(folder: FolderSettings) -> list[str]:
-    return ["prices of models"] if folder.models else []
+    prices = [key for key in folder.models if key.endswith("price")]
+    others = [f"{key} of models" for key in folder.models if key not in prices]
+    return [*(["prices of models"] if prices else []), *others]
 
 
 def _describe_card(folder: FolderSettings) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import Field, dataclass, field, fields
@@ -18,22 +18,59 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
+from rlm.escaping import terminal_line
 from rlm.limits import Limits, option_of_limit
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.events import Observer, TextObserver
+    from rlm.models.call_settings import CallSettings
     from rlm.runtime import RLM
     from rlm.settings import Settings
 
-__all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
+__all__ = [
+    "OptionOption",
+    "PathsArgument",
+    "RunOptions",
+    "SubOptionOption",
+    "read_options",
+    "takes_run_options",
+]
 
 PathsArgument = Annotated[
     list[str],
     typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
 ]
+
+
+_KEYS = "output, effort, thinking, temperature, seed, api, body.NAME, headers.NAME"
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help=f"What each call of the root model asks for: {_KEYS}. Repeatable.",
+        show_default=False,
+    ),
+]
+SubOptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sub-option",
+        metavar="KEY=VALUE",
+        help="The same for the children's model. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def read_options(flag: str, pairs: Sequence[str] | None) -> CallSettings:
+    """Return what `flag` sets. Raises ConfigurationError."""
+    from rlm.models.call_settings import CallSettings
+
+    return CallSettings.from_pairs(flag, pairs or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +100,8 @@ class RunOptions:
             help="The model that summarizes texts and older rounds. Default: the children's model.",
         ),
     ] = None
+    option: OptionOption = None
+    sub_option: SubOptionOption = None
     exclude: Annotated[
         list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
     ] = None
@@ -162,8 +201,23 @@ class RunOptions:
             cache=self.cache,
             check_support=self.check,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
+            options=read_options("--option", self.option),
+            sub_options=read_options("--sub-option", self.sub_option),
             facts=facts_in_force(ctx),
         )
+
+    def _offer_local_server(self) -> None:
+        """Name a server on this machine to a user who has no key. It is never used unasked."""
+        from rlm.models.base import EXTRACTIVE
+
+        if self.quiet or self.model is not None or self.model_name != EXTRACTIVE:
+            return
+        from rlm.models.local_servers import find_local_servers
+
+        offered = [server for server in find_local_servers(os.environ) if server.models]
+        if offered:
+            name = terminal_line(offered[0].models[0])
+            typer.echo(f"{offered[0].title} runs on this machine: --model {name} asks it", err=True)
 
     @contextmanager
     def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:
@@ -171,6 +225,7 @@ class RunOptions:
         from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
+        self._offer_local_server()
         with ExitStack() as stack:
             progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.limits.seconds))
             observers: list[Observer] = [progress.on_event]
@@ -178,10 +233,19 @@ class RunOptions:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
             yield progress, observers
 
-    def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:
+    def rlm(
+        self,
+        ctx: typer.Context,
+        observers: list[Observer],
+        *,
+        runs_code: bool = True,
+        text_observers: Sequence[TextObserver] = (),
+    ) -> RLM:
         """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
+        from rlm.cli.process.telemetry import start_telemetry
         from rlm.runtime import RLM
 
+        start_telemetry()
         return RLM(
             self.model,
             sub_model=self.sub_model,
@@ -189,6 +253,7 @@ class RunOptions:
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
             observe=observers,
+            observe_text=text_observers,
         )
 
     def sources(self, paths: list[str]) -> list[Source]:

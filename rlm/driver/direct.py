@@ -18,7 +18,7 @@ from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
 from rlm.answers.json_schema import SchemaError
 from rlm.answers.reply_form import child_form, quoted_form
-from rlm.answers.thinking import without_reasoning
+from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.errors import UsageError
 from rlm.models.base import FinishReason, Model, Request, SliceText
 from rlm.playback.question_id import identify_direct
@@ -208,6 +208,7 @@ async def ask_directly(
             question_id=identify_direct(
                 model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
             ),
+            answer=_answer_so_far,
             event_fields={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)
@@ -224,6 +225,16 @@ async def ask_directly(
     citations = (await cite(quotes, text, body)).citations
     is_verified = bool(citations) and all(citation.verified for citation in citations)
     return DirectReply(text, citations, None if is_verified else "unverified")
+
+
+def _answer_so_far(begun: str) -> str:
+    """Return what of the beginning of a reply is the answer, without a line that may become the heading of
+    the quotes."""
+    text, _ = _parts(reply_so_far(begun))
+    head, _, line = text.rpartition("\n")
+    if not begun.endswith("\n") and "evidence:".startswith(line.strip(" \t*#").casefold()):
+        return head.rstrip()
+    return text
 
 
 def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:

@@ -43,6 +43,7 @@ from rlm.results import StopReason
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
+from rlm.telemetry import note_violation, trace_cell, trace_round
 
 __all__ = [
     "Driver",
@@ -150,7 +151,8 @@ class Driver:
                 try:
                     await self._hold_last_round()
                     round_ = self._budget.begin_round()
-                    answer = await self._round(round_)
+                    with trace_round(round_, final=False):
+                        answer = await self._round(round_)
                 except BudgetExhausted as error:
                     return await self._run_last_round(error)
                 if answer is not None:
@@ -243,11 +245,13 @@ class Driver:
         recorded = None if past is None else past.cell
         if recorded is None:
             self._observe(CellStarted(round_, cell.code))
-        ran = await self._cells.run(cell.code, round_, recorded)
-        result = ran.result
+        with trace_cell(cell.code, is_replayed=recorded is not None) as note:
+            ran = await self._cells.run(cell.code, round_, recorded)
+            result = ran.result
+            output = bare_output(result, self._settings.output_limit)
+            note(result.status, result.ename, output)
         notes.extend(ran.notes)
         self._last_cell = result
-        output = bare_output(result, self._settings.output_limit)
         self._round_positions[-1] = replace(self._round_positions[-1], output=output)
         if self._blocks.add(cell.code, output):
             notes.append(repetition_notice())
@@ -320,6 +324,7 @@ class Driver:
     ) -> None:
         """Add a correction to the messages in place of the reply."""
         if past is None or past.violation is None:
+            note_violation(violation.kind)
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
                 "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
@@ -343,8 +348,9 @@ class Driver:
         self._begin_last_round()
         self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
-        with suppress(BudgetExhausted, TimeoutError):
-            answer = await self._round(self._budget.rounds + 1, final=True)
+        number = self._budget.rounds + 1
+        with suppress(BudgetExhausted, TimeoutError), trace_round(number, final=True):
+            answer = await self._round(number, final=True)
         return self._last_round_outcome(answer)
 
     def _begin_last_round(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from rlm.errors import ConfigurationError
 
-__all__ = ["Api", "CallSettings", "Effort"]
+__all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it replies. A provider that knows fewer levels takes the nearest."""
@@ -30,6 +30,8 @@ _FIELDS = {
     "headers": "extra_headers",
 }
 """The field behind each key of a settings file or an option."""
+SETTING_KEYS = tuple(_FIELDS)
+"""The keys of a settings file or an option."""
 _TABLES = ("body", "headers")
 _OURS = frozenset({"model", "messages", "input", "stream", "stream_options", "max_tokens"}) | {
     "max_completion_tokens",
@@ -68,11 +70,6 @@ class CallSettings:
 
     def __bool__(self) -> bool:
         return self != CallSettings()
-
-    @classmethod
-    def keys(cls) -> tuple[str, ...]:
-        """Return the keys of a settings file or an option that set a field."""
-        return tuple(_FIELDS)
 
     @classmethod
     def from_table(cls, path: str, table: Mapping[str, Any]) -> CallSettings:
@@ -136,6 +133,13 @@ class CallSettings:
         found = {key: getattr(self, name) for key, name in _FIELDS.items() if key not in _TABLES}
         found |= {"body": dict(self.extra_body), "headers": sorted(self.extra_headers)}
         return {key: value for key, value in found.items() if value not in (None, {}, [])}
+
+    def to_pairs(self) -> list[str]:
+        """Return what is set as `from_pairs` takes it, without headers."""
+        stored = {key: value for key, value in self.to_json().items() if key != "headers"}
+        return [
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in stored.items()
+        ]
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> CallSettings:

@@ -14,7 +14,8 @@ __all__ = ["ReplyListener"]
 
 @dataclass(frozen=True, slots=True)
 class ReplyListener:
-    """What a request's caller wants to hear. The functions are called from the event loop and must not block.
+    """What a request's caller wants to hear. The functions are called from the event loop and must not
+    block.
 
     `on_tokens` gets the number of pieces (about a token each) that a reply has brought since its last call,
     at most once a second. `on_text` gets what the text of the reply has grown by, at most every 50 ms, and

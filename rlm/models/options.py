@@ -76,9 +76,10 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `calls` are the settings of each request. `on_retry` and `on_refused`
-    are called from the event loop and must not block; a Request may bring a listener of its own. `on_refused`
-    gets a line about a setting that the model or its server does not take, once for each.
+    `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
+    `calls` are the settings of each request. `on_retry` and `on_refused` are called from the event loop and
+    must not block; a Request may bring a listener of its own. `on_refused` gets a line about a setting that
+    the model or its server does not take, once for each.
     """
 
     connect_seconds: float = 10.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlm.accounting.budget import Budget
+from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.gating.answer_gate import AnswerGate
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
@@ -16,12 +18,14 @@ from rlm.events import (
     ModelAnswered,
     SubRLMEnded,
     SubRLMStarted,
+    TextObserver,
     ToolEnded,
     Warned,
 )
-from rlm.models import Model
+from rlm.models import CallSettings, Model
 from rlm.models.base import is_extractive
 from rlm.models.catalog.prices import Prices
+from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
 from rlm.runs.question_kind import counts_records
@@ -29,6 +33,9 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.settings import Limits, Settings
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
 
 __all__ = [
     "RunConfig",
@@ -51,8 +58,8 @@ _MAX_SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, limits and settings of runs. `tell` passes an event to the observers. `gate` is the
-    caller's check of an answer."""
+    """The models, limits and settings of runs. `tell` passes an event to the observers, and
+    `tell_text` the text of replies, if an observer wants it. `gate` is the caller's check of an answer."""
 
     model: Model
     sub_model: Model
@@ -62,10 +69,23 @@ class RunConfig:
     tell: Callable[[Event], None]
     tools: Toolbox = field(default_factory=Toolbox)
     gate: AnswerGate | None = None
+    tell_text: TextObserver | None = None
 
     @property
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
+
+    def metered(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
+        """Return what sends the requests of a run or a job."""
+        return MeteredModel(
+            budget,
+            log,
+            playback,
+            self.tell,
+            self.prices,
+            remember=self.settings.cache,
+            observe_text=self.tell_text,
+        )
 
     def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
         """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md."""
@@ -138,7 +158,20 @@ class RunConfig:
                 "sub_model": asdict(self.sub_model.window),
                 "summary_model": asdict(self.summary_model.window),
             },
+            "options": {
+                slot: calls.to_json()
+                for slot in ("model", "sub_model", "summary_model")
+                if (calls := _calls_of(getattr(self, slot)))
+            },
             "model_facts": {
-                name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
+                name: {key: value for key, value in asdict(facts).items() if key != "calls"}
+                for name, facts in self.settings.facts.items()
+                if name in named
             },
         }
+
+
+def _calls_of(model: Model) -> CallSettings:
+    """Return the settings of a model's calls. A model of the user's own may have none."""
+    calls = getattr(model, "calls", None)
+    return calls if isinstance(calls, CallSettings) else CallSettings()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
@@ -50,6 +49,7 @@ from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import ChildSlice, Span
+from rlm.telemetry import trace_run
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -161,9 +161,7 @@ class Run:
                 above.degradations,
             )
         budget = Budget(config.limits)
-        metered = MeteredModel(
-            budget, log, playback, config.tell, config.prices, remember=config.settings.cache
-        )
+        metered = config.metered(budget, log, playback)
         concurrency = ConcurrencyLimits(config.limits.concurrency)
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
@@ -184,7 +182,7 @@ class Run:
     async def run(self) -> RunResult:
         """Answer the task by the strategy of the settings."""
         try:
-            return await self._answer()
+            return await self._traced(self._answer())
         except asyncio.CancelledError:
             self.config.tell(RunEnded("cancelled", self._results.seconds))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
@@ -195,7 +193,7 @@ class Run:
     async def run_as_part(self) -> RunResult:
         """Answer the task as a part of a job. The job records the end of the part."""
         try:
-            return await self._answer()
+            return await self._traced(self._answer())
         finally:
             self.run_context.budget.close()
             await self.aclose()
@@ -203,10 +201,20 @@ class Run:
     async def run_as_child(self) -> RunResult:
         """Answer the task as a sub-RLM, which works in rounds and never by a direct call."""
         try:
-            return await self._answer_in_rounds()
+            return await self._traced(self._answer_in_rounds())
         finally:
             self.run_context.budget.close()
             await self.aclose()
+
+    async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
+        log, model, chars = self._log, self.config.model.name, self.input.body.chars
+        session = None if self._options.parent is not None else self._options.session or log.run_id
+        with trace_run(
+            log.run_id, model, self._task, depth=self._depth, chars=chars, session=session
+        ) as note:
+            result = await answering
+            note(result)
+        return result
 
     async def _answer(self) -> RunResult:
         first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)
@@ -291,6 +299,7 @@ class Run:
             why = outcome.detail if outcome.stop_reason == "invalid_reply" else outcome.stop_reason
             abstained = f"the direct call gave no checked answer ({why}): continued as an RLM"
             self.run_context.degradations.note("direct_call", abstained)
+            self.run_context.metered.withdraw_answer()
             self.warn(abstained)
             await self._log.append("warning", {"message": abstained})
             return None
@@ -404,6 +413,8 @@ class Run:
         )
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        if outcome.answer is None:
+            self.run_context.metered.withdraw_answer()
         result = self._results.build(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from rlm.events import ContextLoaded, Warned
 from rlm.journal.redaction import secrets_of
 from rlm.models import Model
 from rlm.models.base import is_extractive
+from rlm.models.http.model import learn
 from rlm.models.preload import import_early
 from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
@@ -61,11 +63,18 @@ class JobResources:
 
 async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Workspace) -> Loaded:
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
-    first model call needs. Raises DocumentError and UsageError."""
+    first model call needs, and asks the models' servers for their windows. Raises DocumentError and
+    UsageError."""
     began = time.monotonic()
-    import_early((config.model, config.sub_model, config.summary_model))
+    models = (config.model, config.sub_model, config.summary_model)
+    import_early(models)
     cache = default_cache(os.environ) if config.settings.document_cache else None
-    loaded = await workspace.load(sources, cache=cache, seconds=config.limits.seconds * _LOADING_SHARE)
+    learning = asyncio.ensure_future(learn(models))
+    try:
+        loaded = await workspace.load(sources, cache=cache, seconds=config.limits.seconds * _LOADING_SHARE)
+        await learning
+    finally:
+        learning.cancel()
     context = loaded.context
     seconds = time.monotonic() - began
     config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))

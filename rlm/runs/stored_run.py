@@ -14,6 +14,7 @@ from rlm.documents import Loaded, PathSource, Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.base import ModelWindow
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
 from rlm.playback.replay_only_model import ReplayOnlyModel
@@ -84,14 +85,27 @@ class StoredRun:
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
         """Return the windows and prices that the run used, by the name of the model."""
+        summaries_alone = self.facts["summary_model"] not in (self.facts["model"], self.facts["sub_model"])
         return {
             self.facts[kind]: replace(
                 _restore(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
-                window=window["context"],
+                window=window["context"] + window.get("thinking", 0),
                 output=window["output"],
+                calls=self.calls(kind) if kind == "summary_model" and summaries_alone else CallSettings(),
             )
             for kind, window in self.facts["windows"].items()
         }
+
+    def calls(self, kind: str) -> CallSettings:
+        """Return what the calls of the run's `model`, `sub_model` or `summary_model` asked for, without
+        headers, which are not stored."""
+        return CallSettings.from_json(self.facts.get("options", {}).get(kind, {}))
+
+    @property
+    def headers(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the headers that calls of the run were sent with, by the name of the model."""
+        options = self.facts.get("options", {})
+        return {self.facts[kind]: calls["headers"] for kind, calls in options.items() if "headers" in calls}
 
     def replay_only_models(self) -> tuple[ReplayOnlyModel, ReplayOnlyModel, ReplayOnlyModel]:
         """Return stubs for the root, sub and summary models, with their names and windows."""

@@ -203,6 +203,7 @@ class Session:
                             unread=self._unread,
                             earlier=[one.question for one in self._earlier],
                             variables=describe_variables(self._earlier),
+                            session=first,
                         ),
                     )
                     result = await run.run()

@@ -89,7 +89,7 @@ def ask(
     if attempts > 1 and continued is not None:
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers)
+        rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
         sources = options.sources(paths) if paths else []
         context = None if no_context else sources
         try:
@@ -162,14 +162,17 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
-    """Return the options with the models of the run, if no model is given."""
+    """Return the options with the models of the run and their options, if no model is given."""
     from rlm.runs.stored_run import StoredRun
 
     if options.model is not None:
         return options
-    facts = with_journal(options.store, lambda journal: StoredRun.read(journal, run)).facts
+    stored = with_journal(options.store, lambda journal: StoredRun.read(journal, run))
+    facts = stored.facts
     return replace(
         options,
+        option=[*stored.calls("model").to_pairs(), *(options.option or ())],
+        sub_option=[*stored.calls("sub_model").to_pairs(), *(options.sub_option or ())],
         model=facts["model"],
         sub_model=options.sub_model or facts["sub_model"],
         summary_model=options.summary_model or facts["summary_model"],

@@ -97,6 +97,7 @@ def batch(
     from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, RunModels, TasksFile, unfinished_costs
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
     from rlm.cli.console.render_result import plural
+    from rlm.cli.process.telemetry import start_telemetry
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
 
@@ -114,6 +115,7 @@ def batch(
         observers: list[Observer] = [display.on_event]
         if options.trace is not None:
             observers.append(stack.enter_context(TraceFile(options.trace)).on_event)
+        start_telemetry()
         rlm = models.rlm(limits, settings, observers)
         floor = _floor(rlm, budget)
         if options.dry_run:

@@ -67,7 +67,7 @@ def research(
         write_output(read.markdown().rstrip("\n"), out)
         return
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=not plan_only)
+        rlm = options.rlm(ctx, observers, runs_code=not plan_only, text_observers=progress.text_observers)
         sources = options.sources(paths)
         try:
             if options.dry_run:

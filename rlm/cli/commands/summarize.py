@@ -88,7 +88,7 @@ def summarize(
 ) -> None:
     """Summarize a chat, a card, a log or documents. Every line names its source."""
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=False)
+        rlm = options.rlm(ctx, observers, runs_code=False, text_observers=progress.text_observers)
         sources = options.sources(paths)
         if options.dry_run:
             print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.as_json)

@@ -25,6 +25,8 @@ class Progress(ProgressDisplay):
         self._batch = 0
         self._streamed = 0
         self._doing = "waiting for the model"
+        self._draft = ""
+        self._drafted_call = 0
 
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
@@ -78,6 +80,25 @@ class Progress(ProgressDisplay):
             case _:
                 pass
 
+    @property
+    def text_observers(self) -> list[events.TextObserver]:
+        """Return what shows the text of replies while it is written, in a terminal."""
+        return [self.on_text] if self.can_show_drafts else []
+
+    def on_text(self, delta: events.TextDelta) -> None:
+        """Show the answer, or the reply of the only child, while it is written."""
+        if isinstance(delta, events.ReplyDelta):
+            # Several children would only flicker, and the code of a root is shown when it runs.
+            if delta.role != "child" or self._batch != 1:
+                return
+            is_new = delta.call != self._drafted_call
+            self._drafted_call = delta.call
+        else:
+            is_new = self._drafted_call != 0
+            self._drafted_call = 0
+        self._draft = delta.text if delta.restarted or is_new else self._draft + delta.text
+        self.show_draft(self._draft)
+
     def _show_stream(self, event: events.ReplyStreaming | events.ModelAnswered) -> None:
         """Show the tokens of replies that have not ended: a slow model may take minutes for one."""
         if isinstance(event, events.ModelAnswered):
@@ -93,6 +114,7 @@ class Progress(ProgressDisplay):
         super().show_activity(text)
 
     def _show_child(self, event: events.ChildEnded) -> None:
+        self.show_draft("")
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
         self._show_figure(
             f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "

@@ -77,7 +77,7 @@ def account(result: RunResult) -> str:
     cause, limit = result.cause, result.exhausted_limit
     lines = [
         f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
-        f"{result.seconds:.1f} s, {_cost(result)}"
+        f"{result.seconds:.1f} s, {_cost(result)}{_thinking(result)}"
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
         + ("; ended by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
@@ -112,6 +112,11 @@ def no_answer(result: RunResult) -> str | None:
     """Return why there is no answer, and the option to raise if a limit is why; None when there is one."""
     limit = result.exhausted_limit
     return result.cause and result.cause + (f"; raise {option_of(limit)}" if limit else "")
+
+
+def _thinking(result: RunResult) -> str:
+    tokens = sum(usage.reasoning_tokens for usage in result.usage)
+    return f", {tokens:,} tokens of thinking" if tokens else ""
 
 
 def _line(warning: str) -> str:

@@ -25,7 +25,7 @@ from rlm.models.options import RetryReason
 __all__ = ["AttemptFailure", "ErrorMapper"]
 
 _DETAIL_CHARS = 200
-_SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk)[-_])[\w.\-*]{8,}")
+_SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk|gsk|hf|tgp)[-_]|AKIA|ASIA|AIza|ya29\.)[\w.\-*]{8,}")
 _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
     r"|exceeds? the (available )?context|reduce the length|exceeds? the maximum number of (input )?tokens"
@@ -56,6 +56,15 @@ _STATUS_OF_KIND = {
     "server_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    # Bedrock's, within its stream of events
+    "validationException": 400,
+    "accessDeniedException": 403,
+    "resourceNotFoundException": 404,
+    "modelTimeoutException": 408,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "modelStreamErrorException": 500,
+    "serviceUnavailableException": 503,
 }
 _REASONS: dict[int, RetryReason] = {
     408: "timeout",
@@ -79,8 +88,8 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
     provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `refusal` is what
-    a server says is wrong with the request itself, if it does. `refuses_schema` is set where that may be the
-    schema of the reply: this one, or "any"; "perhaps" where the server gives no reason at all."""
+    a server says is wrong with the request itself, if it does. `refuses_schema` is set where the schema of
+    the reply may be what was refused: this one, or "any"; "perhaps" where the server gives no reason."""
 
     error: type[ModelError]
     what: str
@@ -88,8 +97,8 @@ class AttemptFailure:
     reason: RetryReason | None = None
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
-    refuses_schema: Literal["", "this", "any", "perhaps"] = ""
     refusal: str = ""
+    refuses_schema: Literal["", "this", "any", "perhaps"] = ""
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
         """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
@@ -166,6 +175,18 @@ class ErrorMapper:
         """Map a connection or a stream that ended before the reply was complete."""
         return self._make_retryable(
             "dropped", f"{self._endpoint.address} ended the reply before it was whole"
+        )
+
+    def map_unsigned(self, error: BaseException) -> AttemptFailure:
+        """Map a request that could not be sent, because the provider's own library has no credentials for
+        it."""
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return AttemptFailure(
+            ModelRejected,
+            f"{self._name}: no credentials for {self._endpoint.address}{self._quote(lines[0])}",
+            self._endpoint.key_remedy or f"check {self._endpoint.key_variable}",
+            # A library of credentials asks a server of its own, and says where that may work later.
+            "server_error" if getattr(error, "retryable", False) else None,
         )
 
     def map_garbled(self, error: Exception) -> AttemptFailure:
@@ -249,7 +270,8 @@ class ErrorMapper:
         )
 
     def _v1_hint(self) -> str:
-        ours = self._endpoint.private and not self._endpoint.base_url.endswith("/v1")
+        endpoint = self._endpoint
+        ours = endpoint.private and endpoint.takes_v1 and not endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
 
     def _quote(self, detail: str) -> str:

@@ -13,6 +13,7 @@ from rlm.sandbox.in_kernel.wire import MAX_WEIGHT, weight
 __all__ = [
     "MAX_COUNT",
     "MAX_EVENT",
+    "STREAM_TYPES",
     "BoundedText",
     "Inflater",
     "ReplyTooLarge",
@@ -25,6 +26,7 @@ MAX_STREAM = 256 * 2**20
 """Bytes of a stream of events, whatever the output limit of the request. A stream is not kept."""
 MAX_EVENT = 4 * 2**20
 """Bytes of one event of a stream, or of a reply that is one JSON value."""
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/vnd.amazon.eventstream")
 MAX_ERROR = 256 * 2**10
 """Bytes of the body of an error."""
 
@@ -48,7 +50,7 @@ def max_body(status: int, content_type: str) -> int:
     """Return how many bytes the body of a response may have."""
     if status >= 300:
         return MAX_ERROR
-    return MAX_STREAM if "event-stream" in content_type else MAX_EVENT
+    return MAX_STREAM if content_type.partition(";")[0] in STREAM_TYPES else MAX_EVENT
 
 
 def stream_bytes(max_output_tokens: int) -> int:

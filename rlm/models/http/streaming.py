@@ -14,8 +14,7 @@ from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
-from rlm.models.http.shared_clients import SharedClient
-from rlm.models.http.sse import EventDecoder
+from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field
 from rlm.models.listener import ReplyListener
 
@@ -78,7 +77,7 @@ async def stream_completion(
     try:
         async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
-            failure = await _read_stream(response, accumulator, mapper, limit, on_tokens, deltas)
+            failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
@@ -91,6 +90,8 @@ async def stream_completion(
         failure = mapper.map_transport(error)
     except ReplyTooLarge as error:
         failure = mapper.map_too_large(error)
+    except Unsigned as error:
+        failure = mapper.map_unsigned(error.__cause__ or error)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_garbled(error)
     except BaseException:
@@ -104,6 +105,7 @@ async def stream_completion(
 
 
 async def _read_stream(
+    shared: SharedClient,
     response: httpx2.Response,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
@@ -112,10 +114,10 @@ async def _read_stream(
     deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
-    if "event-stream" not in content_type:
+    if shared.stream_type not in content_type:
         is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
         return None if is_whole else mapper.map_wrong_type(content_type)
-    decoder = EventDecoder()
+    decoder = shared.make_decoder()
     chunks = response.aiter_bytes()
     size = pieces = 0
     reported = time.monotonic()
@@ -125,8 +127,9 @@ async def _read_stream(
             raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
         for data in decoder.feed(chunk):
             event = None if data == _END else parse_json(data)
-            if field(event, "error"):
-                return mapper.map_stream_error(*_read_error(event))
+            error = _error_in(event)
+            if error is not None:
+                return mapper.map_stream_error(*_read_error(error))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
@@ -157,10 +160,17 @@ def _parse_json(body: bytes) -> object:
         return None
 
 
+def _error_in(event: object) -> object:
+    """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if field(event, "error") or field(event, "type") == "error":
+        return event
+    return field(event, "response") if field(event, "type") == "response.failed" else None
+
+
 def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
     """Return the kinds of a server's error, and its message."""
-    if isinstance(answer, list) and answer:  # Gemini's
-        answer = answer[0]
+    if isinstance(answer, list):  # Google's compatible servers send a list of one error
+        answer = answer[0] if answer else None
     error = field(answer, "error") or answer
     fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
     kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)

@@ -23,6 +23,7 @@ class ThinkSplitter:
         self._tag: str | None = None
         self._buffer = ""
         self._has_text = False
+        self._has_thought = False
 
     def feed(self, piece: str) -> tuple[str, str]:
         """Return what the piece adds to the text and to the thinking. Some of it may be kept for later."""
@@ -38,9 +39,9 @@ class ThinkSplitter:
                 if tag is None:
                     if not start or any(one.startswith(head) for one in _TAGS):
                         return "", "".join(thinking)
-                    text, self._buffer, self._has_text = self._buffer, "", True
+                    text, self._buffer, self._has_text = self._text_of(start), "", True
                     return text, "".join(thinking)
-                self._tag, self._buffer = tag, start[len(tag) :]
+                self._tag, self._buffer, self._has_thought = tag, start[len(tag) :], True
             close = _CLOSE[self._tag]
             at = self._buffer.lower().find(close)
             if at < 0:
@@ -50,12 +51,17 @@ class ThinkSplitter:
                 self._buffer = self._buffer[end:]
                 return "", "".join(thinking)
             thinking.append(self._buffer[:at])
-            self._buffer, self._tag = self._buffer[at + len(close) :].lstrip(), None
+            self._buffer, self._tag = self._buffer[at + len(close) :], None
 
     def close(self) -> tuple[str, str]:
         """Return what was kept, at the end of the stream."""
-        rest, self._buffer = self._buffer, ""
+        rest = self._buffer if self._tag is not None else self._text_of(self._buffer.lstrip())
+        self._buffer = ""
         return ("", rest) if self._tag is not None else (rest, "")
+
+    def _text_of(self, start: str) -> str:
+        """Return the buffer as text. Blanks between thinking and text belong to neither."""
+        return start if self._has_thought else self._buffer
 
 
 def split_bare_close(text: str) -> tuple[str, str]:

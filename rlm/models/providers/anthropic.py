@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-__all__ = ["AnthropicModel"]
+__all__ = ["AnthropicModel", "without_ambient_headers"]
 
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THINKING = ("thinking", "redacted_thinking")
@@ -47,8 +48,18 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
+        default_headers=without_ambient_headers() if endpoint.private else None,
         http_client=http,
     )
+
+
+def without_ambient_headers() -> dict[str, Any]:
+    """Return headers that cancel ANTHROPIC_CUSTOM_HEADERS, which the SDK would send to any cloud."""
+    from anthropic import Omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names}
 
 
 class AnthropicModel(HttpModel):
@@ -121,9 +132,9 @@ class _Accumulator:
         max_output_tokens = body["max_tokens"]
         self._body = body
         self._text = BoundedText(max_output_tokens)
-        self._tools = ToolCallCollector(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
         self._blocks: dict[int, dict[str, Any]] = {}
+        self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
         self._has_begun = self._complete = False
         self._response_id = self._model = ""
@@ -134,9 +145,9 @@ class _Accumulator:
         return self._text
 
     def reply(self) -> Reply | None:
-        if not self._complete and not self._is_full:
+        if not self._complete and not self._is_overlong:
             return None
-        reason = "length" if self._is_full else _FINISH_REASONS.get(self._stop_reason, "other")
+        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._stop_reason, "other")
         return Reply(
             str(self._text),
             reason,
@@ -149,7 +160,7 @@ class _Accumulator:
         )
 
     @property
-    def _is_full(self) -> bool:
+    def _is_overlong(self) -> bool:
         return self._text.is_full or self._thinking.is_full or self._tools.is_full
 
     @property
@@ -182,15 +193,17 @@ class _Accumulator:
             self._update_counts(field(message, "usage"))
         elif kind == "content_block_start":
             self._begin_block(field(event, "index"), field(event, "content_block"))
+            self._begin_call(field(event, "index"), field(event, "content_block"))
         elif kind == "content_block_delta":
             self._extend_block(field(event, "index"), field(event, "delta"))
+            self._continue_call(field(event, "index"), field(event, "delta"))
         elif kind == "message_delta":
             self._update_counts(field(event, "usage"))
             reason = field(field(event, "delta"), "stop_reason")
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._complete = True
-        return self._complete or self._is_full
+        return self._complete or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole message: some gateways ignore `stream` and send JSON."""
@@ -200,6 +213,7 @@ class _Accumulator:
         self.add({"type": "message_start", "message": answer})
         for index, block in enumerate(blocks):
             self._begin_block(index, block)
+            self._begin_call(index, block)
         self.add({"type": "message_delta", "delta": answer})
         self.add({"type": "message_stop"})
         return True
@@ -212,18 +226,11 @@ class _Accumulator:
             self._thinking.add(self._blocks[index].get("thinking", ""))
         elif kind == "text" and isinstance(text := field(block, "text"), str):
             self._text.add(text)
-        elif kind == "tool_use":
-            key = index if isinstance(index, int) else None
-            self._tools.add(
-                key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
-            )
 
     def _extend_block(self, index: object, delta: object) -> None:
         kind = field(delta, "type")
         if kind == "text_delta" and isinstance(text := field(delta, "text"), str):
             self._text.add(text)
-        elif kind == "input_json_delta":
-            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
         elif kind in ("thinking_delta", "signature_delta") and isinstance(index, int):
             name = kind.removesuffix("_delta")
             piece = field(delta, name)
@@ -233,8 +240,19 @@ class _Accumulator:
                 self._thinking.add(piece)
             block = self._blocks.get(index)
             # A block that is not kept whole must not be sent back: its signature would not match.
-            if block is not None and not self._is_full:
+            if block is not None and not self._is_overlong:
                 block[name] = block.get(name, "") + piece
+
+    def _begin_call(self, index: object, block: object) -> None:
+        if field(block, "type") == "tool_use":
+            key = index if isinstance(index, int) else None
+            self._tools.add(
+                key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
+            )
+
+    def _continue_call(self, index: object, delta: object) -> None:
+        if field(delta, "type") == "input_json_delta":
+            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""

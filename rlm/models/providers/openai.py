@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel"]
+__all__ = ["OpenAIModel", "make_client", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
 """Models that servers of one's own keep from thinking by a parameter of the chat template."""
 
 
-def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+def make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """Return the SDK's client for OpenAI, or for another server with its protocol."""
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(
@@ -50,14 +51,19 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     return client
 
 
-def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+def without_ambient_headers() -> dict[str, Any]:
     """Return headers that cancel OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
     from openai import Omit
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    headers: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
-    ours = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-    return ours | {"Authorization": f"Bearer {endpoint.key}"}
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names if name.lower() not in ("authorization", "api-key")}
+
+
+def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the headers for a server that is not OpenAI's. The key goes there even if
+    OPENAI_CUSTOM_HEADERS holds another."""
+    return without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"}
 
 
 class OpenAIModel(HttpModel):
@@ -66,7 +72,9 @@ class OpenAIModel(HttpModel):
     it."""
 
     prefix = "openai"
-    clients = ClientPool("openai", "/chat/completions", _make_client)
+    takes_completion_limit: ClassVar[bool] = False
+    """Whether the output limit has its new name for every server of this class."""
+    clients = ClientPool("openai", "/chat/completions", make_client)
 
     def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -113,11 +121,16 @@ class OpenAIModel(HttpModel):
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
         ours = self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
-        return "max_completion_tokens" if ours else "max_tokens"
+        return "max_completion_tokens" if ours or self.takes_completion_limit else "max_tokens"
 
     @property
     def _host(self) -> str:
-        return urlsplit(self._endpoint.base_url).hostname or ""
+        return self.host_of(self._endpoint)
+
+    @staticmethod
+    def host_of(endpoint: Endpoint) -> str:
+        """Return the host of a server, or "" for a URL without one."""
+        return urlsplit(endpoint.base_url).hostname or ""
 
 
 class _Accumulator:
@@ -134,6 +147,7 @@ class _Accumulator:
         self._is_closed = False
         self._field = ""
         self._details = ReasoningDetails()
+        self._tools = ToolCallCollector(max_output_tokens)
         self._finish = ""
         self._response_id = self._model = ""
         self._has_begun = False
@@ -167,16 +181,19 @@ class _Accumulator:
 
     @property
     def _is_overlong(self) -> bool:
-        return self._text.is_full or self._refusal.is_full or self._thinking.is_full or self._tools.is_full
+        full = (self._text.is_full, self._refusal.is_full, self._thinking.is_full, self._tools.is_full)
+        return any(full)
 
     @property
     def spent(self) -> TokenUsage:
         if not self._has_begun:
             return TokenUsage()
         self._close()
+        text, thinking = split_bare_close(str(self._text))
         called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
-        text = f"{self._text}{self._refusal}{called}"
-        return with_reasoning(self._usage, self._body, text, str(self._thinking))
+        return with_reasoning(
+            self._usage, self._body, f"{text}{self._refusal}{called}", f"{self._thinking}{thinking}"
+        )
 
     def add(self, event: object) -> bool:
         self._has_begun = True
@@ -195,20 +212,6 @@ class _Accumulator:
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
         return self._is_overlong
-
-    def _add_calls(self, delta: object) -> None:
-        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
-        for call in calls if isinstance(calls, list) else ():
-            index = field(call, "index")
-            made = field(call, "function") or field(call, "custom")
-            self._tools.add(
-                index if isinstance(index, int) else None,
-                id_=field(call, "id"),
-                name=field(made, "name"),
-                arguments=field(made, "arguments") or field(made, "input"),
-            )
-        if isinstance(old, dict):  # what the protocol had before it had tools
-            self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
     def _add_delta(self, delta: object) -> None:
         text, thinking = self._splitter.feed(_read_text(field(delta, "content")))
@@ -238,6 +241,20 @@ class _Accumulator:
         if self._details.items:
             return ({"reasoning_details": self._details.items},)
         return ({self._field: str(self._thinking)},) if self._field else ()
+
+    def _add_calls(self, delta: object) -> None:
+        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
+        for call in calls if isinstance(calls, list) else ():
+            index = field(call, "index")
+            made = field(call, "function") or field(call, "custom")
+            self._tools.add(
+                index if isinstance(index, int) else None,
+                id_=field(call, "id"),
+                name=field(made, "name"),
+                arguments=field(made, "arguments") or field(made, "input"),
+            )
+        if isinstance(old, dict):  # what the protocol had before it had tools
+            self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole completion: some servers ignore `stream` and send JSON."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
