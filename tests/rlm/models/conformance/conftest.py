@@ -23,9 +23,9 @@ def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def make_provider() -> AsyncIterator[Callable[..., Any]]:
+async def make_provider(provider_server: Any) -> AsyncIterator[Callable[..., Any]]:
     """Yield `make_provider(prefix, url, key=..., **options)`. It returns the provider's model `m`, whose
-    gateway is the server at `url`, and whose retries hardly wait."""
+    gateway is the server at `url`, and whose retries hardly wait. They are closed before the server."""
     made: list[Any] = []
 
     def make(prefix: str, url: str, *, key: str = "sk-test-0123456789", **options: Any) -> Any:
