@@ -8,6 +8,7 @@ request, by its custom id: a request that is answered twice was paid twice.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -17,7 +18,7 @@ from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
 
-from provider_server import Always, Answer, Behaviour, Dropped, ProviderServer, Raw, Received, Status
+from provider_server import Always, Answer, Behaviour, Dropped, ProviderServer, Raw, Received, Silence, Status
 
 from rlm.models.base import Message, Request
 
@@ -39,9 +40,9 @@ class Batch:
 
 
 class BatchServer(ProviderServer):
-    """`url` has no `/v1`. `outcome` maps a request to its result: None for an answer by `always`, or one of
-    errored, server_error, canceled, expired, absent. `on_lines` may change the lines of results. `lose` lets
-    so many creations succeed without an answer. `refuse` answers the next creations. `cut` drops the next
+    """`url` has no `/v1`. `outcome` maps a request to its result: None for an answer by `always`, or one
+    of errored, server_error, canceled, expired, absent. `on_lines` may change the lines of results. `lose` lets
+    so many creations succeed without an answer; with `stalls` they are never answered. `refuse` answers the next creations. `cut` drops the next
     downloads in their middle. `fails` makes whole batches fail with that code (OpenAI only).
     """
 
@@ -56,18 +57,19 @@ class BatchServer(ProviderServer):
         self.refuse: deque[Behaviour] = deque()
         self.refuse_polls: deque[Behaviour] = deque()
         self.lose = 0
+        self.stalls = False
         self.cut = 0
         self.polls = 1
         self.fails = ""
-        self.is_held = False
+        self.held_after: float = math.inf
         self.got_batch = threading.Event()
 
-    def hold(self) -> None:
-        """Let batches wait until `release`."""
-        self.is_held = True
+    def hold(self, after: int = 0) -> None:
+        """Let all batches but the first ones wait until `release`."""
+        self.held_after = after
 
     def release(self) -> None:
-        self.is_held = False
+        self.held_after = math.inf
 
     @property
     def calls(self) -> int:
@@ -129,6 +131,8 @@ class BatchServer(ProviderServer):
         self.batches[name] = batch
         self.created.append(batch)
         self.got_batch.set()
+        if self.stalls:
+            return Silence("")
         if self.lose:
             self.lose -= 1
             return Dropped("")
@@ -136,7 +140,8 @@ class BatchServer(ProviderServer):
 
     def _poll(self, batch: Batch, is_anthropic: bool) -> None:
         batch.polls += 1
-        if batch.state == "in_progress" and not self.is_held and batch.polls >= self.polls:
+        is_held = self.created.index(batch) >= self.held_after
+        if batch.state == "in_progress" and not is_held and batch.polls >= self.polls:
             self._end(batch, is_anthropic, "failed" if self.fails and not is_anthropic else "completed")
 
     def _end(self, batch: Batch, is_anthropic: bool, state: str) -> None:

@@ -32,8 +32,8 @@ _ENDS = {
 
 
 class BatchDisplay(ProgressDisplay):
-    """Shows how many tasks are done. Of the events of single runs it shows missing isolation, once, and what waits
-    in batches of a provider."""
+    """Shows how many tasks are done. Of the events of single runs it shows missing isolation, once, and what
+    waits in batches of a provider."""
 
     def __init__(self, *, quiet: bool, budget: float | None) -> None:
         super().__init__("starting", quiet=quiet)

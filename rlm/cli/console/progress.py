@@ -74,12 +74,8 @@ class Progress(ProgressDisplay):
                 self._show_child(event)
             case events.Indexing(done, chars):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
-            case events.BatchesWaiting():
-                shown = self.waiting.add(event)
-                if shown:
-                    self._show_figure(shown)
-            case events.ReplyStreaming() | events.ModelAnswered():
-                self._show_stream(event)
+            case events.ReplyStreaming() | events.ModelAnswered() | events.BatchesWaiting():
+                self._show_wait(event)
             case events.Retrying(attempt, wait, reason):
                 why = reason.replace("_", " ")
                 self.note(f"provider: {why}; attempt {attempt} failed, retrying in {wait:.1f} s")
@@ -105,8 +101,14 @@ class Progress(ProgressDisplay):
         self._draft = delta.text if delta.restarted or is_new else self._draft + delta.text
         self.show_draft(self._draft)
 
-    def _show_stream(self, event: events.ReplyStreaming | events.ModelAnswered) -> None:
-        """Show the tokens of replies that have not ended: a slow model may take minutes for one."""
+    def _show_wait(self, event: events.ReplyStreaming | events.ModelAnswered | events.BatchesWaiting) -> None:
+        """Show the tokens of replies that have not ended: a slow model may take minutes for one. Show what
+        waits in batches, which may take hours."""
+        if isinstance(event, events.BatchesWaiting):
+            shown = self.waiting.add(event)
+            if shown:
+                self._show_figure(shown)
+            return
         if isinstance(event, events.ModelAnswered):
             self._streamed = 0
             return

@@ -94,9 +94,10 @@ class ProviderBatch:
             for call in self._calls.values():
                 call.settle(error)
         finally:
-            self.is_settled = True
             self._created.set()
-            self._on_change()
+        # Not after a cancellation: what waits then stays at the provider, and is reported as waiting.
+        self.is_settled = True
+        self._on_change()
 
     async def _create(self) -> str:
         """Return the id of the new batch. Raises ModelError."""
