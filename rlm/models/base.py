@@ -41,12 +41,14 @@ reasoning items. Only the provider that made them reads them."""
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    `long_lived`: the next request that repeats it may come after more than five minutes.
     `carry` is that of the reply that an assistant's message repeats."""
 
     role: Literal["system", "user", "assistant"]
     content: str
     stable: bool = False
     carry: Carry = ()
+    long_lived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,10 @@ def batch(
         if options.dry_run:
             _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
             return
-        facts = {"model": rlm.model.name, "sub_model": ", ".join(model.name for model in rlm.sub_models.values())}
+        facts = {
+            "model": rlm.model.name,
+            "sub_model": ", ".join(model.name for model in rlm.sub_models.values()),
+        }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
             display.note(

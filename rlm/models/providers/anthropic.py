@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["AnthropicModel"]
 
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_LONG_COUNT = "ephemeral_1h_input_tokens"
+"""A field of `cache_creation`: a part of cache_creation_input_tokens."""
 _MAX_CACHE_BORDERS = 4  # the API refuses more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -101,6 +103,7 @@ class _Accumulator:
             output_tokens=counts.get("output_tokens", 0),
             cached_tokens=cached,
             cache_write_tokens=written,
+            cache_write_1h_tokens=min(written, counts.get(_LONG_COUNT, 0)),
         )
 
     def add(self, event: object) -> bool:
@@ -129,8 +132,8 @@ class _Accumulator:
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""
-        for name in _COUNT_FIELDS:
-            value = field(usage, name)
+        for name in (*_COUNT_FIELDS, _LONG_COUNT):
+            value = field(field(usage, "cache_creation") if name == _LONG_COUNT else usage, name)
             if isinstance(value, int) and value >= 0:
                 self._counts[name] = min(value, MAX_COUNT)
 
@@ -138,5 +141,5 @@ class _Accumulator:
 def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "text", "text": encodable(message.content)}
     if cached:
-        block["cache_control"] = {"type": "ephemeral"}
+        block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if message.long_lived else {})}
     return block

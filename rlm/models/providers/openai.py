@@ -13,7 +13,7 @@ from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import alternating, field
+from rlm.models.http.wire_messages import alternating, field, with_openai_cache
 
 if TYPE_CHECKING:
     import httpx2
@@ -60,16 +60,17 @@ class OpenAIModel(HttpModel):
     clients = ClientPool("openai", "/chat/completions", _make_client)
 
     def body(self, request: Request) -> dict[str, Any]:
-        return {
+        messages = alternating(request.messages)
+        body = {
             "model": self._model,
             "messages": [
-                {"role": message.role, "content": encodable(message.content)}
-                for message in alternating(request.messages)
+                {"role": message.role, "content": encodable(message.content)} for message in messages
             ],
             self._limit_field: request.max_output_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        return with_openai_cache(body, messages) if self._is_openai else body
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body, next(body[name] for name in _LIMIT_FIELDS if name in body))
@@ -77,9 +78,12 @@ class OpenAIModel(HttpModel):
     @property
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
+        return _LIMIT_FIELDS[0] if self._is_openai else _LIMIT_FIELDS[1]
+
+    @property
+    def _is_openai(self) -> bool:
         host = urlsplit(self._endpoint.base_url).hostname or ""
-        ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
-        return _LIMIT_FIELDS[0] if ours else _LIMIT_FIELDS[1]
+        return host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
 
 
 class _Accumulator:
@@ -151,10 +155,12 @@ def _read_text(content: object) -> str:
 
 
 def _read_usage(usage: object) -> TokenUsage:
+    details = field(usage, "prompt_tokens_details")
     return TokenUsage(
         input_tokens=_read_count(field(usage, "prompt_tokens")),
         output_tokens=_read_count(field(usage, "completion_tokens")),
-        cached_tokens=_read_count(field(field(usage, "prompt_tokens_details"), "cached_tokens")),
+        cached_tokens=_read_count(field(details, "cached_tokens")),
+        cache_write_tokens=_read_count(field(details, "cache_write_tokens")),
     )
 
 
@@ -168,6 +174,6 @@ def _estimate_usage(body: dict[str, Any], text: str, reasoning: str) -> TokenUsa
 
     count = get_counter("estimate").count
     return TokenUsage(
-        input_tokens=sum(count(message["content"]) for message in body["messages"]),
+        input_tokens=sum(count(_read_text(message["content"])) for message in body["messages"]),
         output_tokens=count(text) + count(reasoning),
     )

@@ -77,9 +77,7 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
     assert "SliceTooLarge" in feedback_text
     advised = int(re.search(r"max_chars=([\d_,]+)", feedback_text)[1].replace(",", ""))
     model = ScriptedModel.of(root=[block(f"finalize(sub_query('q', (0, {advised})))")], child="fits")
-    assert (
-        await run(model, BODY, limits=Limits(child_tokens=3_000), settings=Settings())
-    ).answer == "fits"
+    assert (await run(model, BODY, limits=Limits(child_tokens=3_000), settings=Settings())).answer == "fits"
 
 
 async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, block) -> None:
