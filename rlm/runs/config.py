@@ -128,8 +128,8 @@ class RunConfig:
         )
 
     def for_sub_rlm(self, tell: Callable[[Event], None], model: str = "") -> RunConfig:
-        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` is the
-        name of the sub-model that is its root, or "" for the root of this run."""
+        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` is
+        the name of the sub-model that is its root, or "" for the root of this run."""
 
         def forward(event: Event) -> None:
             if isinstance(event, Warned):

@@ -26,8 +26,8 @@ _SHORT_TASK_CHARS = 600
 """A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
 _SHARED_TASK_CHARS = 4_000
-"""A task of at least this size stands before the slice if the slice is no longer: all children of a batch then
-begin with it, and a provider's cache, which takes 512 to 4,096 tokens at least, can keep it."""
+"""A task of at least this size stands before the slice if the slice is no longer. All children of a batch
+then begin with it, so that a provider's cache can keep it, which takes 512 to 4,096 tokens at least."""
 _LABEL_CHARS = 160
 _LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
 _FRAMED_PIECES = 16
