@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlm.answers.json_schema import AnswerSchema
+from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.children.empty_form import empty_form
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
+from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
-__all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+__all__ = ["ChildSpec", "PreparedChild", "batch_specs", "schema_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,16 @@ class PreparedChild:
     request: Request
     key: str
     question_id: QuestionId
+
+
+def schema_of(batch: ChildBatch) -> AnswerSchema | None:
+    """Return the schema of a batch's answers, if it has one. Raises BadCall for a schema that is none."""
+    if batch.schema is None:
+        return None
+    try:
+        return AnswerSchema.of(batch.schema)
+    except SchemaError as error:
+        raise BadCall("value", f"schema: {error}") from error
 
 
 def batch_specs(batch: ChildBatch, schema: AnswerSchema | None, model: ChildModel) -> list[ChildSpec]:

@@ -75,6 +75,11 @@ class RunConfig:
         return next(iter(self.sub_models.values()))
 
     @property
+    def strongest(self) -> Model | None:
+        """Return the model that decides where a cheaper one fails, if there is a cascade."""
+        return [*self.sub_models.values()][-1] if self.settings.cascade else None
+
+    @property
     def models(self) -> tuple[Model, ...]:
         """Return all models."""
         return (self.model, *self.sub_models.values(), self.summary_model)

@@ -83,7 +83,7 @@ async def _ask(
         return Support(tuple(judged), None, tuple(notes))
     claims = list(judged)
     try:
-        reasons = await model.find_unsupported(chosen, passages)
+        reasons, note = await model.judge(chosen, passages)
     except UnusableReply as error:
         for number in chosen:
             if claims[number - 1].status == "supported":
@@ -97,6 +97,8 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
+    if note:
+        notes.append(note)
     if len(reasons) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
         # In talk a message says little without those around it. Correcting would cut true claims to nothing.
         doubted = f"{model.name} doubted {len(reasons):,} of {len(chosen):,} claims"

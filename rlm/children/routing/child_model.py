@@ -15,8 +15,8 @@ _LEAST = 32_000
 """Tokens that any model may get, if its window has them. RULER (arXiv 2404.06654) measured models that
 claim at least this window: half of them kept their quality up to here, and few beyond."""
 _MOST = 100_000
-"""Tokens for models that read long prompts well: 220,000 to 290,000 characters of English. The children of the
-RLM paper (arXiv 2512.24601), GPT-5-mini, read 100,000 to 500,000."""
+"""Tokens for models that read long prompts well: 220,000 to 290,000 characters of English. The children of
+the RLM paper (arXiv 2512.24601), GPT-5-mini, read 100,000 to 500,000."""
 _WINDOW_SHARE = 4
 """A prompt above `_LEAST` takes at most one in so many tokens of the window. Quality falls long before it is
 full."""

@@ -123,7 +123,7 @@ def _line(warning: str) -> str:
 
 
 def _gates(result: RunResult) -> list[str]:
-    """Return a line about the caller's check, if it refused an answer, about children that were asked again of
+    """Return lines about the caller's check, if it refused an answer, about children that were asked again of
     a stronger model, and about what the run lacked."""
     lines = []
     for gate in result.gates:
