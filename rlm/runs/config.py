@@ -149,14 +149,22 @@ class RunConfig:
     def facts(self) -> dict[str, Any]:
         """Return what the journal keeps of the config. It holds no secret."""
         named = {model.name for model in self.models}
-        children = {name: model.name for name, model in self.sub_models.items()}
-        is_named = children != {self.sub_model.name: self.sub_model.name}
+        children = self.children
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
             "summary_model": self.summary_model.name,
-            **({"sub_models": children} if is_named else {}),
-            **({"cascade": True} if self.settings.cascade else {}),
+            # With their sizes as they are now: a later version may choose others, and resume with these.
+            "sub_models": [
+                {
+                    "name": one.name,
+                    "model": one.model.name,
+                    **asdict(one.model.window),
+                    "child_tokens": one.prompt_tokens,
+                }
+                for one in children
+            ],
+            "cascade": self.settings.cascade,
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -164,7 +172,7 @@ class RunConfig:
             "cache": self.settings.cache,
             "check_support": self.settings.check_support,
             "root": asdict(self.settings.root),
-            "child": asdict(self.settings.child),
+            "child": {**asdict(self.settings.child), "prompt_tokens": children.default.prompt_tokens},
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
             "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
@@ -172,11 +180,6 @@ class RunConfig:
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),
                 "summary_model": asdict(self.summary_model.window),
-            },
-            # As they are now: a later version may choose others, and the run is resumed with these.
-            "child_sizes": {
-                one.model.name: {**asdict(one.model.window), "child_tokens": one.prompt_tokens}
-                for one in self.children
             },
             "model_facts": {
                 name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
