@@ -185,14 +185,16 @@ class ProposedAnswer:
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
     """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
-    `cache_write_tokens` (written to it, where that is charged apart). `output_tokens` includes
-    `reasoning_tokens`, which the model thought with."""
+    `cache_write_tokens` (written to it, where that is charged apart). Of these, `cache_write_1h_tokens` are
+    kept for an hour, which costs more. `output_tokens` includes `reasoning_tokens`, which the model thought
+    with."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_1h_tokens: int = 0
 
     def __bool__(self) -> bool:
         return self != TokenUsage()
@@ -204,6 +206,7 @@ class TokenUsage:
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
 
 

@@ -28,7 +28,8 @@ class Answer:
     input including cached; None for a server that counts none. `calls` are the name and the arguments of
     tools that the reply calls, which come after its text. `finish` is in OpenAI's words. `delay`
     is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
-    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
+    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end. OpenAI's
+    cache wrote `written` tokens, and of those that Anthropic's wrote, `kept_1h` are kept for an hour.
     """
 
     text: str = "ok"
@@ -41,6 +42,8 @@ class Answer:
     pause: float = 0.0
     ended: bool = True
     calls: tuple[tuple[str, str], ...] = ()
+    kept_1h: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True)
@@ -291,12 +294,17 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
 
     answer = behaviour if isinstance(behaviour, Answer) else Answer(behaviour.text)
     tokens_in, tokens_out, cached = answer.usage or (0, 0, 0)
-    usage = {
+    usage: dict[str, Any] = {
         "input_tokens": tokens_in - cached,
         "cache_read_input_tokens": cached // 2,
         "cache_creation_input_tokens": cached - cached // 2,
         "output_tokens": 1,
     }
+    if answer.kept_1h:
+        usage["cache_creation"] = {
+            "ephemeral_1h_input_tokens": answer.kept_1h,
+            "ephemeral_5m_input_tokens": usage["cache_creation_input_tokens"] - answer.kept_1h,
+        }
     message = {
         "id": "msg_1",
         "type": "message",
@@ -375,7 +383,7 @@ def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[b
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "total_tokens": tokens_in + tokens_out,
-            "prompt_tokens_details": {"cached_tokens": cached},
+            "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": answer.written},
         }
         events.append(chunk(choices=[], usage=usage))
     return [*events, b"data: [DONE]\n\n"]

@@ -24,10 +24,9 @@ class Escalations:
         self.again[model] = self.again.get(model, 0) + 1
 
     def describe(self) -> str:
-        """Return `7 of 40 children were asked again by strong`, or "" if none was."""
-        parts = [f"{count} by {model}" for model, count in self.again.items()]
+        """Return `7 of 40 children were asked again by middle, 2 by strong`, or "" if none was."""
+        parts = [f"{count:,} by {model}" for model, count in self.again.items()]
         if not parts:
             return ""
-        total = sum(self.again.values())
-        by = next(iter(self.again)) if len(self.again) == 1 else ", ".join(parts)
-        return f"{total:,} of {self.children:,} children were asked again by {by}"
+        asked = f" of {self.children:,} children were asked again by "
+        return ", ".join([parts[0].replace(" by ", asked, 1), *parts[1:]])

@@ -18,10 +18,9 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.children.child_failure import explain_too_long, failure, with_cost
 from rlm.children.child_reply import read_answer
-from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
+from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs, schema_of
 from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.page_looks import LookFailed, PageLooks, key_with_pages
@@ -86,7 +85,7 @@ class ChildCalls:
         settings: ChildSettings,
         looks: PageLooks | None = None,
     ) -> None:
-        self._models = models
+        self.models = models
         self._looks = looks
         self._body = body
         self._budget = run_context.budget
@@ -124,7 +123,7 @@ class ChildCalls:
     @property
     def prompt_tokens(self) -> int:
         """Return the most tokens that the prompt of a child of the default model may hold."""
-        return self._models.default.prompt_tokens
+        return self.models.default.prompt_tokens
 
     @cached_property
     def chunk_chars(self) -> int:
@@ -132,7 +131,7 @@ class ChildCalls:
         follow what is learned during the run, so that a cell that is re-run makes the same chunks."""
         own = self._settings.chunk_chars
         return (
-            self._new_forecaster(self._models.default, is_calibrated=False).fitting_chars
+            self._new_forecaster(self.models.default, is_calibrated=False).fitting_chars
             if own is None
             else own
         )
@@ -157,10 +156,10 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        child = self._models.named(batch.model)
+        child = self.models.named(batch.model)
         forecaster = self._forecasters[child.name]
         self._refuse_more_than_can_be_sent(batch, child)
-        specs = batch_specs(batch, self._schema(batch), child, self._looks)
+        specs = batch_specs(batch, schema_of(batch), child, self._looks)
         await self._refuse_impossible(specs, child)
         count = len(specs)
         self.add_expected(count)
@@ -198,7 +197,7 @@ class ChildCalls:
 
     async def ask_one(self, prompt: str, source: ChildSlice | None, model: str = "") -> ChildAnswer:
         """Ask one child in place of a sub-RLM. Raises BadCall like `serve`."""
-        child = self._models.named(model)
+        child = self.models.named(model)
         specs = batch_specs(ChildBatch((prompt,), (source,), model=model), None, child)
         await self._refuse_impossible(specs, child)
         return await self._answer(specs[0])
@@ -215,11 +214,7 @@ class ChildCalls:
 
     def plan(self) -> dict[str, float | None]:
         """Estimate a full pass: `recommended_chunk` (characters per chunk), calls, cost_usd."""
-        return self._forecasters[self._models.default.name].full_pass()
-
-    def refuse_unknown(self, model: str) -> None:
-        """Raise BadCall if there is no sub-model of that name."""
-        self._models.named(model)
+        return self._forecasters[self.models.default.name].full_pass()
 
     def _factor(self, model: Model) -> float:
         """Return the model's own tokens for each estimated one, as its children's usage shows.
@@ -229,14 +224,6 @@ class ChildCalls:
         if self._playback.repeating:
             return MIN_FACTOR
         return self._metered.slice_calibration(model).accepted_factor
-
-    def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
-        if batch.schema is None:
-            return None
-        try:
-            return AnswerSchema.of(batch.schema)
-        except SchemaError as error:
-            raise BadCall("value", f"schema: {error}") from error
 
     def _refuse_more_than_can_be_sent(self, batch: ChildBatch, child: ChildModel) -> None:
         """Raise BadCall for a batch that is longer than the calls left and the answers known together.
@@ -376,7 +363,7 @@ class ChildCalls:
 
     async def _answer(self, spec: ChildSpec) -> ChildAnswer:
         """Answer from memory, from the same call in flight, or by the model."""
-        stronger = self._models.stronger(spec.model) if spec.may_cascade else None
+        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
         if stronger is not None:
             if spec.refusal:
                 # The cell refused the reply of the cheap model, so the next call is the stronger one's.
@@ -430,7 +417,7 @@ class ChildCalls:
         """Return the answer of the stronger model to a child whose reply is in doubt, or None if there is no
         such model or no doubt. If it fails, too, an answer that the cheap model gave is kept."""
         spec = child.spec
-        stronger = self._models.stronger(spec.model) if spec.may_cascade else None
+        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
         texts = [piece.text for piece in child.request.slices]
         if stronger is None or doubt_of(answer, spec.prompt, texts) is None:
             return None

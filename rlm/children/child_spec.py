@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlm.answers.json_schema import AnswerSchema
+from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.empty_form import empty_form
 from rlm.children.page_looks import LookedPage, PageLooks
@@ -18,7 +18,7 @@ from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
-__all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+__all__ = ["ChildSpec", "PreparedChild", "batch_specs", "schema_of"]
 
 _PICTURE_CHARS = 6_000
 
@@ -97,6 +97,16 @@ class PreparedChild:
     request: Request
     key: str
     question_id: QuestionId
+
+
+def schema_of(batch: ChildBatch) -> AnswerSchema | None:
+    """Return the schema of a batch's answers, if it has one. Raises BadCall for a schema that is none."""
+    if batch.schema is None:
+        return None
+    try:
+        return AnswerSchema.of(batch.schema)
+    except SchemaError as error:
+        raise BadCall("value", f"schema: {error}") from error
 
 
 def batch_specs(

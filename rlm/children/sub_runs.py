@@ -81,7 +81,7 @@ class SubRuns:
     async def serve(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
         """Run every sub-RLM of `batch` and pass on each answer as it comes. Raises BadCall, before any
         begins, if too few calls are left for all, or if there is no such sub-model."""
-        self._child_calls.refuse_unknown(batch.model)
+        self._child_calls.models.named(batch.model)
         self._refuse_impossible(batch)
 
         async def one(position: int) -> None:

@@ -11,8 +11,9 @@ __all__ = ["ChildTally"]
 
 @dataclass(frozen=True, slots=True)
 class ChildTally:
-    """Counts the children of one cell. `escalated` were asked again of a stronger model. `empty` are those that found nothing in their slice. `calls` are those
-    that sub-RLMs made. `cost_usd` is None when a price is not known."""
+    """Counts the children of one cell. `empty` are those that found nothing in their slice, and `escalated`
+    those that were asked again of a stronger model. `calls` are those that sub-RLMs made. `cost_usd` is None
+    when a price is not known."""
 
     made: int = 0
     failed: int = 0

@@ -104,7 +104,6 @@ class RunOptions:
             envvar="RLM_CASCADE",
             help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
         ),
-        FolderMay.SET,
     ] = False
     summary_model: Annotated[
         str | None,

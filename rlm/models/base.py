@@ -76,6 +76,7 @@ class Image:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    `long_lived`: the next request that repeats it may come after more than five minutes.
     `carry` is that of the reply that an assistant's message repeats. A provider sends `images` before the
     content, in their order."""
 
@@ -84,6 +85,7 @@ class Message:
     stable: bool = False
     carry: Carry = ()
     images: tuple[Image, ...] = ()
+    long_lived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

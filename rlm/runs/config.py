@@ -97,6 +97,11 @@ class RunConfig:
         return next(iter(self.sub_models.values()))
 
     @property
+    def strongest(self) -> Model | None:
+        """Return the model that decides where a cheaper one fails, if there is a cascade."""
+        return [*self.sub_models.values()][-1] if self.settings.cascade else None
+
+    @property
     def models(self) -> tuple[Model, ...]:
         """Return all models."""
         return (self.model, *self.sub_models.values(), self.summary_model)
@@ -165,8 +170,8 @@ class RunConfig:
         )
 
     def for_sub_rlm(self, tell: Callable[[Event], None], model: str = "") -> RunConfig:
-        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` names
-        the sub-model that is its root, if it is not the root of this run."""
+        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` is
+        the name of the sub-model that is its root, or "" for the root of this run."""
 
         def forward(event: Event) -> None:
             if isinstance(event, Warned):
@@ -181,14 +186,22 @@ class RunConfig:
     def facts(self) -> dict[str, Any]:
         """Return what the journal keeps of the config. It holds no secret."""
         named = {model.name for model in self.models}
-        children = {name: model.name for name, model in self.sub_models.items()}
-        is_named = children != {self.sub_model.name: self.sub_model.name}
+        children = self.children
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
             "summary_model": self.summary_model.name,
-            **({"sub_models": children} if is_named else {}),
-            **({"cascade": True} if self.settings.cascade else {}),
+            # With their sizes as they are now: a later version may choose others, and resume with these.
+            "sub_models": [
+                {
+                    "name": one.name,
+                    "model": one.model.name,
+                    **asdict(one.model.window),
+                    "child_tokens": one.prompt_tokens,
+                }
+                for one in children
+            ],
+            "cascade": self.settings.cascade,
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -196,7 +209,7 @@ class RunConfig:
             "cache": self.settings.cache,
             "check_support": self.settings.check_support,
             "root": asdict(self.settings.root),
-            "child": asdict(self.settings.child),
+            "child": {**asdict(self.settings.child), "prompt_tokens": children.default.prompt_tokens},
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
             **({"slow": True} if self.settings.slow else {}),
@@ -205,11 +218,6 @@ class RunConfig:
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),
                 "summary_model": asdict(self.summary_model.window),
-            },
-            # As they are now: a later version may choose others, and the run is resumed with these.
-            "child_sizes": {
-                one.model.name: {**asdict(one.model.window), "child_tokens": one.prompt_tokens}
-                for one in self.children
             },
             "options": {
                 slot: calls.to_json()

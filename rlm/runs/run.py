@@ -179,7 +179,9 @@ class Run:
         return AnswerSupport(
             self._task,
             self.input.body,
-            None if model is None or is_extractive(model) else SupportModel(model, self.run_context),
+            None
+            if model is None or is_extractive(model)
+            else SupportModel.of(model, self.run_context, config.strongest),
             is_extractive=is_extractive(config.model),
         )
 

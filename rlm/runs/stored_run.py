@@ -107,13 +107,14 @@ class StoredRun:
     def sub_models(self) -> Mapping[str, str]:
         """Return the names of the models of its children, by the names that its cells use."""
         one = self.facts["sub_model"]
-        return self.facts.get("sub_models") or {one: one}
+        several = self.facts.get("sub_models", ({"name": one, "model": one},))
+        return {child["name"]: child["model"] for child in several}
 
     @property
     def _sizes(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the windows of all models, and the sizes of children, by the name of the model."""
         windows = {self.facts[kind]: window for kind, window in self.facts["windows"].items()}
-        return {**windows, **self.facts.get("child_sizes", {})}
+        return {**windows, **{one["model"]: one for one in self.facts.get("sub_models", ())}}
 
     def calls(self, kind: str) -> CallSettings:
         """Return what the calls of the run's `model`, `sub_model` or `summary_model` asked for, without
@@ -209,8 +210,7 @@ def input_to_keep(
 def limits_of(facts: Mapping[str, Any]) -> Limits:
     """Return the limits of a stored run. Older versions stored the size of a child's prompt with the settings
     of children."""
-    older = {"child_tokens": facts["child"]["prompt_tokens"]} if "prompt_tokens" in facts["child"] else {}
-    return _restore(Limits, {**facts["limits"], **older})
+    return _restore(Limits, {"child_tokens": facts["child"]["prompt_tokens"], **facts["limits"]})
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:

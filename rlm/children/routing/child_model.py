@@ -12,14 +12,14 @@ from rlm.models.catalog.overrides import ModelFacts
 __all__ = ["ChildModel", "default_child_tokens"]
 
 _LEAST = 32_000
-"""Tokens that any model may get, if its window has them. Of the models that RULER (arXiv 2404.06654) measured,
-all with windows of at least this size, half kept their quality up to here, and few beyond."""
+"""Tokens that any model may get, if its window has them. RULER (arXiv 2404.06654) measured models that
+claim at least this window: half of them kept their quality up to here, and few beyond."""
 _MOST = 100_000
-"""Tokens for models that read long prompts well: about 300,000 characters of English. The children of the RLM
-paper (arXiv 2512.24601), GPT-5-mini, read 100,000 to 500,000."""
+"""Tokens for models that read long prompts well: 220,000 to 290,000 characters of English. The children of
+the RLM paper (arXiv 2512.24601), GPT-5-mini, read 100,000 to 500,000."""
 _WINDOW_SHARE = 4
-"""A prompt above `_LEAST` takes at most one in so many tokens of the window. Quality falls long before a window
-is full."""
+"""A prompt above `_LEAST` takes at most one in so many tokens of the window. Quality falls long before it is
+full."""
 _READS_LONG = re.compile(
     r"gpt-(?:[5-9]|\d\d)|claude-(?:[a-z]+-)?(?:4-[5-9]|[5-9])|gemini-(?:2\.5|[3-9])", re.IGNORECASE
 )
@@ -48,8 +48,8 @@ class ChildModel:
         output_tokens: int,
         facts: Mapping[str, ModelFacts],
     ) -> ChildModel:
-        """Return the model with its sizes. `limit` is that of the run; without one, the user's facts about the
-        model decide, or else the default. The window may leave room for less."""
+        """Return the model with its sizes. `limit` is that of the run. Without one, the user's facts decide,
+        or else the default. The window may leave room for less."""
         window = model.window
         output = min(output_tokens, window.output, max(1, window.context // _REPLY_SHARE))
         own = facts[model.name].child_tokens if model.name in facts else None

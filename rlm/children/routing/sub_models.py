@@ -22,7 +22,7 @@ _USUAL_CALL = TokenUsage(input_tokens=20_000, output_tokens=500)
 
 
 def parse_sub_models(given: Sequence[str]) -> dict[str, str]:
-    """Return the models of `NAME=MODEL` or `MODEL`, by name. A model without a name is named as it is written.
+    """Return the models of `NAME=MODEL` or `MODEL`, by name. A model without a name has its own as one.
 
     Raises ConfigurationError for a name that is given twice, and for too many.
     """
@@ -45,8 +45,8 @@ def write_sub_models(models: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SubModels:
-    """The models of children, the default one first. With `cascade`, a child whose reply fails is asked of the
-    next model."""
+    """The models of children, the default one first. With `cascade`, a child whose reply is in doubt is asked
+    of the next model."""
 
     models: tuple[ChildModel, ...]
     cascade: bool = False

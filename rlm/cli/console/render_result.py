@@ -102,7 +102,11 @@ def plan_text(plan: RunPlan) -> str:
     models = plan.model if plan.model == plan.sub_model else f"{plan.model}, children {plan.sub_model}"
     cost = "cost unknown" if plan.cost_usd is None else dollars(plan.cost_usd)
     time = f", {plan.seconds:,.0f} s" if plan.seconds else ""
-    reading = "one call" if plan.strategy == "direct" else "if children read every part once"
+    reading = (
+        "one call"
+        if plan.strategy == "direct"
+        else f"if children of up to {plan.child_tokens:,} tokens read every part once"
+    )
     return (
         f"{plan.strategy}, {models}\n"
         f"input {plan.chars:,} characters, {plural(plan.documents, 'document')}\n"
@@ -128,17 +132,18 @@ def _line(warning: str) -> str:
 
 
 def _gates(result: RunResult) -> list[str]:
-    """Return a line about the caller's check, if it refused an answer, and one about what the run lacked."""
+    """Return lines about the caller's check, if it refused an answer, about children that were asked again of
+    a stronger model, and about what the run lacked."""
     lines = []
     for gate in result.gates:
         if gate.name == "check" and gate.refusals:
             refused = plural(len(gate.refusals), "refusal")
             last = f"the last: {_line(gate.refusals[-1])}"
             lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
-    if result.degradations:
-        lines.append(
-            f"did without: {', '.join(_line(one.kind).replace('_', ' ') for one in result.degradations)}"
-        )
+    lines += [_line(one.detail) for one in result.degradations if one.kind == "cascade"]
+    lacked = [_line(one.kind).replace("_", " ") for one in result.degradations if one.kind != "cascade"]
+    if lacked:
+        lines.append(f"did without: {', '.join(lacked)}")
     return lines
 
 

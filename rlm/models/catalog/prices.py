@@ -56,10 +56,12 @@ def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
     from genai_prices import Usage
 
     cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     tokens = Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=cached,
-        cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(usage.cache_write_1h_tokens, written),
         output_tokens=usage.output_tokens,
     )
     return float(listed.model.calc_price(tokens, listed.provider).total_price)

@@ -25,6 +25,9 @@ _OUTPUT_RESERVE = 4_000
 _SHORT_TASK_CHARS = 600
 """A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
+_SHARED_TASK_CHARS = 4_000
+"""A task of at least this size stands before the slice if the slice is no longer. All children of a batch
+then begin with it, so that a provider's cache can keep it, which takes 512 to 4,096 tokens at least."""
 _LABEL_CHARS = 160
 _LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
 _FRAMED_PIECES = 16
@@ -192,7 +195,9 @@ def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
             "task",
             "user",
             "volatile",
-            [data["task"], given.prompt, _close(given, pieces)],
+            [_again(given.prompt), _close(given, pieces)]
+            if _is_shared(given)
+            else [data["task"], given.prompt, _close(given, pieces)],
         ),
     )
     return assemble(
@@ -225,8 +230,22 @@ def _agent(given: ChildInput) -> list[str]:
         lines.append(data["schema"].strip().format(schema=given.schema))
     elif given.remarks:
         lines.append(data["remarks"])
-    lines.append(_brief(given.prompt) if given.slices else data["no_slice"])
+    if _is_shared(given):
+        lines.append(f"{data['task']}\n{given.prompt}")
+    else:
+        lines.append(_brief(given.prompt) if given.slices else data["no_slice"])
     return lines
+
+
+def _is_shared(given: ChildInput) -> bool:
+    """Return whether the whole task stands before the slice, where the calls of a batch share it."""
+    chars = sum(len(piece.text) for piece in given.slices)
+    return bool(given.slices) and len(given.prompt) >= max(_SHARED_TASK_CHARS, chars)
+
+
+def _again(task: str) -> str:
+    """Return the reminder of a task that stands before the slice."""
+    return str(table("child.toml")["task_before"].format(brief=_first_words(" ".join(task.split()))))
 
 
 def _brief(task: str) -> str:
@@ -234,8 +253,11 @@ def _brief(task: str) -> str:
     data, brief = table("child.toml"), " ".join(task.split())
     if len(brief) <= _SHORT_TASK_CHARS:
         return str(data["brief"].format(brief=brief))
-    words_shown = brief[:_BRIEF_CHARS].rpartition(" ")[0] or brief[:_BRIEF_CHARS]
-    return str(data["brief_cut"].format(brief=words_shown))
+    return str(data["brief_cut"].format(brief=_first_words(brief)))
+
+
+def _first_words(task: str) -> str:
+    return task[:_BRIEF_CHARS].rpartition(" ")[0] or task[:_BRIEF_CHARS]
 
 
 def _close(given: ChildInput, pieces: Sequence[str]) -> str:

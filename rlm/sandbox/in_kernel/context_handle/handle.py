@@ -314,8 +314,8 @@ class Handle:
     ) -> Chunks:
         """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
-        Each has at most `max_chars` characters (None: as many as a child takes) and begins at most `overlap` before the end of the last one.
-        With an overlap, chunks begin and end with sentences where they can.
+        Each has at most `max_chars` characters (None: as many as a child takes), and begins at most `overlap`
+        before the end of the last one. With an overlap, chunks begin and end with sentences where they can.
         With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
         they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
         is that of the chunk's start.

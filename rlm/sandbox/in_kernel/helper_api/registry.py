@@ -105,8 +105,8 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "chunk",
         "(max_chars=None, overlap=0, by=None, within=None)",
-        "full-coverage chunks, lazily, by default as large as a child takes; by='lines', 'paragraphs', 'headings', 'messages' or 'documents' "
-        "keeps such units whole where they fit",
+        "full-coverage chunks, lazily, as large as a child takes unless max_chars is given; by='lines', "
+        "'paragraphs', 'headings', 'messages' or 'documents' keeps such units whole where they fit",
         ("index", "start", "end", "text", "document"),
     ),
     Helper(
