@@ -55,7 +55,7 @@ def _load(name: str) -> ModuleType:
 
 
 _provider_server = _load("provider_server")
-for _shared in ("document_tree", "driver_processes", "handmade_pdf", "scoped_segments"):
+for _shared in ("document_tree", "driver_processes", "handmade_pdf", "picture_files", "scoped_segments"):
     _load(_shared)
 
 

@@ -114,7 +114,9 @@ async def cite(
 
     return Cited(
         tuple(
-            _citation(number, body, *entry, is_seen=_is_blank(entry, body) and was_seen(entry[1]))
+            _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
+            if _is_blank(entry, body)
+            else _citation(number, body, *entry)
             for number, entry in enumerate(cited, 1)
         ),
         weak=with_status("common"),
@@ -171,15 +173,29 @@ def _is_blank(entry: tuple[str, Span | None, bool], body: Body) -> TypeGuard[tup
     if span is None or not 0 <= span.start < span.end <= body.chars:
         return False
     document = body.document_at(span.start)
-    return not quote.strip() or (document is not None and document.kind == PICTURE_KIND)
+    if document is None or not document.pages:
+        return False
+    return not quote.strip() or document.kind == PICTURE_KIND
 
 
-def _citation(
-    number: int, body: Body, quote: str, place: Span | None, verified: bool, *, is_seen: bool = False
-) -> Citation:
-    if is_seen:
-        quote, verified = "", False
-    location = body.place(place.start) if place is not None and (verified or is_seen) else None
+def _seen_citation(number: int, body: Body, place: Span, *, is_seen: bool) -> Citation:
+    """Cite pages by what was seen on them: no text verifies it. If no child saw them, nothing does."""
+    location = body.place(place.start)
+    return Citation(
+        marker=marker(number),
+        quote="",
+        start=place.start,
+        end=place.end,
+        document=None if location is None else location.document,
+        page=None if location is None else location.page,
+        line=None,
+        verified=False,
+        seen=is_seen,
+    )
+
+
+def _citation(number: int, body: Body, quote: str, place: Span | None, verified: bool) -> Citation:
+    location = body.place(place.start) if place is not None and verified else None
     document = body.document_at(place.start) if place is not None and location is not None else None
     return Citation(
         marker=marker(number),
@@ -188,15 +204,12 @@ def _citation(
         end=None if place is None else place.end,
         document=None if location is None else location.document,
         page=None if location is None else location.page,
-        line=None
-        if location is None or document is None or is_seen
-        else location.line - body.line_of(document.start),
+        line=None if location is None or document is None else location.line - body.line_of(document.start),
         verified=verified,
         message=None if location is None else location.message,
         author=(location.author or location.role or None) if location is not None else None,
         time=(location.time or None) if location is not None else None,
         heading_path=() if location is None else location.heading_path,
-        seen=is_seen,
     )
 
 
