@@ -10,6 +10,7 @@ from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.degradations import Degradations
 from rlm.accounting.metered_model import MeteredModel
+from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
 from rlm.playback.cursor import ReplayCursor
 
@@ -31,3 +32,4 @@ class RunContext:
     concurrency: ConcurrencyLimits
     observe: Observer
     degradations: Degradations = field(default_factory=Degradations)
+    sightings: Sightings = field(default_factory=Sightings)

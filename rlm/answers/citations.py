@@ -78,6 +78,7 @@ async def cite(
     body: Body,
     *,
     was_seen: Callable[[Span], bool] = lambda _: False,
+    read_on: Callable[[str], Span | None] = lambda _: None,
 ) -> Cited:
     """Cite each piece of evidence in order, then each quote of `answer` that no piece contains.
 
@@ -86,7 +87,8 @@ async def cite(
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
     the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
-    seen if `was_seen` says that a child saw them.
+    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold and that `read_on`
+    finds in what a child read on a page: it returns the span of that page.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if isinstance(piece, Span)]
@@ -117,6 +119,8 @@ async def cite(
             _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
             if _is_blank(entry, body)
             else _citation(number, body, *entry)
+            if entry[1] is not None or (page := read_on(entry[0])) is None
+            else _seen_citation(number, body, page, entry[0], is_seen=True)
             for number, entry in enumerate(cited, 1)
         ),
         weak=with_status("common"),
@@ -178,12 +182,12 @@ def _is_blank(entry: tuple[str, Span | None, bool], body: Body) -> TypeGuard[tup
     return not quote.strip() or document.kind == PICTURE_KIND
 
 
-def _seen_citation(number: int, body: Body, place: Span, *, is_seen: bool) -> Citation:
+def _seen_citation(number: int, body: Body, place: Span, quote: str = "", *, is_seen: bool) -> Citation:
     """Cite pages by what was seen on them: no text verifies it. If no child saw them, nothing does."""
     location = body.place(place.start)
     return Citation(
         marker=marker(number),
-        quote="",
+        quote=quote[:_MAX_SHOWN_CHARS],
         start=place.start,
         end=place.end,
         document=None if location is None else location.document,

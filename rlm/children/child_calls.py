@@ -90,6 +90,7 @@ class ChildCalls:
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
+        self._sightings = run_context.sightings
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
@@ -384,7 +385,9 @@ class ChildCalls:
             answer = with_cost(failure("slice_too_large", too_long(error)), answer)
         if answer.error is None:
             self._coverage.note_answered(spans)
-            self._coverage.note_pages(page.span for page in child.spec.pages)
+            pages = [page.span for page in child.spec.pages]
+            self._coverage.note_pages(pages)
+            self._sightings.note(pages, answer.text)
         else:
             self._coverage.note_failed(spans)
             if not self._playback.repeating:

@@ -299,3 +299,40 @@ async def test_a_sub_rlm_looks_at_its_own_pages(run, block, scan, tmp_path) -> N
     assert len(images(child)) == 1
     assert result.coverage.pages_looked == 1
     assert [(one.page, one.seen) for one in result.citations] == [(2, True)]
+
+
+async def test_what_a_child_read_on_a_page_may_be_quoted(run, block, scan) -> None:
+    """No text holds the passage. It is cited as seen, with its page; words that no child read are refused."""
+    look = "saw = look([documents()[0].page(1), documents()[0].page(2)], 'What?')\n"
+    made_up = "finalize('It says “a total of seven hundred” [1].', evidence=saw)"
+    read = "finalize('It says “Total, 93.20 EUR in all” [1].', confidence='high', evidence=saw)"
+    model = ScriptedModel.of(
+        root=[block(look + made_up), block(read)],
+        child=lambda request: (
+            "The page reads: total 93.20 EUR in all" if request.slices[0].span.start == 0 else "nothing"
+        ),
+        window=SEES,
+    )
+    result = await run(model, scan)
+    roots = [request for request in model.requests if request.role == "root"]
+    assert "a total of seven hundred" in roots[1].messages[-1].content
+    assert [(one.page, one.quote, one.verified, one.seen) for one in result.citations] == [
+        (1, "", False, True),
+        (2, "", False, True),
+        (1, "Total, 93.20 EUR in all", False, True),
+    ]
+    assert "“Total, 93.20 EUR in all”" in answer_text(result)
+    assert "not verifiable by text" in result.markdown()
+    assert "not verifiable by text" in result._repr_html_()
+
+
+async def test_each_page_has_its_own_picture(run, block, scan) -> None:
+    model = ScriptedModel.of(
+        root=[
+            block("saw = look([documents()[0].page(n) for n in (1, 2, 3)], 'x')\nfinalize(1, evidence=saw)")
+        ],
+        child="seen",
+        window=SEES,
+    )
+    await run(model, scan)
+    assert len({images(one)[0].sha256 for one in children(model)}) == 3
