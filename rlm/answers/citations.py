@@ -87,8 +87,8 @@ async def cite(
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
     the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
-    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold and that `read_on`
-    finds in what a child read on a page: it returns the span of that page.
+    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold, if `read_on`
+    returns the span of a page on which a child read it.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if isinstance(piece, Span)]
