@@ -86,7 +86,7 @@ class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
     first. `verified` is False when the body does not hold the quote there. `seen`: a child saw it on the
-    picture of the page, which no text verifies; `quote` is then empty."""
+    picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
 
     marker: str
     quote: str
@@ -419,15 +419,17 @@ class RunResult:
 
 def _html_quote(citation: Citation) -> str:
     if citation.seen:
-        return f"<em>{SEEN}</em>"
+        return f"<em>{SEEN}</em>" + (f" <q>{html_text(citation.quote)}</q>" if citation.quote else "")
     missing = "" if citation.verified else "<strong>not found in the input</strong> "
     return f"{missing}<q>{html_text(citation.quote)}</q>"
 
 
 def _markdown_source(citation: Citation) -> str:
-    if citation.seen:
-        return f"{citation.marker} {markdown_line(citation.place)}: *{SEEN}*"
     quote = markdown_line(citation.shown)
+    if citation.seen:
+        return f"{citation.marker} {markdown_line(citation.place)}: *{SEEN}*" + (
+            f" “{quote}”" if quote else ""
+        )
     if not citation.verified:
         return f"{citation.marker} **not found in the input**: “{quote}”"
     return f"{citation.marker} {markdown_line(citation.place)}: “{quote}”"

@@ -11,6 +11,7 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.degradations import Degradations
 from rlm.accounting.escalations import Escalations
 from rlm.accounting.metered_model import MeteredModel
+from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
 from rlm.playback.cursor import ReplayCursor
 
@@ -33,3 +34,4 @@ class RunContext:
     observe: Observer
     degradations: Degradations = field(default_factory=Degradations)
     escalations: Escalations = field(default_factory=Escalations)
+    sightings: Sightings = field(default_factory=Sightings)

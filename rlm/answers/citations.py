@@ -78,6 +78,7 @@ async def cite(
     body: Body,
     *,
     was_seen: Callable[[Span], bool] = lambda _: False,
+    read_on: Callable[[str], Span | None] = lambda _: None,
 ) -> Cited:
     """Cite each piece of evidence in order, then each quote of `answer` that no piece contains.
 
@@ -86,7 +87,8 @@ async def cite(
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
     the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
-    seen if `was_seen` says that a child saw them.
+    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold, if `read_on`
+    returns the span of a page on which a child read it.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if isinstance(piece, Span)]
@@ -114,7 +116,11 @@ async def cite(
 
     return Cited(
         tuple(
-            _citation(number, body, *entry, is_seen=_is_blank(entry, body) and was_seen(entry[1]))
+            _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
+            if _is_blank(entry, body)
+            else _citation(number, body, *entry)
+            if entry[1] is not None or (page := read_on(entry[0])) is None
+            else _seen_citation(number, body, page, entry[0], is_seen=True)
             for number, entry in enumerate(cited, 1)
         ),
         weak=with_status("common"),
@@ -171,15 +177,29 @@ def _is_blank(entry: tuple[str, Span | None, bool], body: Body) -> TypeGuard[tup
     if span is None or not 0 <= span.start < span.end <= body.chars:
         return False
     document = body.document_at(span.start)
-    return not quote.strip() or (document is not None and document.kind == PICTURE_KIND)
+    if document is None or not document.pages:
+        return False
+    return not quote.strip() or document.kind == PICTURE_KIND
 
 
-def _citation(
-    number: int, body: Body, quote: str, place: Span | None, verified: bool, *, is_seen: bool = False
-) -> Citation:
-    if is_seen:
-        quote, verified = "", False
-    location = body.place(place.start) if place is not None and (verified or is_seen) else None
+def _seen_citation(number: int, body: Body, place: Span, quote: str = "", *, is_seen: bool) -> Citation:
+    """Cite pages by what was seen on them: no text verifies it. If no child saw them, nothing does."""
+    location = body.place(place.start)
+    return Citation(
+        marker=marker(number),
+        quote=quote[:_MAX_SHOWN_CHARS],
+        start=place.start,
+        end=place.end,
+        document=None if location is None else location.document,
+        page=None if location is None else location.page,
+        line=None,
+        verified=False,
+        seen=is_seen,
+    )
+
+
+def _citation(number: int, body: Body, quote: str, place: Span | None, verified: bool) -> Citation:
+    location = body.place(place.start) if place is not None and verified else None
     document = body.document_at(place.start) if place is not None and location is not None else None
     return Citation(
         marker=marker(number),
@@ -188,15 +208,12 @@ def _citation(
         end=None if place is None else place.end,
         document=None if location is None else location.document,
         page=None if location is None else location.page,
-        line=None
-        if location is None or document is None or is_seen
-        else location.line - body.line_of(document.start),
+        line=None if location is None or document is None else location.line - body.line_of(document.start),
         verified=verified,
         message=None if location is None else location.message,
         author=(location.author or location.role or None) if location is not None else None,
         time=(location.time or None) if location is not None else None,
         heading_path=() if location is None else location.heading_path,
-        seen=is_seen,
     )
 
 

@@ -91,6 +91,7 @@ class ChildCalls:
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
+        self._sightings = run_context.sightings
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
@@ -436,7 +437,9 @@ class ChildCalls:
         """Note what a child covered, and journal its failure."""
         if answer.error is None:
             self._coverage.note_answered(child.spec.spans)
-            self._coverage.note_pages(page.span for page in child.spec.pages)
+            pages = [page.span for page in child.spec.pages]
+            self._coverage.note_pages(pages)
+            self._sightings.note(pages, answer.text)
             return
         self._coverage.note_failed(child.spec.spans)
         if not self._playback.repeating:

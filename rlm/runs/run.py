@@ -120,6 +120,7 @@ class Run:
             # A part of a job and a sub-RLM give no answer to the caller.
             gate=config.gate if options.parent is None else None,
             sub_calls=lambda: self._child_calls.calls,
+            sightings=self.run_context.sightings,
         )
         self.handler = RunHandler(
             self._child_calls,

@@ -65,9 +65,10 @@ def style_answer(text: str) -> Text:
 
 
 def _source(citation: Citation) -> str:
-    if citation.seen:
-        return f"{citation.marker} {terminal_line(citation.place)}  {SEEN}"
     shown = terminal_text(citation.shown)
+    if citation.seen:
+        quote = f" “{shown}”" if shown else ""
+        return f"{citation.marker} {terminal_line(citation.place)}  {SEEN}{quote}"
     if not citation.verified:
         return f"{citation.marker} NOT FOUND in the input: “{shown}”"
     return f"{citation.marker} {terminal_line(citation.place)}  “{shown}”"
