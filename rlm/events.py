@@ -9,11 +9,14 @@ from types import MappingProxyType
 from rlm.results import RunResult, Strategy
 
 __all__ = [
+    "AnswerDelta",
+    "BatchesWaiting",
     "CellEnded",
     "CellStarted",
     "ChildEnded",
     "ChildrenStarted",
     "ContextLoaded",
+    "ContextLoading",
     "Event",
     "Indexing",
     "KernelOpened",
@@ -22,6 +25,7 @@ __all__ = [
     "PartEnded",
     "PartStarted",
     "QuestionsRepeated",
+    "ReplyDelta",
     "ReplyStreaming",
     "Resumed",
     "Retrying",
@@ -32,11 +36,22 @@ __all__ = [
     "RunStarted",
     "SubRLMEnded",
     "SubRLMStarted",
+    "TextDelta",
+    "TextObserver",
     "ToolEnded",
     "Violated",
     "Warned",
     "describe_violation",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLoading:
+    """The sources are being read. Reported once a second, with the current document and the bytes read so
+    far."""
+
+    document: str
+    bytes_read: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +121,7 @@ class RoundStarted:
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
     """One reply of a model, after `seconds`. `round` is 0 for all but the root; `cost_usd` is None where the
-    price is not known."""
+    price is not known. `output_tokens` includes `reasoning_tokens`."""
 
     role: str
     model: str
@@ -117,6 +132,7 @@ class ModelAnswered:
     cost_usd: float | None
     finish_reason: str
     seconds: float
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +165,7 @@ _VIOLATIONS: Mapping[str, str] = MappingProxyType(
         "prose_around": "held prose around its block",
         "final_call": "called FINAL or SUBMIT, which another system uses",
         "prose_answer": "was an answer in prose",
+        "tool_call": "called a tool, and there are none",
         "repeated_block": "repeated the block before it",
     }
 )
@@ -241,6 +258,42 @@ class ReplyStreaming:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """The answer grows by `text` while a model writes it, without reasoning and quotes. `restarted`: what
+    came before is void, and the answer begins again with `text`, or is withdrawn.
+
+    It is not checked yet: only the result says what is verified. Answers that code computes do not come in
+    pieces. Control characters are removed, so the text can be printed as it comes.
+    """
+
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDelta:
+    """The reply to call `call` of the run grows by `text`. It is any reply but the answer: a root's code, a
+    child's notes, a part of a job. `restarted` and `text` are those of AnswerDelta."""
+
+    role: str
+    call: int
+    text: str
+    restarted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesWaiting:
+    """Calls of `model` wait in its provider's batches: `done` of `total` are answered. The oldest batch was
+    sent `seconds` ago. `batches` are the provider's ids; none, once all have ended."""
+
+    model: str
+    done: int
+    total: int
+    seconds: float
+    batches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -271,7 +324,8 @@ class RunFinished:
 
 
 Event = (
-    ContextLoaded
+    ContextLoading
+    | ContextLoaded
     | RunStarted
     | Resumed
     | PartStarted
@@ -290,7 +344,10 @@ Event = (
     | SubRLMEnded
     | ToolEnded
     | QuestionsRepeated
+    | AnswerDelta
+    | ReplyDelta
     | ReplyStreaming
+    | BatchesWaiting
     | Retrying
     | Warned
     | RunEnded
@@ -298,3 +355,6 @@ Event = (
 )
 Observer = Callable[[Event], None]
 """Called from the event loop. It must not block, and what it raises reaches the caller of the run."""
+TextDelta = AnswerDelta | ReplyDelta
+TextObserver = Callable[[TextDelta], None]
+"""Called like an Observer, with the text of replies while it is written."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,15 +14,20 @@ from typing import TYPE_CHECKING, Any
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
+from rlm.children.routing.sub_models import SubModels
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import Event, Observer, ReplyStreaming, Resumed, Retrying, RunFinished
-from rlm.models import Model, resolve
+from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
+from rlm.limits import slow_defaults
+from rlm.models import CallSettings, Model
+from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
+from rlm.runs.event_queue import EventQueue
+from rlm.runs.model_resolver import ModelResolver
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -48,7 +52,7 @@ from rlm.sessions.previous_questions import (
 )
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
-from rlm.telemetry import log_event, run_spans
+from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -64,14 +68,20 @@ class RLM:
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
-    is set, else `extractive`, which needs no key. sub_model defaults to model. summary_model (default:
-    sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
+    is set, else `extractive`, which needs no key. sub_model defaults to model. sub_models are several in its
+    place, by the names that cells give (`sub_query(…, model="strong")`); the first is the default. With
+    Settings(cascade=True), a child whose reply fails is asked of the next one. summary_model (default: the
+    first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
+    options and sub_options say what each call of the root's model and of the children's asks for: a
+    CallSettings, or a mapping with its keys (`options={"effort": "high", "output": 16_000}`). sub_options are
+    those of the summary model, too. They need models given by name.
     check is a function, sync or async, that gets each answer (ProposedAnswer) before it is accepted. It
     returns None, or what is wrong: the root is told, and may answer again within its rounds. Its other
     errors are raised as AnswerCheckError; the run can then be resumed.
-    observe is one function or several, called from the event loop with every Event of every run.
+    observe is one function or several, called from the event loop with every Event of every run but the text
+    deltas. observe_text is one function or several that get these: the text of replies while it is written.
     """
 
     def __init__(
@@ -79,26 +89,54 @@ class RLM:
         model: str | Model | None = None,
         *,
         sub_model: str | Model | None = None,
+        sub_models: Mapping[str, str | Model] | None = None,
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        options: CallSettings | Mapping[str, Any] | None = None,
+        sub_options: CallSettings | Mapping[str, Any] | None = None,
         tools: Sequence[Callable[..., Any]] = (),
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
         observe: Observer | Sequence[Observer] = (),
+        observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
-        self.limits = limits or Limits()
         self.settings = settings or Settings()
+        self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
+        for name, given in (("options", options), ("sub_options", sub_options)):
+            if given is not None:
+                calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+                changed: dict[str, Any] = {name: calls}
+                self.settings = replace(self.settings, **changed)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
+        self._text_observers: list[TextObserver] = (
+            [observe_text] if callable(observe_text) else list(observe_text)
+        )
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
-        self.model = self._resolve(model)
-        self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
-        self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
+        own, resolver = self.settings, self._resolver()
+        self.model, calls = resolver.resolve(model, own.options, "options")
+        self.sub_models, sub_calls = resolver.resolve_children(
+            (self.model, calls), model, sub_model, sub_models
+        )
+        self.summary_model = self.sub_model
+        if summary_model is not None:
+            self.summary_model, _ = resolver.resolve(summary_model, own.sub_options, "")
+        self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
+
+    @property
+    def sub_model(self) -> Model:
+        """Return the model of children that nothing else is said of."""
+        return next(iter(self.sub_models.values()))
+
+    @property
+    def children(self) -> SubModels:
+        """Return the models of children, with the sizes of their prompts."""
+        return self._config().children
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -116,7 +154,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = self._watched(log_event, run_spans())
+                watched = self._watched(log_event)
                 run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
@@ -143,11 +181,11 @@ class RLM:
         stack.push_async_callback(kernels.close)
         sources = () if context is None else sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
-            loaded = await load_input(config, sources, workspace)
+            loaded = await load_input(config, sources, workspace, pictures=True)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if not body.chars and self.settings.strategy == "map-reduce":
             raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
-        if config.first_strategy(body, task=task) == "rlm":
+        if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
             # The kernel starts while the journal opens.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
@@ -228,7 +266,7 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                watched = rlm._watched(log_event, run_spans())
+                watched = rlm._watched(log_event)
                 result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
@@ -277,6 +315,7 @@ class RLM:
                     warnings=left.facts["warnings"],
                     unread=left.facts.get("unread", ()),
                     earlier=[one.question for one in known],
+                    session=known[0].run_id if known else "",
                     variables=describe_variables(known),
                 ),
             )
@@ -289,17 +328,27 @@ class RLM:
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
         facts = left.facts
-        for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
-            if facts[asked] != model.name:
-                raise UsageError(
-                    f"run {left.run_id} was begun with {asked} {facts[asked]}, not {model.name}: give that"
-                )
+        children = ", ".join(model.name for model in self.sub_models.values())
+        for asked, before, now in (
+            ("model", facts["model"], self.model.name),
+            ("sub_model", ", ".join(left.sub_models.values()), children),
+        ):
+            if before != now:
+                raise UsageError(f"run {left.run_id} was begun with {asked} {before}, not {now}: give that")
         other = copy(self)
+        # Its cells use the names of then.
+        other.sub_models = dict(zip(left.sub_models, self.sub_models.values(), strict=True))
         other.limits = limits_of(facts)
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
+        own = self.settings
+        other.settings = other.settings.with_reply_caps(
+            own.options.max_output_tokens, own.sub_options.max_output_tokens
+        )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
+        if other.settings.slow and not self.settings.slow:
+            other._make_models_slow()
         return other
 
     def session(self, context: Context = (), *, after: str | None = None) -> Session:
@@ -309,7 +358,7 @@ class RLM:
         Entering it raises what `run` and `resume` raise."""
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._config(), sources_of(context), after)
+        return Session(lambda: self._watched(log_event)._config(), sources_of(context), after)
 
     @asynccontextmanager
     async def job_resources(
@@ -338,21 +387,23 @@ class RLM:
         return plan
 
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
-        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread."""
+        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
+        server on this machine is asked for the window of a model."""
         config = self._config()
+        await learn((config.model, config.sub_model, config.summary_model), only_here=True)
 
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
             try:
-                loaded = load(sources_of(context), folder, tick)
+                loaded = load(sources_of(context), folder, tick, pictures=config.can_look)
                 with Body.open(loaded.context.folder) as body:
                     return plan_run(
                         self.model,
                         self.sub_model,
                         body,
-                        strategy=config.first_strategy(body),
+                        strategy=config.first_strategy(body, looks=config.can_look),
                         limits=self.limits,
-                        prompt_tokens=self.settings.child.prompt_tokens,
+                        prompt_tokens=self.children.default.prompt_tokens,
                         prices=config.prices,
                     )
             finally:
@@ -365,14 +416,16 @@ class RLM:
             )
 
     async def stream(self, task: str, context: Context | None, *, schema: Any = None) -> AsyncIterator[Event]:
-        """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what
-        `run` raises. To cancel the run, close the iterator (`contextlib.aclosing`) or end its task."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        own = self._watched(events.put_nowait)
+        """Yield the events of a run as they happen, with the text of replies while it is written; the last is
+        RunFinished, with the result. Raises what `run` raises. To cancel the run, close the iterator
+        (`contextlib.aclosing`) or end its task."""
+        events = EventQueue()
+        own = self._watched(events.put)
+        own._text_observers = [*self._text_observers, events.put]
         running = asyncio.ensure_future(own.run(task, context, schema=schema))
-        running.add_done_callback(lambda _: events.put_nowait(None))
+        running.add_done_callback(lambda _: events.close())
         try:
-            while (event := await events.get()) is not None:
+            async for event in events:
                 yield event
             yield RunFinished(await running)
         finally:
@@ -395,26 +448,18 @@ class RLM:
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
-        models = (self.model, self.sub_model, self.summary_model)
-        for model in {id(model): model for model in models}.values():
+        for model in {id(model): model for model in self._config().models}.values():
             await model.aclose()
 
-    def _resolve(self, model: str | Model | None) -> Model:
-        if model is not None and not isinstance(model, str):
-            return model
-        options = replace(
-            self.settings.models,
-            concurrency=self.limits.concurrency,
-            on_stream=lambda tokens: self._tell(ReplyStreaming(tokens)),
-            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
-        )
-        store = self.settings.store
-        resolved = resolve(model, os.environ, options, store=store)
-        facts = self.settings.facts.get(resolved.name)
-        window = None if facts is None else facts.apply_to_window(resolved.window)
-        if window is None:
-            return resolved
-        return resolve(model, os.environ, replace(options, window=window), store=store)
+    def _resolver(self) -> ModelResolver:
+        return ModelResolver(self.settings, self.limits.concurrency, self._tell)
+
+    def _make_models_slow(self) -> None:
+        models = (self.model, *self.sub_models.values(), self.summary_model)
+        resolver = self._resolver()
+        slow = {id(one): resolver.make_slow(one) for one in models}
+        self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
+        self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""
@@ -426,16 +471,21 @@ class RLM:
         for observer in self._observers:
             observer(event)
 
+    def _tell_text(self, delta: TextDelta) -> None:
+        for observer in self._text_observers:
+            observer(delta)
+
     def _config(self) -> RunConfig:
         return RunConfig(
             self.model,
-            self.sub_model,
+            self.sub_models,
             self.summary_model,
             self.limits,
             self.settings,
             self._tell,
             self.tools,
             self._gate,
+            self._tell_text if self._text_observers else None,
         )
 
 

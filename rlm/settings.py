@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from rlm.limits import Limits
+from rlm.models.batching.policy import BatchingPolicy
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.root import Contract, Dialect
@@ -36,11 +38,15 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """Settings of children: the tokens of one prompt and of one reply, and the number of calls in flight."""
+    """Settings of children: the tokens of one reply, and the number of calls in flight. The tokens of one
+    prompt are a limit (`Limits.child_tokens`).
 
-    prompt_tokens: int = 32_000
+    chunk_chars: the characters of a chunk where a cell names no size. None is as much as a child takes.
+    """
+
     output_tokens: int = 8_000
     concurrency: int = 16
+    chunk_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,15 @@ class Settings:
     keep_input: store a copy of the input with the run, so that it can be resumed without its files. At most
         16 MB, or 64 MB if the input cannot be read again.
     cache: reuse children's answers to identical calls from earlier runs in the store.
+    cascade: ask a child whose reply fails of the next sub-model. It needs several.
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
     tool_seconds: the timeout of one call of a tool.
-    facts: windows and prices by model name. They override the built-in ones.
+    slow: send every call in a batch of its provider, which may take up to 24 hours and costs half the price.
+        A run then has 26 hours by default, and 1,000 calls in flight.
+    options, sub_options: what each call of the root's model asks for, and of the children's.
+    facts: windows, prices and settings of calls by model name. They override the built-in ones; `options` and
+        `sub_options` override these.
     """
 
     strategy: Literal["auto", "rlm", "direct", "map-reduce"] = "auto"
@@ -77,11 +88,29 @@ class Settings:
     keep_input: bool = True
     store_mb: int = 2_048
     cache: bool = False
+    cascade: bool = False
     check_support: bool | None = None
     tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
+    slow: bool = False
+    batching: BatchingPolicy = field(default_factory=BatchingPolicy)
     models: ModelOptions = field(default_factory=ModelOptions)
+    options: CallSettings = field(default_factory=CallSettings)
+    sub_options: CallSettings = field(default_factory=CallSettings)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+    def with_reply_caps(self, root: int | None, child: int | None) -> Settings:
+        """Return the settings with other output limits for replies of the root and of children; None leaves
+        one as it is."""
+        caps = {"root": root, "direct": root, "child": child}
+        return replace(
+            self,
+            **{
+                name: replace(getattr(self, name), output_tokens=tokens)
+                for name, tokens in caps.items()
+                if tokens is not None
+            },
+        )

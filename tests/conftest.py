@@ -28,6 +28,10 @@ _SECRETS = (
     "OPENAI_PROJECT_ID",
     "RLM_OPENAI_COMPATIBLE_KEY",
     "RLM_OPENAI_COMPATIBLE_KEY_HOST",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 )
 # How long an example takes depends on the machine. benchmarks/ measures times.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,7 +59,16 @@ def _load(name: str) -> ModuleType:
 
 
 _provider_server = _load("provider_server")
-for _shared in ("document_tree", "driver_processes", "handmade_pdf", "scoped_segments"):
+for _shared in (
+    "batch_server",
+    "recorded_traffic",
+    "official_sdks",
+    "document_tree",
+    "driver_processes",
+    "handmade_pdf",
+    "picture_files",
+    "scoped_segments",
+):
     _load(_shared)
 
 
@@ -102,6 +115,19 @@ def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
         yield server
+
+
+@pytest.fixture
+def batch_server() -> Iterator[Any]:
+    """Yield a running BatchServer (tests/batch_server.py), which answers `ok` in both protocols."""
+    with sys.modules["batch_server"].BatchServer() as server:
+        yield server
+
+
+@pytest.fixture
+def otlp_collector() -> Any:
+    """Return the class Collector of tests/otlp_collector.py. Needs the extra `otel`."""
+    return _load("otlp_collector").Collector
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ behaviour, a text, or a function of the request that returns one of these.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import ssl
@@ -24,9 +25,11 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
-    input including cached; None for a server that counts none. `finish` is in OpenAI's words. `delay`
+    input including cached; None for a server that counts none. `calls` are the name and the arguments of
+    tools that the reply calls, which come after its text. `finish` is in OpenAI's words. `delay`
     is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
-    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
+    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end. OpenAI's
+    cache wrote `written` tokens, and of those that Anthropic's wrote, `kept_1h` are kept for an hour.
     """
 
     text: str = "ok"
@@ -38,6 +41,9 @@ class Answer:
     step: float = 0.0
     pause: float = 0.0
     ended: bool = True
+    calls: tuple[tuple[str, str], ...] = ()
+    kept_1h: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,12 +85,13 @@ class Silence:
 
 @dataclass(frozen=True)
 class Raw:
-    """Any body under any type and status."""
+    """Any body under any type ("" for none) and status. With `piece`, it is sent in chunks of so many bytes."""
 
     body: bytes
     content_type: str = "text/event-stream"
     code: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    piece: int = 0
 
 
 Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
@@ -110,7 +117,22 @@ class Received:
     def prompt(self) -> str:
         """Return the text of the last user message, of either protocol."""
         content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
-        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+        return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+    @property
+    def images(self) -> list[tuple[str, bytes]]:
+        """Return the media type and bytes of each picture of the last user message."""
+        content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
+        found = []
+        for block in content if isinstance(content, list) else ():
+            if block["type"] == "image":
+                source = block["source"]
+                assert source["type"] == "base64"
+                found.append((source["media_type"], base64.b64decode(source["data"])))
+            elif block["type"] == "image_url":
+                head, _, data = block["image_url"]["url"].partition(";base64,")
+                found.append((head.removeprefix("data:"), base64.b64decode(data)))
+        return found
 
 
 class ProviderServer:
@@ -182,11 +204,16 @@ class ProviderServer:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split(" ")[1]
-        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
-        self.requests.append(received)
-        behaviour = self._playing.popleft() if self._playing else self._usual(received)
+        behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
         stream = anthropic_events if path.endswith("/messages") else openai_events
         return await self._behave(behaviour, stream, reader, writer)
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
+        if method == "GET":  # a question about its models, which it does not answer
+            return Raw(b"{}", "application/json", 404)
+        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
+        self.requests.append(received)
+        return self._playing.popleft() if self._playing else self._usual(received)
 
     def _usual(self, received: Received) -> Behaviour:
         made = self.always(received) if callable(self.always) else self.always
@@ -204,15 +231,7 @@ class ProviderServer:
             body = json.dumps({"type": "error", "error": error}).encode()
             behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            headers = {
-                "content-type": behaviour.content_type,
-                "content-length": str(len(behaviour.body)),
-                **behaviour.headers,
-            }
-            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
-            await writer.drain()
-            return True
+            return await _send_raw(behaviour, writer)
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(
@@ -243,6 +262,26 @@ class ProviderServer:
         return True
 
 
+async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> bool:
+    """Return whether the connection can go on: False if the body is shorter than its header says."""
+    headers = {"content-type": raw.content_type} if raw.content_type else {}
+    headers |= (
+        {"transfer-encoding": "chunked"} if raw.piece else {"content-length": str(len(raw.body))}
+    ) | raw.headers
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {raw.code} X\r\n{lines}\r\n".encode())
+    if not raw.piece:
+        writer.write(raw.body)
+    else:
+        for start in range(0, len(raw.body), raw.piece):
+            piece = raw.body[start : start + raw.piece]
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return headers.get("content-length", str(len(raw.body))) == str(len(raw.body))
+
+
 def _pieces(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
@@ -255,12 +294,17 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
 
     answer = behaviour if isinstance(behaviour, Answer) else Answer(behaviour.text)
     tokens_in, tokens_out, cached = answer.usage or (0, 0, 0)
-    usage = {
+    usage: dict[str, Any] = {
         "input_tokens": tokens_in - cached,
         "cache_read_input_tokens": cached // 2,
         "cache_creation_input_tokens": cached - cached // 2,
         "output_tokens": 1,
     }
+    if answer.kept_1h:
+        usage["cache_creation"] = {
+            "ephemeral_1h_input_tokens": answer.kept_1h,
+            "ephemeral_5m_input_tokens": usage["cache_creation_input_tokens"] - answer.kept_1h,
+        }
     message = {
         "id": "msg_1",
         "type": "message",
@@ -287,9 +331,20 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
         return [*events, event("error", error=error)]
     if not isinstance(behaviour, Answer):
         return events
-    stop = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
-    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("content_block_stop", index=1))
+    for index, (name, arguments) in enumerate(answer.calls, 2):
+        block = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
+        events.append(event("content_block_start", index=index, content_block=block))
+        for piece in ["", *_pieces(arguments, answer.piece)]:
+            delta = {"type": "input_json_delta", "partial_json": piece}
+            events.append(event("content_block_delta", index=index, delta=delta))
+        events.append(event("content_block_stop", index=index))
+    stop = {
+        "stop": "tool_use" if answer.calls else "end_turn",
+        "length": "max_tokens",
+        "content_filter": "refusal",
+    }
+    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
     events.append(event("message_delta", delta=delta, usage={"output_tokens": tokens_out}))
     return [*events, event("message_stop")]
 
@@ -314,14 +369,21 @@ def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[b
         return [*events, f"data: {json.dumps({'error': error})}\n\n".encode()]
     if not isinstance(behaviour, Answer):
         return events
-    events.append(choice({}, answer.finish))
+    for index, (name, arguments) in enumerate(answer.calls):
+        begun = {"index": index, "id": f"call_{index}", "type": "function"}
+        events.append(choice({"tool_calls": [{**begun, "function": {"name": name, "arguments": ""}}]}))
+        for piece in _pieces(arguments, answer.piece):
+            more = {"index": index, "function": {"arguments": piece}}
+            events.append(choice({"tool_calls": [more]}))
+    finish = "tool_calls" if answer.calls and answer.finish == "stop" else answer.finish
+    events.append(choice({}, finish))
     if answer.usage is not None:
         tokens_in, tokens_out, cached = answer.usage
         usage = {
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "total_tokens": tokens_in + tokens_out,
-            "prompt_tokens_details": {"cached_tokens": cached},
+            "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": answer.written},
         }
         events.append(chunk(choices=[], usage=usage))
     return [*events, b"data: [DONE]\n\n"]

@@ -7,27 +7,36 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget, Reservation
-from rlm.errors import ModelError
-from rlm.events import ModelAnswered, Observer
+from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
+from rlm.accounting.reply_text import ReplyText, ShownPart
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
+from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices
+from rlm.models.listener import ReplyListener
+from rlm.models.options import RetryReason
+from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
+from rlm.telemetry import note_retry, trace_call
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["MeteredModel", "MeteredReply", "estimate", "messages_of"]
+__all__ = ["MeteredModel", "MeteredReply", "estimate", "least_thinking", "messages_of"]
 
 _COUNTER = get_counter("estimate")
+_LEAST_THINKING_SHARE = 4
 
 
 def estimate(text: str) -> int:
@@ -44,11 +53,22 @@ class MeteredReply:
     cached: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A reply of the model itself: its cost, the seconds it took, and the estimate of its prompt."""
+
+    reply: Reply
+    cost_usd: float | None
+    seconds: float
+    prompt_tokens: int
+
+
 class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
     A call whose reply is in `playback` is not sent. Root rounds are looked up by the driver. With `remember`,
-    a child's answer is also taken from any run in the store. Every reply is reported to `observe`.
+    a child's answer is also taken from any run in the store. Every reply is reported to `observe`, and its
+    text to `observe_text` while it is written.
     """
 
     def __init__(
@@ -60,8 +80,12 @@ class MeteredModel:
         prices: Prices,
         *,
         remember: bool = False,
+        observe_text: TextObserver | None = None,
     ) -> None:
         self.prices = prices
+        self._observe_text = observe_text
+        self._numbers = count(1)
+        self._has_shown_answer = False
         self._budget = budget
         self._log = log
         self._playback = playback
@@ -139,6 +163,7 @@ class MeteredModel:
         last_round: bool = False,
         slot: AbstractAsyncContextManager[object] | None = None,
         on_sent: Callable[[], None] = lambda: None,
+        answer: ShownPart | None = None,
         event_fields: dict[str, Any],
     ) -> MeteredReply:
         """Return one reply.
@@ -147,8 +172,9 @@ class MeteredModel:
         `call_key` if the caller has computed it. `question_id` identifies the question in a run that is
         resumed or replayed after our prompts have changed. `last_round` uses the amount held for the last
         round. `slot` is held while the call is in flight, and released before the reply is journalled, so
-        that the next call can start. `on_sent` is called when the request is sent. `event_fields` go into
-        the journal's event with the reply.
+        that the next call can start. `on_sent` is called when the request is sent. `answer` says that
+        the reply is that of the whole run, and which part of it. `event_fields` go into the journal's event
+        with the reply.
 
         A call that fits the budget only when calls in flight are settled waits for them. A call that is
         cancelled in flight is charged for its prompt, because the provider bills it. Raises
@@ -166,7 +192,14 @@ class MeteredModel:
                 return found
         await self._log.check_ownership()
         async with slot or nullcontext():
-            reply, cost, seconds = await self._send(model, request, prompt_tokens, last_round, on_sent)
+            listener, text = self._listener(request, answer)
+            request = replace(request, listener=listener, run=f"{self._log.run_id}/{self._log.within}")
+            sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
+            sent = await self._complete(model, request, sent)
+            if text is not None:
+                text.end(sent.reply)
+        reply, cost = sent.reply, sent.cost_usd
+        kept = _kept_for_next_round(reply) if request.role == "root" else {}
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
@@ -175,57 +208,142 @@ class MeteredModel:
                 "role": request.role,
                 "model": model.name,
                 "round": request.round or self._playback.round,
-                "prompt_tokens": prompt_tokens,
+                "prompt_tokens": sent.prompt_tokens,
                 "max_output_tokens": request.max_output_tokens,
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
                 "cost_usd": cost,
-                "seconds": seconds,
+                "seconds": sent.seconds,
+                **({"batch": reply.batch} if reply.batch else {}),
+                **kept,
             },
         )
         return MeteredReply(reply, cost)
 
-    async def _send(
-        self, model: Model, request: Request, estimated: int, last_round: bool, on_sent: Callable[[], None]
-    ) -> tuple[Reply, float | None, float]:
-        """Return the model's reply, its cost, and the seconds it took."""
-        prompt_tokens = self.calibrated(model, estimated)
-        max_tokens = prompt_tokens + request.max_output_tokens
-        max_cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
-        if last_round:
-            reservation = self._budget.take_last_round(tokens=max_tokens, cost_usd=max_cost)
-        else:
-            calls = 0 if request.role in ("root", "summary", "check") else 1
-            reservation = await self._budget.reserve_when_settled(
-                calls=calls, tokens=max_tokens, cost_usd=max_cost
+    def withdraw_answer(self) -> None:
+        """Report that the answer that was reported while it was written is none."""
+        if self._has_shown_answer and self._observe_text is not None:
+            self._has_shown_answer = False
+            self._observe_text(AnswerDelta("", restarted=True))
+
+    def _listener(self, request: Request, answer: ShownPart | None) -> tuple[ReplyListener, ReplyText | None]:
+        """Return what hears of a reply, and what reports its text if there is an observer of it."""
+        text = None
+        if self._observe_text is not None:
+            # A sub-RLM and a part of a job answer to their parent.
+            answer = None if self._branches else answer
+            self._has_shown_answer = self._has_shown_answer or answer is not None
+            text = ReplyText(self._observe_text, request.role, next(self._numbers), answer)
+        return ReplyListener(
+            on_tokens=lambda tokens: self._observe(ReplyStreaming(tokens)),
+            on_text=None if text is None else text.add,
+            on_retry=self._note_retry,
+        ), text
+
+    def _note_retry(self, attempt: int, wait: float, reason: RetryReason) -> None:
+        note_retry(attempt, wait, reason)
+        self._observe(Retrying(attempt, wait, reason))
+
+    async def _complete(self, model: Model, request: Request, sent: _Sent) -> _Sent:
+        """Return a reply that the output limit cut with its rest, as far as the budget and the model give it.
+        What is there is never lost: a follow-up that fails leaves it as it is."""
+        for _ in range(MAX_FOLLOW_UPS):
+            follow = follow_up(model, request, sent.reply)
+            if follow is None:
+                break
+            if not follow.continues and request.listener is not None and request.listener.on_text is not None:
+                request.listener.on_text(None)
+            added = sum(estimate(one.content) for one in follow.request.messages[len(request.messages) :])
+            try:
+                more = await self._send(model, follow.request, sent.prompt_tokens + added, is_follow_up=True)
+            except (BudgetExhausted, ModelError):
+                break
+            except BaseException:
+                await self._charge(model, request, sent.reply.usage, sent.cost_usd, "a cut reply")
+                raise
+            known = sent.cost_usd is not None and more.cost_usd is not None
+            sent = _Sent(
+                follow.complete(sent.reply, more.reply),
+                (sent.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None,
+                round(sent.seconds + more.seconds, 3),
+                sent.prompt_tokens + more.prompt_tokens,
             )
+        return sent
+
+    async def _charge(
+        self, model: Model, request: Request, usage: TokenUsage, cost: float | None, error: str
+    ) -> None:
+        """Journal a call that was paid for and has no reply."""
+        await self._log.append(
+            "charge",
+            {
+                "role": request.role,
+                "model": model.name,
+                "round": request.round or self._playback.round,
+                "usage": asdict(usage),
+                "cost_usd": cost,
+                "error": error,
+            },
+        )
+
+    async def _send(
+        self,
+        model: Model,
+        request: Request,
+        estimated: int,
+        last_round: bool = False,
+        on_sent: Callable[[], None] = lambda: None,
+        *,
+        is_follow_up: bool = False,
+    ) -> _Sent:
+        """Send one call. A follow-up is part of a call that was counted.
+
+        A budget that has no room for all of the thinking gets a call that may think less.
+        """
+        seen = sum(
+            image_tokens(model.name, image) for message in request.messages for image in message.images
+        )
+        prompt_tokens = self.calibrated(model, estimated) + seen
+        calls = 0 if is_follow_up or request.role in ("root", "summary", "check") else 1
+        thinking = model.window.thinking if request.thinking is None else request.thinking
+        while True:
+            output_tokens = request.max_output_tokens + thinking
+            tokens = prompt_tokens + output_tokens
+            cost = self.prices.at_most(model, prompt_tokens, output_tokens)
+            try:
+                if last_round:
+                    reservation = self._budget.take_last_round(tokens=tokens, cost_usd=cost)
+                else:
+                    reservation = await self._budget.reserve_when_settled(
+                        calls=calls, tokens=tokens, cost_usd=cost
+                    )
+                break
+            except BudgetExhausted:
+                least = least_thinking(model)
+                if thinking <= least:
+                    raise
+                thinking = least
+                request = replace(request, thinking=thinking)
         began = time.monotonic()
         on_sent()
-        try:
-            reply = await model.generate(request)
-        except asyncio.CancelledError:
-            self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
-            raise
-        except ModelError as error:
-            if error.spent:
-                await self._log.append(
-                    "charge",
-                    {
-                        "role": request.role,
-                        "model": model.name,
-                        "round": request.round or self._playback.round,
-                        "usage": asdict(error.spent),
-                        "cost_usd": self._settle(model, reservation, error.spent),
-                        "error": str(error),
-                    },
-                )
-            raise
-        else:
-            cost = self._settle(model, reservation, reply.usage)
-        finally:
-            # Others may wait for this reservation, whatever ended the call.
-            self._budget.release(reservation)
+        with trace_call(model, request) as note:
+            try:
+                reply = as_text(await model.generate(request), request)
+            except asyncio.CancelledError:
+                self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+                raise
+            except ModelError as error:
+                if error.spent:
+                    cost = self._settle(model, reservation, error.spent)
+                    await self._charge(model, request, error.spent, cost, str(error))
+                raise
+            else:
+                cost = self._settle(model, reservation, reply.usage)
+                note(reply, cost)
+            finally:
+                # Others may wait for this reservation, whatever ended the call.
+                self._budget.release(reservation)
         seconds = round(time.monotonic() - began, 3)
         self._observe(
             ModelAnswered(
@@ -235,16 +353,17 @@ class MeteredModel:
                 input_tokens=reply.usage.input_tokens,
                 output_tokens=reply.usage.output_tokens,
                 cached_tokens=reply.usage.cached_tokens,
+                reasoning_tokens=reply.usage.reasoning_tokens,
                 cost_usd=cost,
                 finish_reason=reply.finish_reason,
                 seconds=seconds,
             )
         )
         known = [self._calibrations, *([self._slice_calibrations] if request.role == "child" else [])]
-        for calibrations in known:
+        for calibrations in known if not seen else ():  # pictures are not counted like words
             calibration = calibrations.get(model.name, Calibration())
             calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
-        return reply, cost, seconds
+        return _Sent(reply, cost, seconds, estimated)
 
     async def _lookup(
         self, key: str, question_id: QuestionId, model: Model, request: Request, event_fields: dict[str, Any]
@@ -283,6 +402,17 @@ class MeteredModel:
         for sums in (self._sums, *self._branches):
             sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, cost)
         return cost
+
+
+def least_thinking(model: Model) -> int:
+    """Return the tokens of thinking that a call of `model` gets when the budget is nearly used up."""
+    return model.window.thinking // _LEAST_THINKING_SHARE
+
+
+def _kept_for_next_round(reply: Reply) -> dict[str, Any]:
+    """Return what the journal keeps of a root's reply besides its text: a resumed run sends it back."""
+    kept = {"thinking": reply.thinking, "carry": [dict(one) for one in reply.carry]}
+    return {name: value for name, value in kept.items() if value}
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:

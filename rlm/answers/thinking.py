@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["without_reasoning"]
+__all__ = ["reply_so_far", "without_reasoning"]
 
 _THINK_OPEN = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE)
 _THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking")}
@@ -32,3 +32,12 @@ def without_reasoning(
         if is_reply(rest):
             return rest
     return reply[start:]
+
+
+def reply_so_far(begun: str) -> str:
+    """Return what of the beginning of a reply is no reasoning. Empty while the reasoning lasts, or may."""
+    opening = begun.lstrip().casefold()
+    if any(f"<{tag}>".startswith(opening) for tag in _THINK_CLOSE):
+        return ""
+    rest = without_reasoning(begun)
+    return "" if _THINK_OPEN.match(rest) else rest.strip()

@@ -19,6 +19,7 @@ from rlm.errors import BudgetExhausted
 from rlm.events import ToolEnded
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ToolCall
+from rlm.telemetry import trace_tool
 
 __all__ = ["ToolCalls"]
 
@@ -51,7 +52,9 @@ class ToolCalls:
         if recorded is None:
             self._playback.miss()
             began = time.monotonic()
-            recorded = self._log.redact(await self._call(call))
+            with trace_tool(call.name, arguments) as note:
+                recorded = self._log.redact(await self._call(call))
+                note(recorded.get("value"), recorded.get("type", ""))
             self._observe(ToolEnded(call.name, "value" in recorded, round(time.monotonic() - began, 3)))
             facts = {"round": self._playback.round, "helper": name, "order": order, "result": recorded}
             await self._log.append(

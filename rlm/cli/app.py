@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from rlm.cli.commands.settings.init import init
 from rlm.cli.commands.settings.trust import trust
 from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
+from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.version import __version__
 
@@ -67,6 +69,7 @@ app.command()(research)
 app.command()(search)
 app.command()(batch)
 app.command()(compare)
+runs_app.command()(waiting)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.command()(resume)
@@ -105,6 +108,16 @@ def options(
 
 def run() -> int:
     """Run the command line and return its exit code."""
+    try:
+        return _run()
+    finally:
+        if "rlm.cli.process.telemetry" in sys.modules:
+            from rlm.cli.process.telemetry import finish_telemetry
+
+            finish_telemetry()
+
+
+def _run() -> int:
     try:
         app()
     except SystemExit as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import Field, dataclass, field, fields
@@ -13,27 +13,64 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from rlm.cli.config import ConfigOption, FolderMay, facts_in_force
+from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
-from rlm.limits import Limits, option_of_limit
+from rlm.escaping import terminal_line
+from rlm.limits import Limits, option_of_limit, slow_defaults
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.events import Observer, TextObserver
+    from rlm.models.call_settings import CallSettings
     from rlm.runtime import RLM
     from rlm.settings import Settings
 
-__all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
+__all__ = [
+    "OptionOption",
+    "PathsArgument",
+    "RunOptions",
+    "SubOptionOption",
+    "read_options",
+    "takes_run_options",
+]
 
 PathsArgument = Annotated[
     list[str],
     typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
 ]
+
+
+_KEYS = "output, effort, thinking, temperature, seed, api, body.NAME, headers.NAME"
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help=f"What each call of the root model asks for: {_KEYS}. Repeatable.",
+        show_default=False,
+    ),
+]
+SubOptionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sub-option",
+        metavar="KEY=VALUE",
+        help="The same for the children's model. Repeatable.",
+        show_default=False,
+    ),
+]
+
+
+def read_options(flag: str, pairs: Sequence[str] | None) -> CallSettings:
+    """Return what `flag` sets. Raises ConfigurationError."""
+    from rlm.models.call_settings import CallSettings
+
+    return CallSettings.from_pairs(flag, pairs or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +90,21 @@ class RunOptions:
         ),
     ] = None
     sub_model: Annotated[
-        str | None,
-        typer.Option(envvar="RLM_SUB_MODEL", help="The model of the children. Default: the root model."),
+        list[str] | None,
+        typer.Option(
+            envvar="RLM_SUB_MODEL",
+            help="The model of the children. Default: the root model. Repeatable, as NAME=MODEL: code may "
+            "choose by name, and the first is the default.",
+        ),
     ] = None
+    cascade: Annotated[
+        bool,
+        typer.Option(
+            "--cascade",
+            envvar="RLM_CASCADE",
+            help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
+        ),
+    ] = False
     summary_model: Annotated[
         str | None,
         typer.Option(
@@ -63,6 +112,8 @@ class RunOptions:
             help="The model that summarizes texts and older rounds. Default: the children's model.",
         ),
     ] = None
+    option: OptionOption = None
+    sub_option: SubOptionOption = None
     exclude: Annotated[
         list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
     ] = None
@@ -94,6 +145,14 @@ class RunOptions:
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
     ] = None
+    slow: Annotated[
+        bool,
+        typer.Option(
+            "--slow",
+            envvar="RLM_SLOW",
+            help="Half the price; may take up to 24 hours. Every call waits in a batch of its provider.",
+        ),
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Estimate calls, tokens and cost. Asks no model and spends nothing."),
@@ -146,6 +205,13 @@ class RunOptions:
 
         return self.model or default_model(os.environ)
 
+    @property
+    def sub_models(self) -> dict[str, str]:
+        """The models of the children by name; none for the root model. Raises ConfigurationError."""
+        from rlm.children.routing.sub_models import parse_sub_models
+
+        return parse_sub_models(self.sub_model or ())
+
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
         """Return the settings. `runs_code`: models may write code, so the isolation level is chosen first."""
         from rlm.models.base import EXTRACTIVE
@@ -160,10 +226,27 @@ class RunOptions:
             keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
+            cascade=self.cascade,
             check_support=self.check,
+            slow=self.slow,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
+            options=read_options("--option", self.option),
+            sub_options=read_options("--sub-option", self.sub_option),
             facts=facts_in_force(ctx),
         )
+
+    def _offer_local_server(self) -> None:
+        """Name a server on this machine to a user who has no key. It is never used unasked."""
+        from rlm.models.base import EXTRACTIVE
+
+        if self.quiet or self.model is not None or self.model_name != EXTRACTIVE:
+            return
+        from rlm.models.local_servers import find_local_servers
+
+        offered = [server for server in find_local_servers(os.environ) if server.models]
+        if offered:
+            name = terminal_line(offered[0].models[0])
+            typer.echo(f"{offered[0].title} runs on this machine: --model {name} asks it", err=True)
 
     @contextmanager
     def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:
@@ -171,6 +254,7 @@ class RunOptions:
         from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
+        self._offer_local_server()
         with ExitStack() as stack:
             progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.limits.seconds))
             observers: list[Observer] = [progress.on_event]
@@ -178,17 +262,27 @@ class RunOptions:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
             yield progress, observers
 
-    def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:
+    def rlm(
+        self,
+        ctx: typer.Context,
+        observers: list[Observer],
+        *,
+        runs_code: bool = True,
+        text_observers: Sequence[TextObserver] = (),
+    ) -> RLM:
         """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
+        from rlm.cli.process.telemetry import start_telemetry
         from rlm.runtime import RLM
 
+        start_telemetry()
         return RLM(
             self.model,
-            sub_model=self.sub_model,
+            sub_models=self.sub_models,
             summary_model=self.summary_model,
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
             observe=observers,
+            observe_text=text_observers,
         )
 
     def sources(self, paths: list[str]) -> list[Source]:
@@ -238,6 +332,13 @@ class _CommandWithOptions:
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
         facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
         limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
+        if values["slow"]:
+            defaults = slow_defaults()
+            limits |= {
+                limit.name: defaults[limit.name]
+                for limit, name in _limit_options()
+                if limit.name in defaults and is_default(ctx, name)
+            }
         own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)

@@ -203,7 +203,9 @@ def _parted(rounds: Sequence[Round], last: int) -> tuple[list[Round], list[Round
 def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Folded:
     """Replace all rounds but the `kept` ones by `note`."""
     start = kept[0].start
-    folded = (*messages[:_HEAD], Message("user", note, stable=True), *messages[start:])
+    # Signed thinking is bound to all that was before it, so a provider refuses it behind other messages.
+    later = [replace(message, carry=()) for message in messages[start:]]
+    folded = (*messages[:_HEAD], Message("user", note, stable=True), *later)
     return Folded(folded, tuple(replace(one, start=one.start + _HEAD + 1 - start) for one in kept))
 
 

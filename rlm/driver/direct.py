@@ -5,6 +5,7 @@ A plain call beats recursion on short inputs. The answer is accepted only if its
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
 from rlm.answers.json_schema import SchemaError
-from rlm.answers.thinking import without_reasoning
+from rlm.answers.reply_form import child_form, quoted_form
+from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.errors import UsageError
 from rlm.models.base import FinishReason, Model, Request, SliceText
 from rlm.playback.question_id import identify_direct
@@ -186,12 +188,15 @@ async def ask_directly(
             child_tokens=model.window.context,
         )
     )
+    schema = None if question.schema is None else json.loads(question.schema)
+    form = None if schema is None else quoted_form(schema) if pieces else child_form(schema, has_empty=False)
     request = Request(
         role="direct",
         messages=messages_of(prompt.system, prompt.user),
         max_output_tokens=output,
         task=question.task,
         slices=tuple(pieces),
+        schema=None if form is None else form.schema,
     )
     spans = [piece.span for piece in pieces if piece.span is not None]
     async with seconds_left(run_context.budget):
@@ -203,11 +208,14 @@ async def ask_directly(
             question_id=identify_direct(
                 model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
             ),
+            answer=_answer_so_far,
             event_fields={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)
-    text, quotes = _parts(said)
-    fault = _fault(call.reply.finish_reason, said, text)
+    enforced, listed = (said, None) if form is None else form.read(said)
+    text, quotes = _parts(enforced)
+    quotes = quotes if listed is None else listed
+    fault = _fault(call.reply.finish_reason, enforced, text)
     if fault is None and _repeats(text, f"{prompt.system}\n{table('direct.toml')[asked]}"):
         fault = "invalid_reply"
     if fault is not None:
@@ -217,6 +225,16 @@ async def ask_directly(
     citations = (await cite(quotes, text, body)).citations
     is_verified = bool(citations) and all(citation.verified for citation in citations)
     return DirectReply(text, citations, None if is_verified else "unverified")
+
+
+def _answer_so_far(begun: str) -> str:
+    """Return what of the beginning of a reply is the answer, without a line that may become the heading of
+    the quotes."""
+    text, _ = _parts(reply_so_far(begun))
+    head, _, line = text.rpartition("\n")
+    if not begun.endswith("\n") and "evidence:".startswith(line.strip(" \t*#").casefold()):
+        return head.rstrip()
+    return text
 
 
 def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:

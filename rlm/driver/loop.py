@@ -15,10 +15,11 @@ from dataclasses import asdict, replace
 from typing import Any, cast
 
 from rlm.accounting.budget import STOP_REASONS, seconds_left
-from rlm.accounting.metered_model import estimate
+from rlm.accounting.metered_model import estimate, least_thinking
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
+from rlm.driver.cache_lifetime import CacheLifetime
 from rlm.driver.cell_runner import CellRunner
 from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
@@ -43,6 +44,7 @@ from rlm.results import StopReason
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
+from rlm.telemetry import note_violation, trace_cell, trace_round
 
 __all__ = [
     "Driver",
@@ -107,6 +109,8 @@ class Driver:
         # Only appended to until rounds are folded. Each request then begins with the messages of the request
         # before it, so that provider caches work.
         self._messages: list[Message] = []
+        calls = child_calls.plan()["calls"] or 0
+        self._cache_lifetime = CacheLifetime(calls, run_context.budget.limits.concurrency)
         self._round_positions: list[Round] = []
         self._begun_compaction: RecordedCompaction | None = None
         self._report: dict[str, Any] = {}
@@ -150,7 +154,8 @@ class Driver:
                 try:
                     await self._hold_last_round()
                     round_ = self._budget.begin_round()
-                    answer = await self._round(round_)
+                    with trace_round(round_, final=False):
+                        answer = await self._round(round_)
                 except BudgetExhausted as error:
                     return await self._run_last_round(error)
                 if answer is not None:
@@ -197,12 +202,15 @@ class Driver:
         self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
         request = Request(
             role="root",
-            messages=tuple(self._messages),
+            messages=self._cache_lifetime.mark(self._messages),
             max_output_tokens=self._last_round_output() if final else self._output,
             task=self._task,
             round=round_,
             last_cell=self._last_cell,
             final=final,
+            thinking=least_thinking(self._model)
+            if final and self._limit[0] in ("tokens", "cost_usd")
+            else None,
         )
         try:
             async with asyncio.timeout(self._last_round_seconds()) if final else seconds_left(self._budget):
@@ -232,16 +240,21 @@ class Driver:
             return None
         self._violations, self._last_violation = 0, None
         notes = soft_breach_reminders(cell.prose, cell.mark)
-        # The messages teach the format, so they hold only the block, without prose and reasoning.
-        self._add_message(Message("assistant", fenced(cell.code)))
+        # The messages teach the format, so they hold only the block, without prose and reasoning. What the
+        # provider wants back goes with it.
+        self._add_message(Message("assistant", fenced(cell.code), carry=reply.carry))
+        if reply.carry:
+            self._tokens += reply.usage.reasoning_tokens
         recorded = None if past is None else past.cell
         if recorded is None:
             self._observe(CellStarted(round_, cell.code))
-        ran = await self._cells.run(cell.code, round_, recorded)
-        result = ran.result
+        with trace_cell(cell.code, is_replayed=recorded is not None) as note:
+            ran = await self._cells.run(cell.code, round_, recorded)
+            result = ran.result
+            output = bare_output(result, self._settings.output_limit)
+            note(result.status, result.ename, output)
         notes.extend(ran.notes)
         self._last_cell = result
-        output = bare_output(result, self._settings.output_limit)
         self._round_positions[-1] = replace(self._round_positions[-1], output=output)
         if self._blocks.add(cell.code, output):
             notes.append(repetition_notice())
@@ -314,6 +327,7 @@ class Driver:
     ) -> None:
         """Add a correction to the messages in place of the reply."""
         if past is None or past.violation is None:
+            note_violation(violation.kind)
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
                 "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
@@ -337,8 +351,9 @@ class Driver:
         self._begin_last_round()
         self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
-        with suppress(BudgetExhausted, TimeoutError):
-            answer = await self._round(self._budget.rounds + 1, final=True)
+        number = self._budget.rounds + 1
+        with suppress(BudgetExhausted, TimeoutError), trace_round(number, final=True):
+            answer = await self._round(number, final=True)
         return self._last_round_outcome(answer)
 
     def _begin_last_round(self) -> None:
@@ -366,9 +381,10 @@ class Driver:
     async def _hold_last_round(self) -> None:
         tokens = self._metered.calibrated(self._model, self._tokens)
         async with seconds_left(self._budget):
+            output = self._output + least_thinking(self._model)
             await self._budget.hold_last_round_when_settled(
-                tokens=tokens + self._output,
-                cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
+                tokens=tokens + output,
+                cost_usd=self._metered.prices.at_most(self._model, tokens, output),
             )
 
     def _last_round_seconds(self) -> float:
@@ -381,12 +397,15 @@ class Driver:
         more than what is left: the prompt has grown since the amount was held for it."""
         prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
         tokens, dollars = self._budget.last_round_room()
-        output_tokens = min(self._output, tokens - prompt)
-        prompt_cost, full_cost = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
+        thinking = least_thinking(self._model)
+        most = self._output + thinking
+        output_tokens = min(most, tokens - prompt)
+        prompt_cost, full_cost = (prices.at_most(self._model, prompt, output) for output in (0, most))
         if prompt_cost is not None and full_cost is not None and full_cost > prompt_cost:
             output_tokens = min(
-                output_tokens, int((dollars - prompt_cost) / (full_cost - prompt_cost) * self._output)
+                output_tokens, int((dollars - prompt_cost) / (full_cost - prompt_cost) * most)
             )
+        output_tokens -= thinking
         return max(output_tokens, min(self._output, LAST_ROUND_TOKENS))
 
     def _limit_warnings(self) -> list[str]:

@@ -15,6 +15,7 @@ from string import whitespace
 from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
+from rlm.driver.tool_call_text import find_calls
 from rlm.models.base import FinishReason
 from rlm.prompts.recipes.corrections import calls_final
 from rlm.prompts.recipes.root import Contract
@@ -31,6 +32,7 @@ ViolationKind = Literal[
     "prose_around",
     "final_call",
     "prose_answer",
+    "tool_call",
     "repeated_block",
 ]
 """`repeated_block` is found by the driver, which knows the blocks before. The others are found by `parse`."""
@@ -47,7 +49,7 @@ _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060"
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _ITEM = re.compile(r"((?:[-*+]|\d[.)]) )(`{3,}|~{3,})([^\n]*\w[^\n]*)")
 """An opening fence that begins a list item. The lines of its block may be indented like it."""
-_PYTHON_MARKS = frozenset({"python", "py", "python3"})
+_PYTHON_MARKS = frozenset({"python", "py", "python3", "tool_code"})
 _ANNOUNCEMENT = re.compile(
     r"^\W*(?:ok(?:ay)?|sure|great|alright)?\W*(?:(?:now|next|first)\W+)?(?:i\b(?!n)|i['’]|let['’ ]|we\b|"
     r"to (?:answer|find|begin|start|approach|solve)|my (?:next|first|plan)|the (?:next|first) step|step \d)",
@@ -57,10 +59,14 @@ _ANNOUNCEMENT = re.compile(
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 
 
+TOOL_CALL = "tool call"
+"""No info string of a fence has a space in front of its end, so no fence has this mark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Code to run, without its fence. Soft breaches: `prose` is text around the block, and `mark` is the info
-    string of its fence if that is not `repl`, in lower case."""
+    string of its fence if that is not `repl`, in lower case, or TOOL_CALL for the code of a tool call."""
 
     code: str
     prose: str = ""
@@ -110,7 +116,7 @@ class _Block:
 
 
 def _holds_a_block(text: str) -> bool:
-    return any(fence.is_repl for fence in _fences(text.split("\n")))
+    return any(fence.is_repl for fence in _fences(text.split("\n"))) or bool(find_calls(text)[0])
 
 
 def fenced(code: str) -> str:
@@ -132,7 +138,8 @@ def parse(
     A leading `<think>…</think>` is dropped. Then exactly one closed fence with the info string `repl` must
     remain; other fences only illustrate. Without one, a single block that is marked as Python, or is the only
     block and not marked at all, counts if its code parses (`Cell.mark`). Text around the block is kept as
-    `Cell.prose`. The contract `strict` refuses both (`wrong_language`, `prose_around`). Syntax errors in a
+    `Cell.prose`. So does the code of a single tool call, if the reply has no `repl` block. The contract
+    `strict` refuses all of these (`wrong_language`, `tool_call`, `prose_around`). Syntax errors in a
     `repl` block are not checked here. A reply that the provider's output limit cut
     (`finish_reason="length"`) is never run.
     """
@@ -142,6 +149,9 @@ def parse(
     fences = _fences(lines)
     blocks, others = _blocks(lines, fences)
     if not blocks:
+        called = _called("\n".join(lines), contract)
+        if called is not None:
+            return called
         unmarked = None if contract == "strict" else _python_block(lines, fences, others)
         if unmarked is None or isinstance(unmarked, Violation):
             return unmarked or _without_block(lines, others, reply)
@@ -163,6 +173,21 @@ def parse(
     return Cell(block.code, prose, block.mark)
 
 
+def _called(text: str, contract: Contract) -> Cell | Violation | None:
+    """Return the cell of a reply that calls a tool in place of a block, its violation, or None."""
+    calls, around = find_calls(text)
+    codes = [call.code for call in calls if call.code is not None]
+    if len(codes) > 1:
+        heads = " | ".join(_excerpt(code, 40) for code in codes)
+        return Violation("several_blocks", _excerpt(f"{len(codes)} tool calls: {heads}"))
+    if not calls or (not codes and calls_final(text)):
+        return None
+    if not codes or contract == "strict":
+        return Violation("tool_call", _excerpt(", ".join(call.name for call in calls)))
+    (code,) = codes
+    return Cell(code, around, TOOL_CALL) if code.strip() else Violation("empty_block", _excerpt(text))
+
+
 def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -> Violation:
     """Return the violation of a reply that holds no block to run."""
     if calls_final("\n".join(lines)):
@@ -171,7 +196,7 @@ def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -
         return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
     text = "\n".join(lines).strip(f"{whitespace}{_INVISIBLE}")
     if text.startswith("<"):
-        return Violation("no_block", _excerpt(reply))  # reasoning that was never closed, or a tool call
+        return Violation("no_block", _excerpt(reply))  # reasoning that was never closed
     # Short sentences and numbers parse as code, too. Code that does something calls or assigns.
     is_code = ("(" in text or "=" in text) and _parses(text)
     is_answer = bool(text) and "```" not in text and not _ANNOUNCEMENT.match(text) and not is_code

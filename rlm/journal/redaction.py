@@ -60,7 +60,7 @@ class Redaction:
         return value
 
 
-_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION", "HEADERS")
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Literal
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow
+from rlm.models.call_settings import CallSettings, Effort
 
-__all__ = ["ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
+__all__ = ["CallSettings", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
 
 RetryReason = Literal[
     "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
@@ -75,9 +76,10 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window. `on_retry` and `on_stream` are called from the event loop and must
-    not block. `on_stream` gets the number of pieces (about a token each) that a reply has brought since its
-    last call, once a second while replies stream.
+    `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
+    `calls` are the settings of each request. `on_retry` and `on_refused` are called from the event loop and
+    must not block; a Request may bring a listener of its own. `on_refused` gets a line about a setting that
+    the model or its server does not take, once for each.
     """
 
     connect_seconds: float = 10.0
@@ -87,8 +89,9 @@ class ModelOptions:
     ca_file: str | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     window: ModelWindow | None = None
+    calls: CallSettings = field(default_factory=CallSettings)
     on_retry: OnRetry | None = None
-    on_stream: Callable[[int], None] | None = None
+    on_refused: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:

@@ -1,16 +1,18 @@
 """The providers: everything that the product knows of each, in one entry.
 
-To add a provider, write `rlm/models/providers/NAME.py` with an `HttpModel` and add its entry here. Names,
-help texts, `rlm models`, prices and telemetry read `PROVIDERS` when they are called. This module imports
-nothing: the command line reads it at start.
+To add a provider, add its entry here: where it speaks Chat Completions, that is all; else write
+`rlm/models/providers/NAME.py` with an `HttpModel`. Another package adds one by an entry point
+(`rlm.models.plugins`). Names, help texts, `rlm models`, prices and telemetry read `PROVIDERS` when they are
+called. This module imports nothing: the command line reads it at start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-__all__ = ["OFFLINE", "PROVIDERS", "ProviderSpec", "list_forms"]
+__all__ = ["COMPATIBLE", "OFFLINE", "PROVIDERS", "ProviderSpec", "list_forms"]
 
 OFFLINE: Mapping[str, str] = {
     "extractive": "extractive",
@@ -19,6 +21,10 @@ OFFLINE: Mapping[str, str] = {
 }
 """Models that ask no provider and cost nothing, with the form of their names."""
 
+COMPATIBLE = "rlm.models.providers.compatible:CompatibleModel"
+"""The factory of a provider that speaks Chat Completions."""
+_SERVER_KEY = "RLM_OPENAI_COMPATIBLE_KEY"
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpec:
@@ -26,17 +32,19 @@ class ProviderSpec:
     `openai:gpt-5`)."""
 
     factory: str
-    """`module:Class` of its HttpModel; imported when a model of this provider is first resolved."""
+    """`module:Class` of its HttpModel, or of a function with the same parameters; imported when a model of
+    this provider is first resolved."""
     key_variable: str
     base_url: str
+    """May hold names of `settings` in braces. Empty where only `base_url_variable` knows it."""
     base_url_variable: str
     """Names a gateway that replaces `base_url` and receives the provider's own key."""
     default_model: str
-    """The model to use when the user names none and this provider's key is set."""
+    """The model to use when the user names none and this provider's key is set. Empty: there is none."""
     telemetry_name: str
     """The value of `gen_ai.provider.name`."""
     price_list: str
-    """The provider's id in the data of genai-prices."""
+    """The provider's id in the data of genai-prices; empty for a program that costs nothing."""
     bare_names: str | None = None
     """A regular expression. Names that it matches at their start need no prefix."""
     bare_forms: tuple[str, ...] = ()
@@ -46,18 +54,48 @@ class ProviderSpec:
     take no URL."""
     strip_from_gateway: str = ""
     """An ending that users write in the gateway's URL and the SDK adds itself."""
+    has_batches: bool = False
+    """Whether its own servers have a batch API (`HttpModel.batch_api`), for messages."""
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Tokens of context and of output by model. Dated versions of a model share its entry."""
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    """Tokens of output of models whose context window is in the data of genai-prices."""
+    other_key_variables: tuple[str, ...] = ()
+    """Variables that may hold the key where `key_variable` does not. They make no model the default."""
+    needs_key: bool = True
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What its class reads from `Endpoint.settings`, with the variables that may hold it; the first that is
+    set counts."""
+    required: tuple[str, ...] = ()
+    """Names in `settings` without which no request can be made."""
+    refuses: tuple[str, ...] = ()
+    """Fields of Chat Completions that answer a request with an error."""
+    own_sdk: bool = False
+    """The provider made the SDK: it gets the organisation, project and headers that the environment sets."""
+    facts: Literal["", "list", "server", "gemini"] = ""
+    """Where the provider itself reports windows and prices: in its list of models, or as a server of one of
+    the usual programs does, or as Google does."""
+    port: int | None = None
+    """The usual port on this machine, where it is a program that people run themselves."""
+    title: str = ""
+    """How it is called, where the prefix does not say it."""
+    extra: str = ""
+    """The extra of this package that installs what it needs."""
 
     @property
     def server_host_variable(self) -> str:
         """The variable that names the servers to which the key in `server_key_variable` may go."""
         return f"{self.server_key_variable}_HOST"
 
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Every variable that may hold its key; the first that is set counts."""
+        return (self.key_variable, *self.other_key_variables)
 
-# Models and windows as of 2026-11-20. Default models are the middle sizes, none deprecated. Context windows
-# come from the data of genai-prices 0.2.3, output limits from the model pages of platform.claude.com and
-# developers.openai.com.
+
+# Models as of 2026-11-20. Default models are the middle sizes, none deprecated. A provider of many vendors'
+# models has none, nor has a cloud whose variables are set for other reasons. Output limits are from the model
+# pages of platform.claude.com and developers.openai.com.
 PROVIDERS: dict[str, ProviderSpec] = {
     "anthropic": ProviderSpec(
         factory="rlm.models.providers.anthropic:AnthropicModel",
@@ -70,25 +108,27 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_names=r"claude-",
         bare_forms=("claude-*",),
         strip_from_gateway="/v1",
-        windows={
-            "claude-fable-5": (1_000_000, 128_000),
-            "claude-mythos-5": (1_000_000, 128_000),
-            "claude-opus-5": (1_000_000, 128_000),
-            "claude-opus-5-5": (1_000_000, 128_000),
-            "claude-sonnet-5": (1_000_000, 128_000),
-            "claude-sonnet-5-5": (1_000_000, 128_000),
-            "claude-haiku-5-5": (1_000_000, 128_000),
-            "claude-opus-4-8": (1_000_000, 128_000),
-            "claude-opus-4-7": (1_000_000, 128_000),
-            "claude-opus-4-6": (1_000_000, 128_000),
-            "claude-sonnet-4-6": (1_000_000, 128_000),
-            "claude-opus-4-5": (200_000, 64_000),
-            "claude-sonnet-4-5": (200_000, 64_000),
-            "claude-haiku-4-5": (200_000, 64_000),
+        own_sdk=True,
+        has_batches=True,
+        windows={"claude-mythos-5": (1_000_000, 128_000)},
+        outputs={
+            "claude-fable-5": 128_000,
+            "claude-opus-5": 128_000,
+            "claude-opus-5-5": 128_000,
+            "claude-sonnet-5": 128_000,
+            "claude-sonnet-5-5": 128_000,
+            "claude-haiku-5-5": 128_000,
+            "claude-opus-4-8": 128_000,
+            "claude-opus-4-7": 128_000,
+            "claude-opus-4-6": 128_000,
+            "claude-sonnet-4-6": 128_000,
+            "claude-opus-4-5": 64_000,
+            "claude-sonnet-4-5": 64_000,
+            "claude-haiku-4-5": 64_000,
         },
     ),
     "openai": ProviderSpec(
-        factory="rlm.models.providers.openai:OpenAIModel",
+        factory="rlm.models.providers.openai_responses:make_openai_model",
         key_variable="OPENAI_API_KEY",
         base_url="https://api.openai.com/v1",
         base_url_variable="OPENAI_BASE_URL",
@@ -97,35 +137,216 @@ PROVIDERS: dict[str, ProviderSpec] = {
         price_list="openai",
         bare_names=r"gpt-|o[134](-|$)",
         bare_forms=("gpt-*", "o1|o3|o4-*"),
-        server_key_variable="RLM_OPENAI_COMPATIBLE_KEY",
-        windows={
-            "gpt-6-astra": (1_050_000, 128_000),
-            "gpt-6-sol": (1_050_000, 128_000),
-            "gpt-6-luna": (1_050_000, 128_000),
-            "gpt-6.1-sol": (1_050_000, 128_000),
-            "gpt-6.1-terra": (1_050_000, 128_000),
-            "gpt-5.6-sol": (1_050_000, 128_000),
-            "gpt-5.6-terra": (1_050_000, 128_000),
-            "gpt-5.6-luna": (1_050_000, 128_000),
-            "gpt-5.5": (1_000_000, 128_000),
-            "gpt-5.4": (1_050_000, 128_000),
-            "gpt-5.4-mini": (400_000, 128_000),
-            "gpt-5.4-nano": (400_000, 128_000),
-            "gpt-5.2": (400_000, 128_000),
-            "gpt-5.1": (400_000, 128_000),
-            "gpt-5": (400_000, 128_000),
-            "gpt-5-mini": (400_000, 128_000),
-            "gpt-5-nano": (400_000, 128_000),
-            "gpt-4.1": (1_000_000, 32_768),
-            "gpt-4.1-mini": (1_000_000, 32_768),
-            "gpt-4.1-nano": (1_000_000, 32_768),
-            "gpt-4o": (128_000, 16_384),
-            "gpt-4o-mini": (128_000, 16_384),
-            "o1": (200_000, 100_000),
-            "o3": (200_000, 100_000),
-            "o3-mini": (200_000, 100_000),
-            "o4-mini": (200_000, 100_000),
+        server_key_variable=_SERVER_KEY,
+        own_sdk=True,
+        has_batches=True,
+        outputs={
+            "gpt-6-astra": 128_000,
+            "gpt-6-sol": 128_000,
+            "gpt-6-luna": 128_000,
+            "gpt-6.1-sol": 128_000,
+            "gpt-6.1-terra": 128_000,
+            "gpt-5.6-sol": 128_000,
+            "gpt-5.6-terra": 128_000,
+            "gpt-5.6-luna": 128_000,
+            "gpt-5.5": 128_000,
+            "gpt-5.4": 128_000,
+            "gpt-5.4-mini": 128_000,
+            "gpt-5.4-nano": 128_000,
+            "gpt-5.2": 128_000,
+            "gpt-5.1": 128_000,
+            "gpt-5": 128_000,
+            "gpt-5-mini": 128_000,
+            "gpt-5-nano": 128_000,
+            "gpt-4.1": 32_768,
+            "gpt-4.1-mini": 32_768,
+            "gpt-4.1-nano": 32_768,
+            "gpt-4o": 16_384,
+            "gpt-4o-mini": 16_384,
+            "o1": 100_000,
+            "o3": 100_000,
+            "o3-mini": 100_000,
+            "o4-mini": 100_000,
         },
+    ),
+    "gemini": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="GEMINI_API_KEY",
+        other_key_variables=("GOOGLE_API_KEY",),
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        base_url_variable="GEMINI_BASE_URL",
+        default_model="gemini-3.8-flash",
+        telemetry_name="gcp.gemini",
+        price_list="google",
+        windows={
+            "gemini-2.5-flash": (1_048_576, 65_536),
+            "gemini-2.5-pro": (1_048_576, 65_536),
+        },
+        outputs={"gemini-3.5-flash": 65_536, "gemini-3.8-flash": 65_536},
+        facts="gemini",
+        title="Google Gemini",
+    ),
+    "openrouter": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="OPENROUTER_API_KEY",
+        base_url="https://openrouter.ai/api/v1",
+        base_url_variable="OPENROUTER_BASE_URL",
+        default_model="",
+        telemetry_name="openrouter",
+        price_list="openrouter",
+        facts="list",
+        title="OpenRouter",
+    ),
+    "mistral": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="MISTRAL_API_KEY",
+        base_url="https://api.mistral.ai/v1",
+        base_url_variable="MISTRAL_BASE_URL",
+        default_model="mistral-medium-3-5",
+        telemetry_name="mistral_ai",
+        price_list="mistral",
+        refuses=("stream_options",),  # it counts the tokens of every stream
+        facts="list",
+        title="Mistral",
+    ),
+    "deepseek": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="DEEPSEEK_API_KEY",
+        base_url="https://api.deepseek.com/v1",
+        base_url_variable="DEEPSEEK_BASE_URL",
+        default_model="deepseek-v4-pro",
+        telemetry_name="deepseek",
+        price_list="deepseek",
+        title="DeepSeek",
+    ),
+    "groq": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="GROQ_API_KEY",
+        base_url="https://api.groq.com/openai/v1",
+        base_url_variable="GROQ_BASE_URL",
+        default_model="",
+        telemetry_name="groq",
+        price_list="groq",
+        facts="list",
+        title="Groq",
+    ),
+    "together": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="TOGETHER_API_KEY",
+        base_url="https://api.together.xyz/v1",
+        base_url_variable="TOGETHER_BASE_URL",
+        default_model="",
+        telemetry_name="together",
+        price_list="together",
+        facts="list",
+        title="Together",
+    ),
+    "azure": ProviderSpec(
+        factory="rlm.models.providers.azure:make_azure_model",
+        key_variable="AZURE_OPENAI_API_KEY",
+        other_key_variables=("AZURE_OPENAI_AD_TOKEN",),
+        base_url="",
+        base_url_variable="AZURE_OPENAI_ENDPOINT",
+        default_model="",
+        telemetry_name="azure.ai.openai",
+        price_list="azure",
+        strip_from_gateway="/openai/v1",
+        settings={"api_version": ("OPENAI_API_VERSION", "AZURE_OPENAI_API_VERSION")},
+        title="Azure OpenAI",
+    ),
+    "bedrock": ProviderSpec(
+        factory="rlm.models.providers.bedrock:make_bedrock_model",
+        key_variable="AWS_BEARER_TOKEN_BEDROCK",
+        base_url="https://bedrock-runtime.{region}.amazonaws.com",
+        base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        default_model="",
+        telemetry_name="aws.bedrock",
+        price_list="aws",
+        needs_key=False,
+        settings={
+            "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+            "access_key": ("AWS_ACCESS_KEY_ID",),
+            "secret_key": ("AWS_SECRET_ACCESS_KEY",),
+            "session_token": ("AWS_SESSION_TOKEN",),
+            "profile": ("AWS_PROFILE",),
+        },
+        required=("region",),
+        title="Amazon Bedrock",
+        extra="bedrock",
+    ),
+    "vertex": ProviderSpec(
+        factory="rlm.models.providers.vertex:make_vertex_model",
+        key_variable="GOOGLE_OAUTH_ACCESS_TOKEN",
+        base_url="https://{location}-aiplatform.googleapis.com/v1",
+        base_url_variable="VERTEX_BASE_URL",
+        default_model="",
+        telemetry_name="gcp.vertex_ai",
+        price_list="google",
+        needs_key=False,
+        settings={
+            "project": ("GOOGLE_CLOUD_PROJECT", "ANTHROPIC_VERTEX_PROJECT_ID", "GCLOUD_PROJECT"),
+            "location": ("GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION", "GOOGLE_CLOUD_REGION"),
+        },
+        required=("project", "location"),
+        title="Google Vertex AI",
+        extra="vertex",
+    ),
+    "ollama": ProviderSpec(
+        factory="rlm.models.providers.ollama:OllamaModel",
+        key_variable="OLLAMA_API_KEY",
+        base_url="http://127.0.0.1:11434",
+        base_url_variable="OLLAMA_HOST",
+        default_model="",
+        telemetry_name="ollama",
+        price_list="",
+        server_key_variable=_SERVER_KEY,
+        strip_from_gateway="/v1",
+        needs_key=False,
+        facts="server",
+        port=11434,
+        title="Ollama",
+    ),
+    "vllm": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="VLLM_API_KEY",
+        base_url="http://127.0.0.1:8000/v1",
+        base_url_variable="VLLM_BASE_URL",
+        default_model="",
+        telemetry_name="vllm",
+        price_list="",
+        server_key_variable=_SERVER_KEY,
+        needs_key=False,
+        facts="server",
+        port=8000,
+        title="vLLM",
+    ),
+    "llamacpp": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="LLAMACPP_API_KEY",
+        base_url="http://127.0.0.1:8080/v1",
+        base_url_variable="LLAMACPP_BASE_URL",
+        default_model="",
+        telemetry_name="llamacpp",
+        price_list="",
+        server_key_variable=_SERVER_KEY,
+        needs_key=False,
+        facts="server",
+        port=8080,
+        title="llama.cpp",
+    ),
+    "lmstudio": ProviderSpec(
+        factory=COMPATIBLE,
+        key_variable="LM_API_TOKEN",
+        base_url="http://127.0.0.1:1234/v1",
+        base_url_variable="LMSTUDIO_BASE_URL",
+        default_model="",
+        telemetry_name="lmstudio",
+        price_list="",
+        server_key_variable=_SERVER_KEY,
+        needs_key=False,
+        facts="server",
+        port=1234,
+        title="LM Studio",
     ),
 }
 
@@ -136,7 +357,7 @@ def list_forms(*, bare: bool = True) -> str:
     forms: list[str] = []
     for prefix, spec in PROVIDERS.items():
         forms.append(f"{prefix}:NAME")
-        if spec.server_key_variable is not None:
+        if spec.server_key_variable is not None and spec.port is None:
             forms.append(f"{prefix}:NAME@BASE_URL")
     if bare:
         forms += [form for spec in PROVIDERS.values() for form in spec.bare_forms]

@@ -254,7 +254,13 @@ class _Reading:
         return origin != self._within and (not origin or self._within.startswith(f"{origin}/"))
 
     def _add_reply(self, data: Mapping[str, Any], *, is_own: bool) -> None:
-        reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
+        reply = Reply(
+            data["reply"],
+            data["finish_reason"],
+            TokenUsage(**data["usage"]),
+            thinking=data.get("thinking", ""),
+            carry=tuple(data.get("carry", ())),
+        )
         cached = data.get("cached") is True
         if not is_own:
             pass
@@ -274,10 +280,11 @@ class _Reading:
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
-            calibration = self._calibrations.get(data["model"], Calibration())
-            self._calibrations[data["model"]] = calibration.observe(
-                data.get("prompt_tokens", 0), reply.usage.input_tokens
-            )
+            if "pages" not in data:  # pictures are not counted like words
+                calibration = self._calibrations.get(data["model"], Calibration())
+                self._calibrations[data["model"]] = calibration.observe(
+                    data.get("prompt_tokens", 0), reply.usage.input_tokens
+                )
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from rlm.documents import GuessedEncoding, Loaded, Skipped
 from rlm.models import Model
+from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.server_facts import facts_of_name
 
 __all__ = ["pruned_warning", "warnings_of", "window_warnings"]
 
 _MAX_ENCODINGS = 3
 _MAX_DOCUMENTS = 20
+_SMALL_WINDOW = 16_000
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
@@ -61,18 +64,37 @@ def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:
 
 
 def window_warnings(models: Sequence[Model]) -> list[str]:
-    """Return one line about the models whose window is a guess, which is the same for all. A server whose
-    window is smaller may cut the prompts without a word."""
+    """Return one line about the models whose window is a guess, and one about those that their server serves
+    with less than they could read. A server may cut longer prompts without a word."""
+    warnings = []
     guessed = {model.name: model.window for model in models if not model.window.known}
-    if not guessed:
-        return []
-    window = next(iter(guessed.values()))
-    names = tuple(guessed)
-    return [
-        f"the window of {' and of '.join(names)} is a guess: {window.context:,} tokens, {window.output:,} "
-        f'of them for a reply; if it is smaller, set window and output under [models."{names[0]}"] in your '
-        "settings file"
-    ]
+    if guessed:
+        window = next(iter(guessed.values()))
+        names = tuple(guessed)
+        warnings.append(
+            f"the window of {' and of '.join(names)} is a guess: {window.context:,} tokens, "
+            f"{window.output:,} of them for a reply; if it is smaller, set window and output under "
+            f'[models."{names[0]}"] in your settings file'
+        )
+    cut = {model.name: model for model in models if _is_cut(model)}
+    return [*warnings, *map(_default_warning, cut.values())]
+
+
+def _is_cut(model: Model) -> bool:
+    """Whether prompts go through Ollama's Chat Completions, where nothing sets the size of the context."""
+    facts = facts_of_name(model.name)
+    if facts is None or not facts.is_default or model.name.startswith(("ollama:", "ollama/")):
+        return False
+    return model.window.context == facts.context and model.window.context < _SMALL_WINDOW
+
+
+def _default_warning(model: Model) -> str:
+    name = parse_name(model.name)
+    return (
+        f"Ollama may cut the prompts of {model.name} at its default, {model.window.context:,} tokens: name "
+        f"the model ollama:{name.model}, which sets the size, or set OLLAMA_CONTEXT_LENGTH for the server, "
+        f'and window under [models."{model.name}"] in your settings file'
+    )
 
 
 def pruned_warning(removed: Sequence[str], max_mb: int) -> str:

@@ -51,6 +51,13 @@ class AnswerSupport:
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
         support = await check_support(claims, passages, self.model, is_computed=is_computed)
+        seen = {number for number, one in enumerate(citations, 1) if one.seen}
+        if seen:
+            support = _unchecked(
+                support,
+                lambda claim: not seen.isdisjoint(claim.sources or seen),
+                "it was seen on a page, which no text verifies",
+            )
         if self.is_extractive:
             return _unchecked(support, lambda _: True, "it was computed without a model")
         return _unchecked(support, self._is_label, "it names a class, which no passage needs to name")

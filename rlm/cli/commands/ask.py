@@ -36,6 +36,7 @@ Examples:
   journalctl -b | rlm ask "Why did the network go down?" -
   rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
+  rlm ask "Which clauses favour the tenant?" leases/ --slow
   rlm ask "And since when?" --continue 20260131-142501
   rlm ask "In how many zeros does 1000! end?" --no-context
 """
@@ -89,7 +90,7 @@ def ask(
     if attempts > 1 and continued is not None:
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers)
+        rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
         sources = options.sources(paths) if paths else []
         context = None if no_context else sources
         try:
@@ -101,7 +102,7 @@ def ask(
             )
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id) from None
+            raise report_interrupt(progress.run_id, progress.waiting) from None
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
 
 
@@ -162,16 +163,20 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
-    """Return the options with the models of the run, if no model is given."""
+    """Return the options with the models of the run and their options, if no model is given."""
+    from rlm.children.routing.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
 
     if options.model is not None:
         return options
-    facts = with_journal(options.store, lambda journal: StoredRun.read(journal, run)).facts
+    stored = with_journal(options.store, lambda journal: StoredRun.read(journal, run))
+    facts = stored.facts
     return replace(
         options,
+        option=[*stored.calls("model").to_pairs(), *(options.option or ())],
+        sub_option=[*stored.calls("sub_model").to_pairs(), *(options.sub_option or ())],
         model=facts["model"],
-        sub_model=options.sub_model or facts["sub_model"],
+        sub_model=options.sub_model or write_sub_models(stored.sub_models),
         summary_model=options.summary_model or facts["summary_model"],
     )
 

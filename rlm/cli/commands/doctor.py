@@ -207,22 +207,26 @@ def _layers(layers: Mapping[str, str]) -> str:
 
 
 def _models() -> list[Finding]:
+    from rlm.cli.commands.models import describe_server
     from rlm.models import default_model
+    from rlm.models.local_servers import find_local_servers
+    from rlm.models.plugins import load_plugins
     from rlm.models.registry import PROVIDERS
 
-    variables = [spec.key_variable for spec in PROVIDERS.values()]
-    keys = [name for name in variables if os.environ.get(name, "").strip()]
+    found = [Finding("warn", "models", fault) for fault in load_plugins()]
+    variables = [name for spec in PROVIDERS.values() for name in spec.key_variables]
+    keys = [name for name in dict.fromkeys(variables) if os.environ.get(name, "").strip()]
+    servers = find_local_servers(os.environ)
     chosen = default_model(os.environ)
-    if not keys:
-        return [
-            Finding(
-                "warn",
-                "models",
-                f"no key is set, so answers are extracts. Set {' or '.join(variables)}, or give "
-                "--model openai:NAME@URL for a local server",
-            )
-        ]
-    return [Finding("ok", "models", f"{', '.join(keys)} set; the default is {chosen}")]
+    if keys:
+        found.append(Finding("ok", "models", f"{', '.join(keys)} set; the default is {chosen}"))
+    else:
+        remedy = f"--model {servers[0].models[0]}" if servers and servers[0].models else "--model ollama:NAME"
+        what = "no key is set, so answers are extracts. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or another one"
+        found.append(
+            Finding("warn", "models", f"{what} of `rlm models`, or give {remedy} for a local server")
+        )
+    return [*found, *(Finding("ok", "local", describe_server(server)) for server in servers)]
 
 
 def _keys() -> list[Finding]:
@@ -232,7 +236,7 @@ def _keys() -> list[Finding]:
     from rlm.models.registry import PROVIDERS
 
     found = []
-    for spec in PROVIDERS.values():
+    for spec in {spec.server_key_variable: spec for spec in PROVIDERS.values()}.values():
         variable = spec.server_key_variable
         if variable is None or not os.environ.get(variable, "").strip():
             continue

@@ -67,7 +67,7 @@ def research(
         write_output(read.markdown().rstrip("\n"), out)
         return
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=not plan_only)
+        rlm = options.rlm(ctx, observers, runs_code=not plan_only, text_observers=progress.text_observers)
         sources = options.sources(paths)
         try:
             if options.dry_run:
@@ -81,7 +81,7 @@ def research(
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
-            raise report_interrupt(None if plan_only else progress.run_id) from None
+            raise report_interrupt(None if plan_only else progress.run_id, progress.waiting) from None
     if plan_only:
         write_output(made.markdown().rstrip("\n"), out)
         if not options.quiet:

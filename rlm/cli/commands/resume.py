@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,10 +14,13 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, report_interrupt
+from rlm.cli.options import OptionOption, SubOptionOption, read_options
 from rlm.cli.store import RunArgument, StoreOption, with_journal
+from rlm.errors import UsageError
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
+    from rlm.models.call_settings import CallSettings
     from rlm.results import RunResult
     from rlm.runs.stored_run import StoredRun
     from rlm.runtime import RLM
@@ -35,6 +39,8 @@ Quiet = Annotated[
 
 def resume(
     run: RunArgument,
+    option: OptionOption = None,
+    sub_option: SubOptionOption = None,
     sandbox: SandboxOption = "auto",
     store: StoreOption = None,
     as_json: Json = False,
@@ -42,10 +48,10 @@ def resume(
 ) -> None:
     """Resume a run that was interrupted or failed.
 
-    This includes runs that were killed, and runs whose provider failed. The journal holds the model, limits
-    and input of the run. Replies in the journal are neither requested nor paid again; only the code is
-    re-run, in a new kernel. If the run has ended, its result is printed. A research or a comparison is one
-    run, and keeps its answered questions.
+    This includes runs that were killed, and runs whose provider failed. The journal holds the model, its
+    options, the limits and the input of the run. Replies in the journal are neither requested nor paid again;
+    only the code is re-run, in a new kernel. If the run has ended, its result is printed. A research or a
+    comparison is one run, and keeps its answered questions.
 
     \b
     Examples:
@@ -53,6 +59,7 @@ def resume(
       rlm resume 20260131 --json
     """
     from rlm.cli.console.progress import Progress
+    from rlm.cli.process.telemetry import start_telemetry
     from rlm.results import RunResult
     from rlm.runtime import RLM
     from rlm.settings import Settings
@@ -62,11 +69,19 @@ def resume(
     if stored.result is not None and job is None:
         print_and_exit(stored.result, as_json=as_json, quiet=quiet)
         return
-    settings = Settings(sandbox=_level(sandbox, stored), store=store, facts=stored.model_facts)
+    root, child = read_options("--option", option), read_options("--sub-option", sub_option)
+    settings = Settings(
+        sandbox=_level(sandbox, stored),
+        store=store,
+        options=_with_headers("--option", root, stored, "model").over(stored.calls("model")),
+        sub_options=_with_headers("--sub-option", child, stored, "sub_model").over(stored.calls("sub_model")),
+        facts=stored.model_facts,
+    )
+    start_telemetry()
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],
-            sub_model=stored.facts["sub_model"],
+            sub_models=stored.sub_models,
             summary_model=stored.facts["summary_model"],
             settings=settings,
             observe=progress.on_event,
@@ -75,7 +90,7 @@ def resume(
             found = run_interruptible(_resume_job(rlm, stored.run_id, job))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(stored.run_id) from None
+            raise report_interrupt(stored.run_id, progress.waiting) from None
     if isinstance(found, RunResult):
         print_and_exit(found, as_json=as_json, quiet=quiet)
     elif isinstance(found, Comparison):
@@ -130,6 +145,29 @@ def _level(option: SandboxOption, stored: StoredRun) -> int | Literal["auto"]:
     from rlm.models.base import EXTRACTIVE
 
     return allowed_level(option, model_written=stored.facts["model"] != EXTRACTIVE)
+
+
+def _with_headers(flag: str, given: CallSettings, stored: StoredRun, kind: str) -> CallSettings:
+    """Return the given options with the headers that the user's settings files set for the model. Raises
+    UsageError if one is missing that the run was begun with: the journal keeps only their names."""
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
+    from rlm.models.call_settings import CallSettings
+
+    name = stored.facts[kind]
+    wanted = stored.headers.get(name, ())
+    if not wanted:
+        return given
+    facts = load_settings(settings_files(None, os.environ, Path.cwd())).models.get(name)
+    if facts is not None:
+        given = given.over(CallSettings(extra_headers=facts.calls.extra_headers))
+    missing = [one for one in wanted if one not in given.extra_headers]
+    if missing:
+        raise UsageError(
+            f"run {stored.run_id} was begun with the header {missing[0]} for {name}, whose value is not "
+            f"stored: add {flag} headers.{missing[0]}=VALUE"
+        )
+    return given
 
 
 async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:

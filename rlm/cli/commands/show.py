@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "show"]
 
 _MAX_OUTPUT = 1_200
+_MAX_NAME = 100
 _MAX_PROMPT = 200
 
 
@@ -106,9 +108,16 @@ def _event_text(event: JournalEvent) -> str:
                 f"round {data['round']}: {result['status']}, {result['seconds']:.2f} s\n"
                 f"{_indented(data['code'])}\n  ->\n{_indented(output[:_MAX_OUTPUT])}\n"
             )
+        case "model_call":
+            thought = _thought(data)
+            return f"  the {data['role']} model{thought}" if thought else ""
         case "child":
             outcome = data.get("error") or data.get("reply", "")
-            return f"  child {data.get('spans') or ''}: {_continued(outcome[:200])}"
+            pages = ", ".join(
+                f"{document[:_MAX_NAME]} page {page}" for document, page, _ in data.get("pages", ())
+            )
+            read = f"looked at {_continued(pages)}" if pages else data.get("spans") or ""
+            return f"  child {read}{_thought(data)}: {_continued(outcome[:200])}"
         case "charge":
             tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
             error = _continued(data["error"][:200])
@@ -145,6 +154,12 @@ def _event_text(event: JournalEvent) -> str:
             return f"{data['stop_reason']}: {_continued(text)}"
         case _:
             return ""
+
+
+def _thought(data: Mapping[str, Any]) -> str:
+    """Return how much a model thought in a call, "" if it did not."""
+    tokens = data.get("usage", {}).get("reasoning_tokens", 0)
+    return f" thought for {tokens:,} tokens" if tokens else ""
 
 
 def _continued(text: str) -> str:

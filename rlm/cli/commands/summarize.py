@@ -88,7 +88,7 @@ def summarize(
 ) -> None:
     """Summarize a chat, a card, a log or documents. Every line names its source."""
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=False)
+        rlm = options.rlm(ctx, observers, runs_code=False, text_observers=progress.text_observers)
         sources = options.sources(paths)
         if options.dry_run:
             print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.as_json)
@@ -109,6 +109,8 @@ def summarize(
             progress.close()
             run_id = progress.run_id
             say("interrupted" + (f"; to resume: the same command with --since {run_id}" if run_id else ""))
+            if progress.waiting.ids:
+                say(progress.waiting.describe_left())
             raise typer.Exit(Exit.INTERRUPTED) from None
     write_output(json_bytes(found.to_json(), indent=2).decode() if options.as_json else _text(found), out)
     if not options.quiet:

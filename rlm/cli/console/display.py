@@ -79,6 +79,16 @@ class ProgressDisplay:
             self._last_line = now
             self.note(prefix + text)
 
+    def show_draft(self, text: str) -> None:
+        """Show the text that a model is writing above the live line. Prints nothing elsewhere."""
+        if self._live is not None:
+            self._live.draft = text
+
+    @property
+    def can_show_drafts(self) -> bool:
+        """Return whether a person sees the drafts, and the answer after them, in one terminal."""
+        return self._live is not None and sys.stdout.isatty()
+
     def end_at(self, moment: float) -> None:
         """Count the seconds down to `moment` (monotonic clock) on the live line."""
         if self._live is not None:

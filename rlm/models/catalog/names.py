@@ -28,23 +28,58 @@ class ModelName:
     model: str
     base_url: str | None = None
 
+    @property
+    def canonical(self) -> str:
+        """Return the name as `PROVIDER:MODEL` or `PROVIDER:MODEL@BASE_URL`, however the user wrote it."""
+        if self.provider in OFFLINE:
+            return self.text
+        return f"{self.provider}:{self.model}" + (f"@{self.base_url}" if self.base_url else "")
+
 
 @lru_cache(maxsize=256)
 def parse_name(text: str) -> ModelName:
-    """Return the parts of `text`. Raises ConfigurationError for an unknown form, which lists the known ones
-    in one line, and for an unusable base URL."""
+    """Return the parts of `text`. Providers of other packages are loaded only for a name that no other
+    provider has. Raises ConfigurationError for an unknown form, which lists the known ones in one line, and
+    for an unusable base URL."""
     name = text.strip()
     if name == "extractive":
         return ModelName(name, "extractive", "")
+    found = _find_provider(name)
+    if found is None and _load_plugins(name):
+        found = _find_provider(name)
+    if found is not None:
+        return _build_name(name, *found)
+    raise ConfigurationError(
+        f"unknown model {_quote(name)}{_suggest_name(name)}; the forms are {list_forms()}{_list_plugins()}"
+    )
+
+
+def _find_provider(name: str) -> tuple[str, str] | None:
+    """Return the provider of a name, and the rest of the name."""
     head, colon, rest = name.partition(":")
-    if colon and head in _list_prefixes():
-        return _build_name(name, head, rest)
+    if colon and (head in PROVIDERS or head in ("scripted", "replay")):
+        return head, rest
     for prefix, spec in PROVIDERS.items():
         if spec.bare_names is not None and re.match(spec.bare_names, name):
-            return _build_name(name, prefix, name)
-    raise ConfigurationError(
-        f"unknown model {_quote(name)}{_suggest_name(name)}; the forms are {list_forms()}"
-    )
+            return prefix, name
+    head, slash, rest = name.partition("/")
+    return (head, rest) if slash and head in PROVIDERS else None
+
+
+def _load_plugins(name: str) -> bool:
+    """Load what other packages provide for a name: the provider that it names, else all of them, one of
+    which may have models without a prefix. Return whether there are any."""
+    from rlm.models.plugins import load_plugin, load_plugins, plugin_prefixes
+
+    prefixes = plugin_prefixes()
+    for separator in ":/":
+        head, found, _ = name.partition(separator)
+        if found and head in prefixes:
+            load_plugin(head)
+            return True
+    if prefixes and not re.search("[:/]", name):
+        load_plugins()
+    return bool(prefixes)
 
 
 def check_url(url: str, what: str, schemes: tuple[str, ...] = ("http", "https")) -> SplitResult:
@@ -77,7 +112,15 @@ def check_base_url(url: str, what: str, key_variable: str) -> None:
 
 
 def _list_prefixes() -> list[str]:
-    return [*PROVIDERS, *(name for name, form in OFFLINE.items() if ":" in form)]
+    from rlm.models.plugins import plugin_prefixes
+
+    return [*PROVIDERS, *plugin_prefixes(), *(name for name, form in OFFLINE.items() if ":" in form)]
+
+
+def _list_plugins() -> str:
+    from rlm.models.plugins import plugin_prefixes
+
+    return "".join(f", {prefix}:NAME" for prefix in plugin_prefixes() if prefix not in PROVIDERS)
 
 
 def _build_name(name: str, provider: str, rest: str) -> ModelName:
@@ -111,10 +154,12 @@ def _suggest_name(name: str) -> str:
     """Return `, did you mean ...?` where a known name is similar, else an empty string."""
     import difflib
 
-    head, colon, rest = name.partition(":")
-    if colon:
-        close = difflib.get_close_matches(head.lower(), _list_prefixes(), 1, 0.7)
-        return f", did you mean {_quote(f'{close[0]}:{rest}')}?" if close and "@" not in rest else ""
+    for separator in ":/":
+        head, found, rest = name.partition(separator)
+        if found:
+            close = difflib.get_close_matches(head.lower(), _list_prefixes(), 1, 0.7)
+            known = close and "@" not in rest
+            return f", did you mean {_quote(f'{close[0]}{separator}{rest}')}?" if known else ""
     bare = [known.partition(":")[2] for known in known_models()]
     close = difflib.get_close_matches(name.lower(), ["extractive", *bare], 1, 0.7)
     return f", did you mean {close[0]!r}?" if close else ""

@@ -1,35 +1,46 @@
-"""A user's own facts about a model, which override the shipped windows and prices."""
+"""What a user says of a model: its window and prices, and what each of its calls asks for."""
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
+from rlm.models.call_settings import SETTING_KEYS, CallSettings
+from rlm.models.catalog.names import parse_name
 
-__all__ = ["ModelFacts"]
+__all__ = ["ModelFacts", "facts_for"]
 
-_SIZES = ("window", "output")
+_SIZES = ("window", "output", "child_tokens")
 _PRICES = ("input_price", "output_price", "cached_price")
-_FOLDER_MAY_SET = _SIZES
-"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost."""
+_SIGHT = "sees"
+_CALLS = tuple(key for key in SETTING_KEYS if key not in _SIZES)
+_FOLDER_MAY_SET = (*_SIZES, "effort", "thinking", "temperature", "seed")
+"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost. A
+body or a header could send the texts to another account, or keep them with the provider."""
+_KEYS = (*_SIZES, *_PRICES, _SIGHT, *_CALLS)
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`window` counts the tokens of prompt and reply together, `output` those of a reply. Prices are US
-    dollars per million tokens. `cached_price` is for input from the provider's cache; None means the price of
-    other input."""
+    """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
+    the most that the prompt of a child may hold, if the run has no such limit. Prices are US dollars per
+    million tokens. `cached_price` is for input from the provider's cache; None means the price of other
+    input. `sees` tells whether the model takes pictures. `calls` is what each call asks for, in every role."""
 
     window: int | None = None
     output: int | None = None
     input_price: float | None = None
     output_price: float | None = None
     cached_price: float | None = None
+    child_tokens: int | None = None
+    sees: bool | None = None
+    calls: CallSettings = field(default_factory=CallSettings)
 
     @classmethod
     def from_table(cls, path: str, table: object) -> ModelFacts:
@@ -38,18 +49,24 @@ class ModelFacts:
         if not isinstance(table, Mapping):
             raise ConfigurationError(f"{path} is {table!r}: make it a table")
         for key, value in table.items():
-            if key not in (*_SIZES, *_PRICES):
-                known = ", ".join((*_SIZES, *_PRICES))
-                raise ConfigurationError(f"{path}.{key} is no setting: use one of {known}")
+            if key not in _KEYS:
+                close = difflib.get_close_matches(key, _KEYS, 1, 0.6)
+                meant = f", did you mean {close[0]}?" if close else ""
+                known = ", ".join(_KEYS)
+                raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
             if key in _SIZES and not (type(value) is int and value > 0):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
+            if key == _SIGHT and not isinstance(value, bool):
+                raise ConfigurationError(f"{path}.{key} is {value!r}: give true or false")
             if key in _PRICES and not (type(value) in (int, float) and 0 <= value < math.inf):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give dollars for a million tokens")
         if ("input_price" in table) != ("output_price" in table) or (
             "cached_price" in table and "input_price" not in table
         ):
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
-        return cls(**table)
+        asked = {key: value for key, value in table.items() if key == "output" or key in _CALLS}
+        facts = {key: value for key, value in table.items() if key not in _CALLS}
+        return cls(**facts, calls=CallSettings.from_table(path, asked))
 
     @classmethod
     def split_for_folder(
@@ -64,13 +81,16 @@ class ModelFacts:
         return allowed, tuple(sorted(refused))
 
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
-        """Return the shipped window with these facts applied; None when they set no size."""
+        """Return the shipped window with these facts applied; None when they set none of it. It is not `known`
+        if they set the output alone and the shipped one is a guess."""
+        sees = shipped.sees if self.sees is None else self.sees
         if self.window is None and self.output is None:
-            return None
+            return None if self.sees is None else replace(shipped, sees=sees)
         context = self.window or shipped.context
         # A window alone says nothing of the reply. A reply of its size would leave no room for a prompt.
         output = self.output or min(shipped.output, max(1, context // 4))
-        return ModelWindow(context=context, output=min(output, context))
+        known = self.window is not None or shipped.known
+        return ModelWindow(context=context, output=min(output, context), known=known, sees=sees)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None when no price is set."""
@@ -82,3 +102,14 @@ class ModelFacts:
         return (
             fresh * self.input_price + cached * cached_price + usage.output_tokens * self.output_price
         ) / _MILLION
+
+
+def facts_for(name: str, facts: Mapping[str, ModelFacts]) -> ModelFacts | None:
+    """Return the user's facts about the model with this name, however the table and the name spell it."""
+    if name in facts or not facts:
+        return facts.get(name)
+    try:
+        wanted = parse_name(name).canonical
+        return next((facts[key] for key in facts if parse_name(key).canonical == wanted), None)
+    except ConfigurationError:
+        return None

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rlm.errors import ConfigurationError
-from rlm.models.base import Model, TokenUsage
+from rlm.models.base import Model, TokenUsage, price_share
+from rlm.models.catalog.addresses import is_private_server
 from rlm.models.catalog.names import ModelName, parse_name
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.overrides import ModelFacts, facts_for
+from rlm.models.catalog.server_facts import facts_of_name
 from rlm.models.registry import OFFLINE, PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
-__all__ = ["Prices", "price"]
+__all__ = ["Prices", "find_listing", "price"]
 
 
 def price(model_name: str, usage: TokenUsage) -> float | None:
@@ -24,51 +27,64 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
     `resolve` supports. Sum the prices of calls, not their tokens: some models charge long prompts a higher
     rate.
 
-    Returns 0.0 for offline models (`extractive`, `scripted:`, `replay:`). Returns None where the price is
-    unknown: a local server, a model that the data lacks, an unknown form of name.
+    Returns 0.0 for offline models (`extractive`, `scripted:`, `replay:`) and for servers of the user's own,
+    which are on this machine or in a private network. A price that the provider reported in this process goes
+    before the list. Returns None where the price is unknown: another server, a model that the data lacks, an
+    unknown form of name.
     """
     try:
         name = parse_name(model_name)
     except ConfigurationError:
         return None
-    if name.provider in OFFLINE:
+    if name.provider in OFFLINE or is_private_server(name.provider, name.base_url, os.environ):
         return 0.0
-    return _compute_price(name, usage)
+    facts = facts_of_name(model_name)
+    reported = None if facts is None else facts.price(usage)
+    return _compute_price(name, usage) if reported is None else reported
 
 
 @lru_cache(maxsize=1024)
 def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
     """Compute a list price. Cached: it takes longer than assembling a prompt, and the calls of a batch are
     alike."""
-    listed = _find_listing(name)
+    if name.base_url is not None:
+        listed = find_listing(name.model, None, name.base_url)
+    else:
+        listed = find_listing(name.model, PROVIDERS[name.provider].price_list)
     if listed is None:
         return None
     from genai_prices import Usage
 
     cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     tokens = Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=cached,
-        cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(usage.cache_write_1h_tokens, written),
         output_tokens=usage.output_tokens,
     )
     return float(listed.model.calc_price(tokens, listed.provider).total_price)
 
 
 @lru_cache(maxsize=256)
-def _find_listing(name: ModelName) -> PriceCalculation | None:
-    """Return a model's entry in the price data, or None. Cached: the lookup takes longer than the
-    calculation."""
+def find_listing(model: str, price_list: str | None, url: str | None = None) -> PriceCalculation | None:
+    """Return a model's entry in the price data, or None. `price_list` is the provider's id there; `url`
+    finds it by its address. Cached: the lookup takes longer than the calculation."""
     # The import takes half a second, so it waits for the first priced call.
     from genai_prices import Usage, calc_price
 
-    minimal = Usage(input_tokens=1, output_tokens=1)
-    try:
-        if name.base_url is not None:
-            return calc_price(minimal, name.model, provider_api_url=name.base_url)
-        return calc_price(minimal, name.model, provider_id=PROVIDERS[name.provider].price_list)
-    except LookupError:  # no such provider or model in the data
+    if not price_list and url is None:
         return None
+    minimal = Usage(input_tokens=1, output_tokens=1)
+    for spelling in dict.fromkeys((model, model.rpartition("/")[2])):  # `google/gemini-2.5-pro` on Vertex
+        try:
+            if url is not None:
+                return calc_price(minimal, spelling, provider_api_url=url)
+            return calc_price(minimal, spelling, provider_id=price_list)
+        except LookupError:  # no such provider or model in the data
+            continue
+    return None
 
 
 class Prices:
@@ -78,10 +94,11 @@ class Prices:
         self._facts = facts
 
     def of(self, model: Model, usage: TokenUsage) -> float | None:
-        """Return the price of a call with this usage."""
-        facts = self._facts.get(model.name)
+        """Return the price of a call with this usage: a share of it for a model that waits in batches."""
+        facts = facts_for(model.name, self._facts)
         own = None if facts is None else facts.price(usage)
-        return price(model.name, usage) if own is None else own
+        full = price(model.name, usage) if own is None else own
+        return None if full is None else full * price_share(model)
 
     def at_most(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
         """Return the highest price of a call with so many tokens of prompt and reply."""

@@ -1,10 +1,13 @@
-"""Context windows and output limits of known models, in tokens."""
+"""Context windows and output limits of known models, in tokens: the registry's own, else those in the data
+that genai-prices ships. Uses no network."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from rlm.models.base import ModelWindow
+from rlm.models.catalog.sight import sees
 from rlm.models.registry import PROVIDERS
 
 __all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
@@ -13,20 +16,63 @@ DEFAULT_WINDOW = ModelWindow(context=128_000, output=8_000, known=False)
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the names of all known models with their prefixes (`openai:gpt-5`)."""
-    return tuple(f"{prefix}:{model}" for prefix, spec in PROVIDERS.items() for model in spec.windows)
+    """Return the names of all models in the registry, with their prefixes (`openai:gpt-5`)."""
+    return tuple(
+        f"{prefix}:{model}"
+        for prefix, spec in PROVIDERS.items()
+        for model in dict.fromkeys((*spec.windows, *spec.outputs, spec.default_model))
+        if model
+    )
 
 
 @lru_cache(maxsize=256)
-def window_of(model: str) -> ModelWindow:
-    """Return the window of `model`, a provider's own name without prefix. The longest known name that fits
-    wins. An unknown name has the defaults, with `known` False."""
-    windows = {name: window for spec in PROVIDERS.values() for name, window in spec.windows.items()}
-    candidates = [name for name in windows if model == name or _is_version(model, name)]
-    if not candidates:
-        return DEFAULT_WINDOW
-    context, output = windows[max(candidates, key=len)]
-    return ModelWindow(context=context, output=output)
+def window_of(model: str, provider: str | None = None) -> ModelWindow:
+    """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at all makers
+    of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False."""
+    own = PROVIDERS.get(provider) if provider is not None else None
+    # Two ways to one provider's models, such as Gemini's, share what is known of them.
+    specs = [
+        spec
+        for prefix, spec in PROVIDERS.items()
+        if provider in (None, prefix)
+        or (own is not None and spec.price_list and spec.price_list == own.price_list)
+    ]
+    windows = {name: size for spec in specs for name, size in spec.windows.items()}
+    listed = _find_version(model, tuple(windows)) or _find_version(_strip_cloud(model), tuple(windows))
+    if listed is not None:
+        return ModelWindow(*windows[listed], sees=sees(model))
+    # Of names without a provider, only those of the makers: many servers have a `llama3`.
+    lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
+    contexts = (_find_context(model, price_list) for price_list in lists)
+    context = next((found for found in contexts if found is not None), None)
+    if context is None:
+        return replace(DEFAULT_WINDOW, sees=sees(model))
+    outputs = {name: size for spec in PROVIDERS.values() for name, size in spec.outputs.items()}
+    limited = _find_version(_strip_cloud(model), tuple(outputs))
+    output = DEFAULT_WINDOW.output if limited is None else outputs[limited]
+    return ModelWindow(context, min(output, max(1, context // 2)), sees=sees(model))
+
+
+def _find_context(model: str, price_list: str) -> int | None:
+    """Return the context window in the price data, or None."""
+    from rlm.models.catalog.prices import find_listing
+
+    listed = find_listing(model, price_list)
+    return None if listed is None else listed.model.context_window
+
+
+def _find_version(model: str, names: tuple[str, ...]) -> str | None:
+    """Return the longest of `names` that `model` is, or is a version of."""
+    candidates = [name for name in names if model == name or _is_version(model, name)]
+    return max(candidates, key=len, default=None)
+
+
+def _strip_cloud(model: str) -> str:
+    """Return a cloud's name of a model without what the cloud adds to its maker's: `us.anthropic.`, `-v1:0`,
+    `@20250929`."""
+    name = model.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    name = name.rpartition("anthropic.")[2]
+    return name.removesuffix("-v1")
 
 
 def _is_version(model: str, name: str) -> bool:

@@ -17,10 +17,11 @@ from yarl import URL
 
 from rlm.models.http.reply_limits import Inflater, ReplyTooLarge, max_body
 
-__all__ = ["AiohttpTransport"]
+__all__ = ["ACCEPTED", "AiohttpTransport"]
 
 _IDLE_CONNECTION_SECONDS = 60.0
-_ENCODINGS = ("accept-encoding", "gzip, deflate")
+ACCEPTED = ("accept-encoding", "gzip, deflate")
+"""The header of what a server may send."""
 
 _ERROR_TYPES: tuple[tuple[type[BaseException], type[httpx2.RequestError]], ...] = (
     (aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout),
@@ -63,15 +64,16 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             answer = await self.session.request(
                 request.method,
                 URL(str(request.url), encoded=True),
-                headers=[*_without(request.headers.multi_items(), "accept-encoding"), _ENCODINGS],
-                data=request.content,
+                headers=[*_without(request.headers.multi_items(), "accept-encoding"), ACCEPTED],
+                data=await request.aread(),
                 proxy=self._proxy,
                 # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,
             )
         kind = answer.headers.get("content-type", "").partition(";")[0]
         try:
-            body = _Body(answer, request, max_body(answer.status, kind))
+            limit = max_body(answer.status, kind, request.headers.get("accept", ""))
+            body = _Body(answer, request, limit)
         except ReplyTooLarge:
             answer.close()
             raise

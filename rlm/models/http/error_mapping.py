@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
+from typing import Literal
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import TokenUsage
@@ -24,11 +25,20 @@ from rlm.models.options import RetryReason
 __all__ = ["AttemptFailure", "ErrorMapper"]
 
 _DETAIL_CHARS = 200
-_SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk)[-_])[\w.\-*]{8,}")
+_SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk|gsk|hf|tgp)[-_]|AKIA|ASIA|AIza|ya29\.)[\w.\-*]{8,}")
 _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
-    r"|exceeds? the (available )?context|reduce the length"
+    r"|exceeds? the (available )?context|reduce the length|exceeds? the maximum number of (input )?tokens"
 )
+_NAMES_SCHEMA = re.compile(
+    r"(?i)response.?format|output_(?:config|format)|json.?schema|structured.?output|response.?(?:json.?)?schema"
+    r"|\bguided|grammar|text\.format|invalid schema"
+)
+_NAMES_THIS_SCHEMA = re.compile(
+    r"(?i)(?:invalid|bad|unsupported|complex|large|parse|compil)\w*\b.{0,40}\b(?:schema|grammar)"
+    r"|(?:schema|grammar)\b.{0,40}\b(?:is|was|has|are|too)\b.{0,20}(?:invalid|complex|large|deep|many|compil)"
+)
+_SCHEMA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 
 # Names of errors within a stream, where the HTTP status is already 200.
 _STATUS_OF_KIND = {
@@ -46,6 +56,15 @@ _STATUS_OF_KIND = {
     "server_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    # Bedrock's, within its stream of events
+    "validationException": 400,
+    "accessDeniedException": 403,
+    "resourceNotFoundException": 404,
+    "modelTimeoutException": 408,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "modelStreamErrorException": 500,
+    "serviceUnavailableException": 503,
 }
 _REASONS: dict[int, RetryReason] = {
     408: "timeout",
@@ -68,7 +87,10 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
-    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply."""
+    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `status` is the
+    HTTP status, 0 without one. `refusal` is what a server says is wrong with the request itself, if it does.
+    `refuses_schema` is set where the schema of the reply may be what was refused: this one, or "any";
+    "perhaps" where the server gives no reason."""
 
     error: type[ModelError]
     what: str
@@ -76,6 +98,9 @@ class AttemptFailure:
     reason: RetryReason | None = None
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
+    refusal: str = ""
+    refuses_schema: Literal["", "this", "any", "perhaps"] = ""
+    status: int = 0
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
         """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
@@ -93,26 +118,17 @@ class ErrorMapper:
         self._endpoint = endpoint
         self._proxied = proxy is not None
 
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._name
+
     def map_status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
-        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
-        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
-            return AttemptFailure(
-                ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
-                "try again later, or with fewer calls at a time",
-                reason,
-                _read_retry_after(headers),
-            )
-        if 300 <= status < 400:
-            return AttemptFailure(
-                ModelRejected,
-                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
-                "set the base URL to where the API really is",
-            )
-        return self._reject(status, kinds, detail)
+        failure = self._map_status(status, kinds, detail, headers)
+        return replace(failure, status=status, refuses_schema=_read_schema_refusal(status, kinds, detail))
 
     def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """Map an error event within a stream. An unknown kind counts as an error of the server, because the
@@ -148,6 +164,18 @@ class ErrorMapper:
             "dropped", f"{self._endpoint.address} ended the reply before it was whole"
         )
 
+    def map_unsigned(self, error: BaseException) -> AttemptFailure:
+        """Map a request that could not be sent, because the provider's own library has no credentials for
+        it."""
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return AttemptFailure(
+            ModelRejected,
+            f"{self._name}: no credentials for {self._endpoint.address}{self._quote(lines[0])}",
+            self._endpoint.key_remedy or f"check {self._endpoint.key_variable}",
+            # A library of credentials asks a server of its own, and says where that may work later.
+            "server_error" if getattr(error, "retryable", False) else None,
+        )
+
     def map_garbled(self, error: Exception) -> AttemptFailure:
         """Map a reply that cannot be parsed."""
         kind = type(error).__name__
@@ -174,6 +202,26 @@ class ErrorMapper:
             "not with a stream of events",
             f"check the base URL{self._v1_hint()}",
         )
+
+    def _map_status(
+        self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
+    ) -> AttemptFailure:
+        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
+        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
+            return AttemptFailure(
+                ModelUnavailable,
+                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
+                "try again later, or with fewer calls at a time",
+                reason,
+                _read_retry_after(headers),
+            )
+        if 300 <= status < 400:
+            return AttemptFailure(
+                ModelRejected,
+                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
+                "set the base URL to where the API really is",
+            )
+        return self._reject(status, kinds, detail)
 
     def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable
@@ -229,17 +277,22 @@ class ErrorMapper:
         )
 
     def _v1_hint(self) -> str:
-        ours = self._endpoint.private and not self._endpoint.base_url.endswith("/v1")
+        endpoint = self._endpoint
+        ours = endpoint.private and endpoint.takes_v1 and not endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
 
     def _quote(self, detail: str) -> str:
         cleaned = self._clean(detail)
         return f": {cleaned}" if cleaned else ""
 
+    def strip_secrets(self, text: str) -> str:
+        """Return `text` without the key or anything that looks like one."""
+        return _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+
     def _clean(self, text: str) -> str:
         """Return a provider's message on one line, shortened, without the key or anything that looks like
         one."""
-        text = _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+        text = self.strip_secrets(text)
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
@@ -256,6 +309,18 @@ def _walk_chain(error: BaseException) -> Iterator[BaseException]:
         for inner in getattr(link, "exceptions", ()):
             yield from _walk_chain(inner)
         link = link.__cause__ or link.__context__
+
+
+def _read_schema_refusal(
+    status: int, kinds: tuple[str, ...], detail: str
+) -> Literal["", "this", "any", "perhaps"]:
+    """Return whether a refusal can be about the schema that the reply must follow."""
+    if status not in _SCHEMA_STATUSES:
+        return ""
+    said = " ".join((detail, *kinds))
+    if not _NAMES_SCHEMA.search(said):
+        return "perhaps" if status in {400, 422} and not detail.strip() else ""
+    return "this" if _NAMES_THIS_SCHEMA.search(said) else "any"
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float | None:

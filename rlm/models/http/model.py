@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
-from rlm.models.base import ModelWindow, Reply, Request
-from rlm.models.catalog.windows import window_of
+from rlm.errors import ConfigurationError
+from rlm.models.base import Model, ModelWindow, Reply, Request
+from rlm.models.call_settings import CallSettings
+from rlm.models.catalog.addresses import is_loopback
+from rlm.models.catalog.families import thinking_room
+from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
+from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
+from rlm.models.http.batches import BatchApi
+from rlm.models.http.batches.connection import BatchConnection
+from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import ErrorMapper
+from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientLease, ClientPool
+from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
-from rlm.models.options import ModelOptions
+from rlm.models.listener import ReplyListener
+from rlm.models.options import ModelOptions, OnRetry, RetryReason
+from rlm.models.registry import PROVIDERS
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.schema_mode import SchemaMode, merged
 
-__all__ = ["HttpModel"]
+__all__ = ["HttpModel", "learn"]
+
+_MAX_CONCESSIONS = 6
+"""Times that one request is sent with something less, before its refusal counts."""
 
 
 class HttpModel(ABC):
@@ -28,6 +49,8 @@ class HttpModel(ABC):
 
     prefix: ClassVar[str]
     clients: ClassVar[ClientPool]
+    batches: ClassVar[type[BatchApi] | None] = None
+    """The provider's batch API, if it has one."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
@@ -35,50 +58,222 @@ class HttpModel(ABC):
         self._options = options or ModelOptions()
         self._model = model
         self._name = name or f"{self.prefix}:{model}"
+        self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
+        self._schema_mode = SchemaMode(endpoint, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self._concessions = Concessions(self.calls.extra_body)
+        self._told: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
     @abstractmethod
     def body(self, request: Request) -> dict[str, Any]:
-        """Build the JSON body that asks for a streamed reply to `request`."""
+        """Build the JSON body that asks for a streamed reply to `request`, of at most `self.room(request)`
+        tokens. Send `request_body` instead: it has what the user adds, and not what the server refused."""
 
     @abstractmethod
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         """Return a new accumulator for the events of one reply to `body`. It keeps no more text than the
         output limit in `body` allows (`BoundedText`)."""
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        """Return the fields of a body that make the provider enforce `schema`: none if it cannot."""
+        return {}
+
     @property
     def name(self) -> str:
         return self._name
 
     @property
+    def provider_model(self) -> str:
+        """Return the provider's own name for the model."""
+        return self._model
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self._endpoint
+
+    @property
+    def calls(self) -> CallSettings:
+        """Return what every call asks for."""
+        return self._options.calls
+
+    @property
+    def facts(self) -> ServerFacts | None:
+        """Return what the server reports of this model; None if it was not asked, or reports nothing."""
+        return facts_of_name(self._name)
+
+    @property
     def window(self) -> ModelWindow:
-        return self._options.window or window_of(self._model)
+        """Return the user's window, else the server's, else the catalog's, without the room for thinking. A
+        window of the options that is not `known` sets the limit of the output alone."""
+        whole = self._whole_window
+        thinking = thinking_room(self._model, self.calls, whole.context)
+        output = self.calls.max_output_tokens
+        if output is not None:
+            whole = replace(whole, output=output if self._most is None else min(output, self._most))
+        return replace(whole, context=whole.context - thinking, thinking=thinking)
+
+    @property
+    def _whole_window(self) -> ModelWindow:
+        given = self._options.window
+        if given is not None and given.known:
+            return given
+        listed = window_of(self._model, self._provider)
+        found = None if self.facts is None else self.facts.window(listed if listed.known else DEFAULT_WINDOW)
+        window = found or listed
+        return window if given is None else replace(window, output=min(given.output, window.context))
+
+    @property
+    def _most(self) -> int | None:
+        """Return the most tokens that the provider allows for a reply and its thinking; None if unknown."""
+        listed = window_of(self._model, self._provider).output
+        return None if listed <= DEFAULT_WINDOW.output else listed
+
+    def room(self, request: Request) -> int:
+        """Return the output limit to send: the tokens of the reply's text and of its thinking."""
+        thinking = self.window.thinking if request.thinking is None else request.thinking
+        room = request.max_output_tokens + thinking
+        return room if self._most is None else min(room, max(self._most, request.max_output_tokens))
+
+    def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
+        """Return the body to send. `limit` is that of a Concession."""
+        return self._concessions.apply(merged(self.body(request), self.calls.extra_body), limit)
+
+    async def learn(self, *, only_here: bool = False) -> None:
+        """Ask the server for the facts of this model, if servers of its kind report any and it was not asked
+        before. `only_here` asks no other machine. Takes at most some seconds, and raises nothing."""
+        spec = PROVIDERS.get(self._provider)
+        kind = "server" if self._endpoint.self_run else spec.facts if spec is not None else ""
+        asked = (self._name, self._endpoint.base_url)
+        if not kind or asked in _answered or (only_here and not is_loopback(self._endpoint.base_url)):
+            return
+        asking = _asking.setdefault(asyncio.get_running_loop(), {})
+        if asked not in asking:
+            found = find_facts(self._endpoint, self._model, self._provider, kind, self._options)
+            asking[asked] = asyncio.ensure_future(found)
+        try:
+            # Shielded: runs that begin together wait for the same answer.
+            facts = await asyncio.shield(asking[asked])
+        finally:
+            if asked in asking and asking[asked].done():
+                del asking[asked]
+        if facts is not None:
+            _answered.add(asked)
+            remember_facts(self._name, facts)
 
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
         else."""
-        body = self.body(request)
         shared = await self._lease.get()
         return await with_retries(
-            lambda: stream_completion(
+            lambda: self._attempt(shared, request),
+            self._options.retry,
+            limiter=limiter_of(self._endpoint, self._options.concurrency),
+            has_answered=lambda: shared.has_answered,
+            on_retry=_both(self._options.on_retry, request.listener),
+        )
+
+    async def _attempt(self, shared: SharedClient, request: Request) -> Reply | AttemptFailure:
+        """Send the request. If the server refuses a field that is not needed, send it again without: a
+        refusal costs nothing."""
+        limit: int | None = None
+        schema = self._schema_mode.schema_of(request)
+        perhaps: tuple[PortableSchema, AttemptFailure] | None = None
+        for remaining in reversed(range(_MAX_CONCESSIONS + 1)):
+            fields = {} if schema is None else self._enforcing_fields(schema)
+            plain = self.request_body(request, limit)
+            body = merged(plain, fields)
+            result = await stream_completion(
                 shared,
                 body,
                 self.accumulator(body),
                 self._mapper,
-                max_output_tokens=request.max_output_tokens,
-                on_stream=self._options.on_stream,
-            ),
-            self._options.retry,
-            limiter=limiter_of(self._endpoint, self._options.concurrency),
-            has_answered=lambda: shared.has_answered,
-            on_retry=self._options.on_retry,
-        )
+                max_output_tokens=self.room(request),
+                headers=self.calls.extra_headers,
+                listener=request.listener,
+            )
+            if isinstance(result, Reply):
+                if perhaps is not None:
+                    self._schema_mode.remember(*perhaps)
+                return result
+            if not remaining:
+                return result
+            if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
+                # The prompt holds the schema, too, so the reply can be had without.
+                if result.refuses_schema == "perhaps":
+                    perhaps = schema, result
+                else:
+                    self._schema_mode.remember(schema, result)
+                schema = None
+                continue
+            if not result.refusal:
+                return result
+            if self.request_body(request, limit) != plain:
+                continue  # another call has learned of this refusal meanwhile
+            conceded = self._concessions.learn(body, result.refusal)
+            if conceded is None:
+                return result
+            limit = conceded.limit
+            self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
+        raise AssertionError("the last attempt returns")
+
+    def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        """Return the fields that make the provider enforce `schema`. A user's own fields count before ours."""
+        fields = self.schema_fields(schema)
+        return {} if set(fields) & set(self.calls.extra_body) else fields
+
+    def tell_refused(self, what: str, reason: str) -> None:
+        """Tell the connection's owner, once, of a setting that is not sent."""
+        if what not in self._told and self._options.on_refused is not None:
+            self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
+        self._told.add(what)
+
+    def batch_api(self) -> BatchApi | None:
+        """Return the batch API of this model. None if the provider has none, or the server is not the
+        provider's: nobody knows what it charges."""
+        if self.batches is None or self._endpoint.private:
+            return None
+        connection = BatchConnection(self._lease, self._mapper)
+        return self.batches(connection, self.body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
         await self._lease.aclose()
+
+
+def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:
+    """Return a function that tells the connection's owner and the request's caller of a retry."""
+    heard = None if listener is None else listener.on_retry
+    if on_retry is None or heard is None:
+        return on_retry or heard
+
+    def tell(attempt: int, wait: float, reason: RetryReason) -> None:
+        on_retry(attempt, wait, reason)
+        heard(attempt, wait, reason)
+
+    return tell
+
+
+_answered: set[tuple[str, str]] = set()
+"""Models, by name and base URL, whose servers have answered. The others are asked again by the next run."""
+_asking: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[str, str], asyncio.Future[ServerFacts | None]]
+] = WeakKeyDictionary()
+
+
+def _find_provider(name: str, prefix: str) -> str:
+    """Return the provider of a model. A model that was made without `resolve` may have any name."""
+    try:
+        return parse_name(name).provider
+    except ConfigurationError:
+        return prefix
+
+
+async def learn(models: Iterable[Model], *, only_here: bool = False) -> None:
+    """Ask the servers of these models for their facts, all at a time."""
+    asked = {id(model): model for model in models if isinstance(model, HttpModel)}
+    await asyncio.gather(*(model.learn(only_here=only_here) for model in asked.values()))

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.proxy import check_route, proxy_to, trusted_on
+from rlm.models.http.reply_limits import ReplyTooLarge
+from rlm.models.http.sse import EventDecoder
 from rlm.models.options import ModelOptions
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ClientLease", "ClientPool", "SdkClient", "SharedClient", "import_sdk"]
+__all__ = [
+    "ClientLease",
+    "ClientPool",
+    "SdkClient",
+    "SharedClient",
+    "StreamDecoder",
+    "Unsigned",
+    "import_sdk",
+    "make_http_client",
+]
+
+
+class StreamDecoder(Protocol):
+    """Decodes the bytes of a stream. `feed` returns the JSON of the events that end in a chunk, and raises
+    ReplyTooLarge before an event takes too much memory."""
+
+    def feed(self, chunk: bytes) -> list[bytes]: ...
+
+
+class Unsigned(Exception):
+    """The SDK has no credentials for a request. The cause says why."""
 
 
 class SdkClient(Protocol):
@@ -23,6 +45,9 @@ class SdkClient(Protocol):
 
     @property
     def post(self) -> Callable[..., Awaitable[Any]]: ...
+
+    @property
+    def get(self) -> Callable[..., Awaitable[Any]]: ...
 
     def is_closed(self) -> bool: ...
 
@@ -32,22 +57,80 @@ class SdkClient(Protocol):
 class SharedClient:
     """The client of one endpoint. `has_answered` becomes True with its first HTTP response, of any status."""
 
-    def __init__(self, sdk: str, client: SdkClient, url: str) -> None:
+    def __init__(
+        self,
+        sdk: str,
+        client: SdkClient,
+        base_url: str,
+        path: str,
+        *,
+        stream_type: str,
+        make_decoder: Callable[[], StreamDecoder],
+        signs: bool,
+    ) -> None:
         self.errors: Any = import_module(sdk)
         """The module that holds the SDK's exceptions. Their names are the same in all SDKs."""
         self.client = client
+        self.stream_type = stream_type
+        self.make_decoder = make_decoder
         self.users = 0
         self.has_answered = False
-        self._url = url
+        self._base_url = base_url
+        # The whole URL: the SDK would join a path to the base URL for every request.
+        self._url = path if signs else base_url + path
+        self._signs = signs
 
-    async def post(self, body: dict[str, Any]) -> httpx2.Response:
-        """Send `body` and return the response with its body unread. Raises the SDK's exceptions."""
+    async def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Send `body`, with `headers` besides the usual ones, and return the response with its body unread.
+        Raises the SDK's exceptions, those of the transport, and Unsigned."""
         import httpx2
 
-        # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
-        response: httpx2.Response = await self.client.post(
-            self._url, cast_to=httpx2.Response, body=body, stream=True
-        )
+        try:
+            # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
+            response: httpx2.Response = await self.client.post(
+                self._url,
+                cast_to=httpx2.Response,
+                body=body,
+                options={"headers": dict(headers)} if headers else {},
+                stream=True,
+            )
+        except (self.errors.APIError, httpx2.HTTPError, ReplyTooLarge):
+            raise
+        except Exception as error:  # the boundary to a library of credentials: nothing was sent yet
+            if self._signs:
+                raise Unsigned from error
+            raise
+        self.has_answered = True
+        return response
+
+    async def exchange(
+        self,
+        path: str,
+        *,
+        content: bytes | None = None,
+        form: Mapping[str, str] | None = None,
+        file: tuple[str, bytes, str] | None = None,
+        headers: Mapping[str, str],
+    ) -> httpx2.Response:
+        """Send a request to another path below the base URL: POST with `content`, or with a `form` and a
+        `file` (its name, bytes and type), else GET. Return the response with its body unread. Raises the
+        SDK's exceptions."""
+        import httpx2
+
+        options = {"headers": dict(headers)}
+        url = self._base_url + path
+        if file is not None:
+            options["headers"]["Content-Type"] = "multipart/form-data"
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, body=form, files=[("file", file)], options=options, stream=True
+            )
+        elif content is not None:
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, content=content, options=options, stream=True
+            )
+        else:
+            sent = self.client.get(url, cast_to=httpx2.Response, options=options, stream=True)
+        response: httpx2.Response = await sent
         self.has_answered = True
         return response
 
@@ -58,17 +141,29 @@ _Loop = asyncio.AbstractEventLoop
 
 class ClientPool:
     """The clients of one SDK. `sdk` is its module, `path` the path of requests. `make` builds a client over
-    an HTTP client.
+    an HTTP client. `routed` leaves the rest of the URL to the SDK,
+    which also signs each request. `stream_type` is the media type of a
+    reply's stream, which `make_decoder` makes a decoder for.
 
     Connections belong to the event loop that opened them, so each loop has its own clients.
     """
 
     def __init__(
-        self, sdk: str, path: str, make: Callable[[Endpoint, httpx2.AsyncClient], SdkClient]
+        self,
+        sdk: str,
+        path: str,
+        make: Callable[[Endpoint, httpx2.AsyncClient], SdkClient],
+        *,
+        routed: bool = False,
+        stream_type: str = "event-stream",
+        make_decoder: Callable[[], StreamDecoder] = EventDecoder,
     ) -> None:
         self.sdk = sdk
-        self._path = path
+        self.path = path
         self._make = make
+        self._routed = routed
+        self._stream_type = stream_type
+        self._make_decoder = make_decoder
         self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
         self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
@@ -82,9 +177,16 @@ class ClientPool:
         key = (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
         open_here = self._open[loop]
         if key not in open_here:
-            client = self._make(endpoint, _make_http_client(endpoint, options))
-            # The whole URL: the SDK would join a path to the base URL for every request.
-            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self._path)
+            client = self._make(endpoint, make_http_client(endpoint, options))
+            open_here[key] = SharedClient(
+                self.sdk,
+                client,
+                endpoint.base_url.rstrip("/"),
+                self.path,
+                stream_type=self._stream_type,
+                make_decoder=self._make_decoder,
+                signs=self._routed,
+            )
         open_here[key].users += 1
         return open_here[key]
 
@@ -143,11 +245,11 @@ def import_sdk(name: str) -> None:
     import_module("rlm.models.http.aiohttp_transport")
 
 
-def _make_http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
-    """Return the HTTP client for an SDK's client."""
+def make_http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
+    """Return the HTTP client for an SDK's client. Create it on the event loop that it serves."""
     import httpx2
 
-    from rlm.models.http.aiohttp_transport import AiohttpTransport
+    from rlm.models.http.aiohttp_transport import ACCEPTED, AiohttpTransport
 
     transport = AiohttpTransport(
         connect_seconds=options.connect_seconds,
@@ -155,4 +257,11 @@ def _make_http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.Async
         proxy=proxy_to(endpoint, options),
         trusted=trusted_on(endpoint, options),
     )
-    return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
+    return httpx2.AsyncClient(
+        transport=transport,
+        timeout=None,
+        follow_redirects=False,
+        trust_env=False,
+        # Said here, too: a signature covers what the SDK sees of a request.
+        headers=[ACCEPTED],
+    )

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.models.http.concessions import describe_refusal
+from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
-from rlm.models.http.shared_clients import SharedClient
-from rlm.models.http.sse import EventDecoder
+from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
+from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field
+from rlm.models.listener import ReplyListener
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["StreamAccumulator", "stream_completion"]
+__all__ = ["StreamAccumulator", "map_failure", "read_error", "stream_completion"]
 
 _END = b"[DONE]"
+_REFUSALS = (400, 404, 413, 422)
+"""Statuses of a request that may pass without one of its fields."""
 _KIND_CHARS = 100
 _MESSAGE_CHARS = 10_000
 _REPORT_SECONDS = 1.0
@@ -40,6 +44,10 @@ class StreamAccumulator(Protocol):
         """Take in a whole completion that came as JSON instead of a stream; return False if it is something
         else."""
 
+    @property
+    def text(self) -> BoundedText:
+        """Return the text of the reply so far."""
+
     def reply(self) -> Reply | None:
         """Return the reply, or None while it is incomplete."""
 
@@ -55,44 +63,66 @@ async def stream_completion(
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
-    on_stream: Callable[[int], None] | None = None,
+    headers: Mapping[str, str] | None = None,
+    listener: ReplyListener | None = None,
 ) -> Reply | AttemptFailure:
-    """Send `body` and collect the reply. Reads no more than a reply of `max_output_tokens` can take.
-    `on_stream` is that of ModelOptions."""
-    import httpx2
-
+    """Send `body` with `headers` besides the usual ones, and collect the reply. Reads no more than a reply of
+    `max_output_tokens`, its thinking included, can take. `listener` hears of what arrives."""
     failure: AttemptFailure | None
+    on_tokens = None if listener is None else listener.on_tokens
+    on_text = None if listener is None else listener.on_text
+    deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
     try:
-        async with aclosing(await shared.post(body)) as response:
+        async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
-            failure = await _read_stream(response, accumulator, mapper, limit, on_stream)
-    except shared.errors.APIStatusError as error:
-        shared.has_answered = True
-        kinds, detail = _read_error(error.body)
-        headers = error.response.headers
-        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
-    except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-        failure = mapper.map_transport(error)
-    except ReplyTooLarge as error:
-        failure = mapper.map_too_large(error)
+            failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
     except Exception as error:  # the boundary to the provider: it may send anything
-        failure = mapper.map_garbled(error)
+        failure = map_failure(error, shared, mapper)
+    except BaseException:
+        if deltas is not None:
+            deltas.close(failed=True)
+        raise
     reply = None if failure is not None else accumulator.reply()
+    if deltas is not None:
+        deltas.close(failed=reply is None)
     return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
+def map_failure(error: Exception, shared: SharedClient, mapper: ErrorMapper) -> AttemptFailure:
+    """Map what sending a request, or reading its response, raised."""
+    import httpx2
+
+    if isinstance(error, shared.errors.APIStatusError):
+        shared.has_answered = True
+        kinds, detail = read_error(error.body)
+        headers = error.response.headers
+        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        if error.status_code not in _REFUSALS:
+            return failure
+        return replace(failure, refusal=mapper.strip_secrets(describe_refusal(error.body) or detail))
+    if isinstance(error, (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError)):
+        return mapper.map_transport(error)
+    if isinstance(error, ReplyTooLarge):
+        return mapper.map_too_large(error)
+    if isinstance(error, Unsigned):
+        return mapper.map_unsigned(error.__cause__ or error)
+    return mapper.map_garbled(error)
+
+
 async def _read_stream(
+    shared: SharedClient,
     response: httpx2.Response,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     limit: int,
-    on_stream: Callable[[int], None] | None,
+    on_tokens: Callable[[int], None] | None,
+    deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
-    if "event-stream" not in content_type:
+    if shared.stream_type not in content_type:
         is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
         return None if is_whole else mapper.map_wrong_type(content_type)
-    decoder = EventDecoder()
+    decoder = shared.make_decoder()
     chunks = response.aiter_bytes()
     size = pieces = 0
     reported = time.monotonic()
@@ -102,14 +132,17 @@ async def _read_stream(
             raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
         for data in decoder.feed(chunk):
             event = None if data == _END else parse_json(data)
-            if field(event, "error"):
-                return mapper.map_stream_error(*_read_error(event))
+            error = _error_in(event)
+            if error is not None:
+                return mapper.map_stream_error(*read_error(error))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
             pieces += 1
-        if on_stream is not None and time.monotonic() - reported >= _REPORT_SECONDS:
-            on_stream(pieces)
+        if deltas is not None:
+            deltas.update()
+        if on_tokens is not None and time.monotonic() - reported >= _REPORT_SECONDS:
+            on_tokens(pieces)
             pieces, reported = 0, time.monotonic()
     return None
 
@@ -132,10 +165,32 @@ def _parse_json(body: bytes) -> object:
         return None
 
 
-def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
+def _error_in(event: object) -> object:
+    """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if field(event, "error") or field(event, "type") == "error":
+        return event
+    return field(event, "response") if field(event, "type") == "response.failed" else None
+
+
+def read_error(answer: object) -> tuple[tuple[str, ...], str]:
     """Return the kinds of a server's error, and its message."""
+    if isinstance(answer, list):  # Google's compatible servers send a list of one error
+        answer = answer[0] if answer else None
     error = field(answer, "error") or answer
     fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
     kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
-    message = error if isinstance(error, str) else field(error, "message")
+    message = error if isinstance(error, str) else field(error, "message") or _read_detail(error)
     return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""
+
+
+def _read_detail(error: object) -> str:
+    """Return the message of a server that is made with FastAPI, which names the field first."""
+    detail = field(error, "detail")
+    if isinstance(detail, str):
+        return detail
+    first = detail[0] if isinstance(detail, list) and detail else None
+    place, message = field(first, "loc"), field(first, "msg")
+    if not isinstance(message, str):
+        return ""
+    steps = [str(step)[:_KIND_CHARS] for step in place] if isinstance(place, list) else []
+    return f"{'.'.join(steps[:10])}: {message}" if steps else message

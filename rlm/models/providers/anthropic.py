@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
+from rlm.models.call_settings import Effort
+from rlm.models.catalog.families import family_of, nearest_effort
+from rlm.models.http.batches.anthropic import AnthropicBatches
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
+from rlm.models.http.reasoning import read_name, with_reasoning
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import cache_borders, field
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
-__all__ = ["AnthropicModel"]
+__all__ = ["AnthropicModel", "without_ambient_headers"]
 
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_THINKING = ("thinking", "redacted_thinking")
+_MAX_BLOCKS = 1_000
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_LEAST_BUDGET = 1_024  # the API refuses less
+_LONG_COUNT = "ephemeral_1h_input_tokens"
+"""A field of `cache_creation`: a part of cache_creation_input_tokens."""
 _MAX_CACHE_BORDERS = 4  # the API refuses more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -38,8 +51,18 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
+        default_headers=without_ambient_headers() if endpoint.private else None,
         http_client=http,
     )
+
+
+def without_ambient_headers() -> dict[str, Any]:
+    """Return headers that cancel ANTHROPIC_CUSTOM_HEADERS, which the SDK would send to any cloud."""
+    from anthropic import Omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names}
 
 
 class AnthropicModel(HttpModel):
@@ -47,48 +70,102 @@ class AnthropicModel(HttpModel):
 
     prefix = "anthropic"
     clients = ClientPool("anthropic", "/v1/messages", _make_client)
+    batches = AnthropicBatches
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)
         system: list[dict[str, Any]] = []
         turns: list[dict[str, Any]] = []
         for index, message in enumerate(request.messages):
-            if not message.content:  # the API refuses an empty block
+            images = [_make_image_block(image) for image in message.images]
+            text = [_make_block(message, cached=index in borders)] if message.content else []
+            if not images and not text:  # the API refuses an empty block
                 continue
-            block = _make_block(message, cached=index in borders)
             if message.role == "system":
-                system.append(block)
+                system += text
             else:
-                turns.append({"role": message.role, "content": [block]})
+                # Thinking is first in its turn, as it was: its signature covers all that was before it.
+                thinking = [dict(block) for block in message.carry if block.get("type") in _THINKING]
+                turns.append({"role": message.role, "content": [*thinking, *images, *text]})
         body: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": request.max_output_tokens,
+            "max_tokens": self.room(request),
             "messages": turns,
             "stream": True,
         }
         if system:
             body["system"] = system
-        return body
+        if self.calls.temperature is not None:
+            self.tell_refused("a temperature", "the Messages API takes none since 2026-10-21")
+        if self.calls.seed is not None:
+            self.tell_refused("a seed", "the Messages API takes none")
+        return body | self._thinking_fields(request.effort, body["max_tokens"])
+
+    def _thinking_fields(self, wanted: Effort | None, max_tokens: int) -> dict[str, Any]:
+        """Return the fields that say how much to think; none where the user leaves it to the model. `wanted`
+        is that of the request."""
+        calls, family = self.calls, family_of(self._model)
+        effort = "none" if calls.thinking_tokens == 0 else wanted or calls.effort
+        if effort is None and calls.thinking_tokens is None:
+            return {}
+        if effort == "none":
+            # A model that thinks only when it is told to is not told to.
+            return {} if family.effort == "none" else {"thinking": {"type": "disabled"}}
+        if family.style == "budget":
+            budget = max(_LEAST_BUDGET, self.window.thinking)
+            return {"thinking": {"type": "enabled", "budget_tokens": min(budget, max_tokens - 1)}}
+        if effort is None:
+            effort = _effort_of(calls.thinking_tokens or 0)
+        level = nearest_effort(effort, _EFFORTS)
+        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        if not schema.closed:  # the API refuses objects with keys that the schema does not name
+            return {}
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema.schema}}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body["max_tokens"])
+        return _Accumulator(body)
 
 
 class _Accumulator:
-    """Implements StreamAccumulator for the events of the Messages API."""
+    """Implements StreamAccumulator for the events of the Messages API. Estimates the tokens of `body` and of
+    the reply where a gateway counts none."""
 
-    def __init__(self, max_output_tokens: int) -> None:
+    def __init__(self, body: dict[str, Any]) -> None:
+        max_output_tokens = body["max_tokens"]
+        self._body = body
         self._text = BoundedText(max_output_tokens)
+        self._thinking = BoundedText(max_output_tokens)
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
-        self._complete = False
+        self._has_begun = self._complete = False
+        self._response_id = self._model = ""
         self._counts: dict[str, int] = {}
 
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
     def reply(self) -> Reply | None:
-        if self._text.is_full:
-            return Reply(str(self._text), "length", self.spent)
-        if not self._complete:
+        if not self._complete and not self._is_overlong:
             return None
-        return Reply(str(self._text), _FINISH_REASONS.get(self._stop_reason, "other"), self.spent)
+        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._stop_reason, "other")
+        return Reply(
+            str(self._text),
+            reason,
+            self.spent,
+            thinking=str(self._thinking),
+            carry=tuple(block for _, block in sorted(self._blocks.items()) if _is_signed(block)),
+            response_id=self._response_id,
+            model=self._model,
+            tool_calls=self._tools.calls,
+        )
+
+    @property
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._thinking.is_full or self._tools.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -96,47 +173,119 @@ class _Accumulator:
         counts = self._counts
         cached = counts.get("cache_read_input_tokens", 0)
         written = counts.get("cache_creation_input_tokens", 0)
-        return TokenUsage(
+        usage = TokenUsage(
             input_tokens=counts.get("input_tokens", 0) + cached + written,
             output_tokens=counts.get("output_tokens", 0),
             cached_tokens=cached,
             cache_write_tokens=written,
+            reasoning_tokens=min(counts.get("thinking_tokens", 0), counts.get("output_tokens", 0)),
+            cache_write_1h_tokens=min(written, counts.get(_LONG_COUNT, 0)),
         )
+        if not self._has_begun:
+            return usage
+        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
+        return with_reasoning(usage, self._body, f"{self._text}{called}", str(self._thinking))
 
     def add(self, event: object) -> bool:
         kind = field(event, "type")
         if kind == "message_start":
-            self._update_counts(field(field(event, "message"), "usage"))
+            self._has_begun = True
+            message = field(event, "message")
+            self._response_id, self._model = (
+                read_name(field(message, "id")),
+                read_name(field(message, "model")),
+            )
+            self._update_counts(field(message, "usage"))
         elif kind == "content_block_start":
-            self._append_text(field(event, "content_block"), "text")
+            self._begin_block(field(event, "index"), field(event, "content_block"))
+            self._begin_call(field(event, "index"), field(event, "content_block"))
         elif kind == "content_block_delta":
-            self._append_text(field(event, "delta"), "text_delta")
+            self._extend_block(field(event, "index"), field(event, "delta"))
+            self._continue_call(field(event, "index"), field(event, "delta"))
         elif kind == "message_delta":
             self._update_counts(field(event, "usage"))
             reason = field(field(event, "delta"), "stop_reason")
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._complete = True
-        return self._complete or self._text.is_full
+        return self._complete or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
-        return False
+        """Accept a whole message: some gateways ignore `stream` and send JSON."""
+        blocks = field(answer, "content")
+        if field(answer, "type") != "message" or not isinstance(blocks, list):
+            return False
+        self.add({"type": "message_start", "message": answer})
+        for index, block in enumerate(blocks):
+            self._begin_block(index, block)
+            self._begin_call(index, block)
+        self.add({"type": "message_delta", "delta": answer})
+        self.add({"type": "message_stop"})
+        return True
 
-    def _append_text(self, part: object, kind: str) -> None:
-        text = field(part, "text")
-        if field(part, "type") == kind and isinstance(text, str):
+    def _begin_block(self, index: object, block: object) -> None:
+        kind = field(block, "type")
+        if kind in _THINKING and isinstance(index, int) and len(self._blocks) < _MAX_BLOCKS:
+            names = ("type", "thinking", "signature", "data")
+            self._blocks[index] = {name: block[name] for name in names if isinstance(field(block, name), str)}
+            self._thinking.add(self._blocks[index].get("thinking", ""))
+        elif kind == "text" and isinstance(text := field(block, "text"), str):
             self._text.add(text)
+
+    def _extend_block(self, index: object, delta: object) -> None:
+        kind = field(delta, "type")
+        if kind == "text_delta" and isinstance(text := field(delta, "text"), str):
+            self._text.add(text)
+        elif kind in ("thinking_delta", "signature_delta") and isinstance(index, int):
+            name = kind.removesuffix("_delta")
+            piece = field(delta, name)
+            if not isinstance(piece, str):
+                return
+            if name == "thinking":
+                self._thinking.add(piece)
+            block = self._blocks.get(index)
+            # A block that is not kept whole must not be sent back: its signature would not match.
+            if block is not None and not self._is_overlong:
+                block[name] = block.get(name, "") + piece
+
+    def _begin_call(self, index: object, block: object) -> None:
+        if field(block, "type") == "tool_use":
+            key = index if isinstance(index, int) else None
+            self._tools.add(
+                key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
+            )
+
+    def _continue_call(self, index: object, delta: object) -> None:
+        if field(delta, "type") == "input_json_delta":
+            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""
-        for name in _COUNT_FIELDS:
-            value = field(usage, name)
+        thinking = field(field(usage, "output_tokens_details"), "thinking_tokens")
+        counts = [(name, field(usage, name)) for name in _COUNT_FIELDS] + [("thinking_tokens", thinking)]
+        counts.append((_LONG_COUNT, field(field(usage, "cache_creation"), _LONG_COUNT)))
+        for name, value in counts:
             if isinstance(value, int) and value >= 0:
                 self._counts[name] = min(value, MAX_COUNT)
+
+
+def _is_signed(block: dict[str, Any]) -> bool:
+    """Return whether the API takes a thinking block back."""
+    return bool(block.get("data") if block["type"] == "redacted_thinking" else block.get("signature"))
+
+
+def _effort_of(tokens: int) -> str:
+    """Return the effort that is nearest to a number of thinking tokens, for models that take no number."""
+    return "low" if tokens < 8_000 else "medium" if tokens < 24_000 else "high"
 
 
 def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "text", "text": encodable(message.content)}
     if cached:
-        block["cache_control"] = {"type": "ephemeral"}
+        block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if message.long_lived else {})}
     return block
+
+
+def _make_image_block(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+    return {"type": "image", "source": source}

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Reply, Request, TokenUsage
+from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.call_settings import Effort
+from rlm.models.catalog.families import family_of
+from rlm.models.http.batches.openai import OpenAIBatches
+from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
+from rlm.models.http.reasoning import ReasoningDetails, read_count, read_name, with_reasoning
+from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import alternating, field
+from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
+from rlm.models.http.wire_messages import alternating, field, with_openai_cache
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel"]
+__all__ = ["OpenAIModel", "make_client", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
-_LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
+_SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
+"""Models that servers of one's own keep from thinking by a parameter of the chat template."""
 
 
-def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+def make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    """Return the SDK's client for OpenAI, or for another server with its protocol."""
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(
@@ -41,14 +52,19 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     return client
 
 
-def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+def without_ambient_headers() -> dict[str, Any]:
     """Return headers that cancel OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
     from openai import Omit
 
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    headers: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
-    ours = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-    return ours | {"Authorization": f"Bearer {endpoint.key}"}
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: Omit() for name in names if name.lower() not in ("authorization", "api-key")}
+
+
+def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the headers for a server that is not OpenAI's. The key goes there even if
+    OPENAI_CUSTOM_HEADERS holds another."""
+    return without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"}
 
 
 class OpenAIModel(HttpModel):
@@ -57,29 +73,71 @@ class OpenAIModel(HttpModel):
     it."""
 
     prefix = "openai"
-    clients = ClientPool("openai", "/chat/completions", _make_client)
+    takes_completion_limit: ClassVar[bool] = False
+    """Whether the output limit has its new name for every server of this class."""
+    clients = ClientPool("openai", "/chat/completions", make_client)
+    batches = OpenAIBatches
 
     def body(self, request: Request) -> dict[str, Any]:
-        return {
+        messages = alternating(request.messages)
+        body: dict[str, Any] = {
             "model": self._model,
-            "messages": [
-                {"role": message.role, "content": encodable(message.content)}
-                for message in alternating(request.messages)
-            ],
-            self._limit_field: request.max_output_tokens,
+            "messages": [_make_message(message) for message in messages],
+            self._limit_field: self.room(request),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        body = body | self._thinking_fields(request.effort) | self._sampling_fields()
+        return with_openai_cache(body, messages) if self._is_openai else body
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        form = {"name": "reply", "schema": schema.schema, "strict": schema.strict}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body, next(body[name] for name in _LIMIT_FIELDS if name in body))
+        return _Accumulator(body, next(body[name] for name in LIMIT_FIELDS if name in body))
+
+    def _thinking_fields(self, wanted: Effort | None) -> dict[str, Any]:
+        """Return the fields that say how much to think; none where the user leaves it to the server. `wanted`
+        is that of the request."""
+        calls = self.calls
+        effort = wanted or ("none" if calls.thinking_tokens == 0 else calls.effort)
+        if calls.thinking_tokens and not wanted and self._host.endswith("openrouter.ai"):
+            return {"reasoning": {"max_tokens": calls.thinking_tokens}}
+        if effort is None:
+            return {}
+        fields: dict[str, Any] = {"reasoning_effort": effort}
+        if effort == "none" and self._endpoint.private and _SWITCHED_BY_TEMPLATE.search(self._model):
+            fields["chat_template_kwargs"] = {"enable_thinking": False}
+        return fields
+
+    def _sampling_fields(self) -> dict[str, Any]:
+        calls = self.calls
+        fields: dict[str, Any] = {} if calls.seed is None else {"seed": calls.seed}
+        if calls.temperature is not None:
+            if family_of(self._model).takes_temperature or calls.effort == "none":
+                fields["temperature"] = calls.temperature
+            else:
+                self.tell_refused("a temperature", "models that think take none")
+        return fields
 
     @property
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
-        host = urlsplit(self._endpoint.base_url).hostname or ""
-        ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
-        return _LIMIT_FIELDS[0] if ours else _LIMIT_FIELDS[1]
+        return "max_completion_tokens" if self._is_openai or self.takes_completion_limit else "max_tokens"
+
+    @property
+    def _is_openai(self) -> bool:
+        return self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
+
+    @property
+    def _host(self) -> str:
+        return self.host_of(self._endpoint)
+
+    @staticmethod
+    def host_of(endpoint: Endpoint) -> str:
+        """Return the host of a server, or "" for a URL without one."""
+        return urlsplit(endpoint.base_url).hostname or ""
 
 
 class _Accumulator:
@@ -90,49 +148,120 @@ class _Accumulator:
         self._body = body
         self._text = BoundedText(max_output_tokens)
         self._refusal = BoundedText(max_output_tokens)
-        self._reasoning = BoundedText(max_output_tokens)
+        self._thinking = BoundedText(max_output_tokens)
+        self._splitter = ThinkSplitter()
+        self._tools = ToolCallCollector(max_output_tokens)
+        self._is_closed = False
+        self._field = ""
+        self._details = ReasoningDetails()
+        self._tools = ToolCallCollector(max_output_tokens)
         self._finish = ""
+        self._response_id = self._model = ""
         self._has_begun = False
         self._usage: TokenUsage | None = None
 
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
     def reply(self) -> Reply | None:
-        text, refusal = str(self._text), str(self._refusal)
-        if self._is_overlong:
-            return Reply(text or refusal, "length", self.spent)
-        if not self._finish:
+        if not self._finish and not self._is_overlong:
             return None
-        reason = "refusal" if refusal else _FINISH_REASONS.get(self._finish, "other")
-        return Reply(text or refusal, reason, self.spent)
+        self._close()
+        refusal = str(self._refusal)
+        text, thinking = split_bare_close(str(self._text))
+        reason: FinishReason
+        if self._is_overlong:
+            reason = "length"
+        else:
+            reason = "refusal" if refusal else _FINISH_REASONS.get(self._finish, "other")
+        return Reply(
+            text or refusal,
+            reason,
+            self.spent,
+            thinking=f"{self._thinking}{thinking}",
+            carry=self._carry(),
+            response_id=self._response_id,
+            model=self._model,
+            tool_calls=self._tools.calls,
+        )
 
     @property
     def _is_overlong(self) -> bool:
-        return self._text.is_full or self._refusal.is_full
+        full = (self._text.is_full, self._refusal.is_full, self._thinking.is_full, self._tools.is_full)
+        return any(full)
 
     @property
     def spent(self) -> TokenUsage:
-        if self._usage is not None:
-            return self._usage
         if not self._has_begun:
             return TokenUsage()
-        return _estimate_usage(self._body, f"{self._text}{self._refusal}", str(self._reasoning))
+        self._close()
+        text, thinking = split_bare_close(str(self._text))
+        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
+        return with_reasoning(
+            self._usage, self._body, f"{text}{self._refusal}{called}", f"{self._thinking}{thinking}"
+        )
 
     def add(self, event: object) -> bool:
         self._has_begun = True
+        self._response_id = self._response_id or read_name(field(event, "id"))
+        self._model = self._model or read_name(field(event, "model"))
         usage = field(event, "usage")
         if usage is not None:
             self._usage = _read_usage(usage)
         choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
             delta = field(choice, "delta") or field(choice, "message")
-            self._text.add(_read_text(field(delta, "content")))
-            self._refusal.add(_read_text(field(delta, "refusal")))
-            # The protocol lacks this field, but most servers of reasoning models send it.
-            self._reasoning.add(_read_text(field(delta, "reasoning_content")))
+            self._add_delta(delta)
+            self._add_calls(delta)
             finish = field(choice, "finish_reason")
             self._finish = finish if isinstance(finish, str) and finish else self._finish
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
         return self._is_overlong
+
+    def _add_delta(self, delta: object) -> None:
+        text, thinking = self._splitter.feed(_read_text(field(delta, "content")))
+        self._text.add(text)
+        self._thinking.add(thinking)
+        self._thinking.add(_read_thinking_parts(field(delta, "content")))
+        self._refusal.add(_read_text(field(delta, "refusal")))
+        self._details.add(field(delta, "reasoning_details"))
+        # The protocol lacks these fields. Servers send one of them, or the same in two.
+        names = [self._field] if self._field else ["reasoning", "reasoning_content"]
+        for name in names:
+            reasoning = _read_text(field(delta, name))
+            if reasoning:
+                self._field = name
+                self._thinking.add(reasoning)
+                break
+
+    def _close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            text, thinking = self._splitter.close()
+            self._text.add(text)
+            self._thinking.add(thinking)
+
+    def _carry(self) -> Carry:
+        """Return what the server wants back, in the field in which it came."""
+        if self._details.items:
+            return ({"reasoning_details": self._details.items},)
+        return ({self._field: str(self._thinking)},) if self._field else ()
+
+    def _add_calls(self, delta: object) -> None:
+        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
+        for call in calls if isinstance(calls, list) else ():
+            index = field(call, "index")
+            made = field(call, "function") or field(call, "custom")
+            self._tools.add(
+                index if isinstance(index, int) else None,
+                id_=field(call, "id"),
+                name=field(made, "name"),
+                arguments=field(made, "arguments") or field(made, "input"),
+            )
+        if isinstance(old, dict):  # what the protocol had before it had tools
+            self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
     def accept_json(self, answer: object) -> bool:
         """Accept a whole completion: some servers ignore `stream` and send JSON."""
@@ -140,6 +269,24 @@ class _Accumulator:
             return False
         self.add(answer)
         return True
+
+
+def _make_message(message: Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": message.role, "content": _make_content(message)}
+    for item in message.carry:
+        made |= {name: value for name, value in item.items() if name in CARRY_FIELDS}
+    return made
+
+
+def _make_content(message: Message) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a text, which every server takes, or parts if there are images."""
+    text = encodable(message.content)
+    if not message.images:
+        return text
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": image.data_url}} for image in message.images
+    ]
+    return [*parts, {"type": "text", "text": text}]
 
 
 def _read_text(content: object) -> str:
@@ -150,24 +297,24 @@ def _read_text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _read_usage(usage: object) -> TokenUsage:
-    return TokenUsage(
-        input_tokens=_read_count(field(usage, "prompt_tokens")),
-        output_tokens=_read_count(field(usage, "completion_tokens")),
-        cached_tokens=_read_count(field(field(usage, "prompt_tokens_details"), "cached_tokens")),
+def _read_thinking_parts(content: object) -> str:
+    """Return the text of parts that are thinking, as Mistral's models send it."""
+    parts = (
+        [part for part in content if field(part, "type") == "thinking"] if isinstance(content, list) else []
     )
+    return "".join(_read_text(part.get("thinking")) for part in parts)
 
 
-def _read_count(count: object) -> int:
-    """Return `count`, or 0 where a server sends nothing or something else."""
-    return min(count, MAX_COUNT) if isinstance(count, int) and count > 0 else 0
-
-
-def _estimate_usage(body: dict[str, Any], text: str, reasoning: str) -> TokenUsage:
-    from rlm.prompts.tokens.counters import get_counter
-
-    count = get_counter("estimate").count
+def _read_usage(usage: object) -> TokenUsage:
+    prompt, output = read_count(field(usage, "prompt_tokens")), read_count(field(usage, "completion_tokens"))
+    details = field(usage, "prompt_tokens_details")
+    reasoning = read_count(field(field(usage, "completion_tokens_details"), "reasoning_tokens"))
+    if reasoning and read_count(field(usage, "total_tokens")) == prompt + output + reasoning:
+        output += reasoning  # some servers count thinking apart from the reply, but charge for it
     return TokenUsage(
-        input_tokens=sum(count(message["content"]) for message in body["messages"]),
-        output_tokens=count(text) + count(reasoning),
+        input_tokens=prompt,
+        output_tokens=output,
+        cached_tokens=read_count(field(details, "cached_tokens")),
+        cache_write_tokens=read_count(field(details, "cache_write_tokens")),
+        reasoning_tokens=min(reasoning, output),
     )

@@ -41,11 +41,11 @@ def correction(violation: str, received: str) -> str:
 
 def soft_breach_reminders(prose: str, mark: str) -> list[str]:
     """Return the reminders for a block that ran despite `prose` around it, or despite the `mark` of its fence
-    (`repl` is the right one)."""
+    (`repl` is the right one, and `tool call` means that it had none)."""
     data = table("corrections.toml")
     found = [data["reminder"]] if prose else []
     if mark != "repl":
-        found = [data["mark_reminder"]]
+        found = [data["call_reminder" if mark == "tool call" else "mark_reminder"]]
     if calls_final(prose):
         found.append(data["final_reminder"])
     return found

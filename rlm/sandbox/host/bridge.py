@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -65,6 +66,7 @@ class Bridge:
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
+        self._context = copy_context()
         self._report = CellReport()
 
     async def open(self, sock: socket.socket) -> None:
@@ -106,8 +108,10 @@ class Bridge:
         self._spans_left = MAX_FRAGMENTS
 
     def begin_cell(self) -> None:
-        """Start the clock of a new cell and forget the report of the previous cell."""
+        """Start the clock of a new cell and forget the report of the previous cell. Its calls are served in
+        the caller's context: context variables, as those of OpenTelemetry, tell what belongs to the cell."""
         self.clock = ComputeClock()
+        self._context = copy_context()
         self._report = CellReport()
 
     def take_report(self) -> CellReport:
@@ -151,6 +155,7 @@ class Bridge:
             return
         if method not in (
             "children",
+            "chunk_chars",
             "finalize",
             "progress",
             "rank",
@@ -165,7 +170,9 @@ class Bridge:
             raise ValueError("id")
         broken = find_lone_surrogate(params) if may_hold_surrogates(body) else None
         self._load += load
-        task = asyncio.get_running_loop().create_task(self._answer(number, method, params, broken))
+        task = asyncio.get_running_loop().create_task(
+            self._answer(number, method, params, broken), context=self._context.copy()
+        )
         self._calls[number] = task
         task.add_done_callback(lambda done: self._finish(number, load, done))
 
@@ -223,6 +230,8 @@ class Bridge:
                 return asdict(
                     await self._handler.finalize(replace(final, access=self._limit_spans(final.access)))
                 )
+            case "chunk_chars":
+                return await self._handler.chunk_chars()
             case "progress":
                 return asdict(await self._handler.progress())
             case "rank":

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import MeteredModel, estimate
+from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.support.model_check import SupportModel
-from rlm.answers.thinking import without_reasoning
+from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import RunInput
 from rlm.documents import Source
@@ -33,6 +33,7 @@ from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
+from rlm.telemetry import trace_job
 
 if TYPE_CHECKING:
     from rlm.journal import EventKind, Journal, RunLog
@@ -85,9 +86,7 @@ class Job:
         self._budget = Budget(config.limits)
         playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
-        self._metered = MeteredModel(
-            self._budget, log, playback, config.tell, config.prices, remember=config.settings.cache
-        )
+        self._metered = config.metered(self._budget, log, playback)
         self.coverage = CoverageLedger(body.chars)
         self._run_context = RunContext(
             self._budget,
@@ -99,7 +98,7 @@ class Job:
             self._observe,
         )
         self._children = ChildCalls(
-            config.sub_model,
+            config.children,
             body,
             run_context=self._run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
@@ -126,11 +125,13 @@ class Job:
         output_tokens: int,
         *,
         keep_cut: bool = False,
+        is_answer: bool = False,
         question_id: QuestionId = NO_QUESTION,
     ) -> str:
         """Call a model once and return the reply without the reasoning that some models write. Raises
         BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is
-        returned without its last line, and a warning says so. `question_id` finds the reply of a resumed job
+        returned without its last line, and a warning says so. With `is_answer`, observers hear the reply as
+        the answer of the job. `question_id` finds the reply of a resumed job
         if its prompt was worded differently."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
@@ -141,6 +142,7 @@ class Job:
                 request,
                 prompt_tokens=tokens,
                 question_id=question_id,
+                answer=reply_so_far if is_answer else None,
                 event_fields={"prompt": prompt},
             )
         if call.reply.finish_reason == "length" and keep_cut:
@@ -170,7 +172,7 @@ class Job:
 
     def support_model(self, model: Model) -> SupportModel:
         """Return a model that checks and corrects claims, within the budget of the job."""
-        return SupportModel(model, self._run_context)
+        return SupportModel.of(model, self._run_context, self.config.strongest)
 
     def progress(self, at: int, of: int) -> None:
         """Report to the observers that call `at` of `of` is in flight."""
@@ -305,7 +307,7 @@ async def open_job(
                 )
                 for warning in removed:
                     job.warn(warning)
-                async with _interruptible(job):
+                async with _recorded(job, kind, task):
                     yield job, past
 
 
@@ -330,8 +332,8 @@ async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[J
             from rlm.journal import ReadOnlyLog
 
             log: RunLog = ReadOnlyLog(left.events)
-            root, child, summary = left.replay_only_models()
-            config = replace(job_resources.config, model=root, sub_model=child, summary_model=summary)
+            root, children, summary = left.replay_only_models()
+            config = replace(job_resources.config, model=root, sub_models=children, summary_model=summary)
             job_resources = replace(job_resources, config=config)
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
@@ -342,17 +344,20 @@ async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[J
         rounds = replies.count("root")
         job_resources.config.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
         job = Job(job_resources, body, log, recording, left.facts["warnings"], left=left)
-        async with _interruptible(job):
+        async with _recorded(job, kind, left.task):
             yield job, left
 
 
 @asynccontextmanager
-async def _interruptible(job: Job) -> AsyncIterator[None]:
-    try:
-        yield
-    except asyncio.CancelledError:
-        await job.write_interruption()
-        raise
+async def _recorded(job: Job, kind: JobKind, task: str) -> AsyncIterator[None]:
+    """Trace the job, and write its interruption to the journal."""
+    with trace_job(kind, job.run_id, task) as note:
+        try:
+            yield
+        except asyncio.CancelledError:
+            await job.write_interruption()
+            raise
+        note(job.stop_reason)
 
 
 async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob:

@@ -252,7 +252,7 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
     try:
-        reply = await _ask_once(job, model, prompt, 4 * _REPORT_WORDS)
+        reply = await _ask_once(job, model, prompt, 4 * _REPORT_WORDS, is_answer=True)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
@@ -269,5 +269,8 @@ def _is_task(plan: Plan) -> bool:
     return own is not None and own.questions == plan.questions
 
 
-async def _ask_once(job: Job, model: Model, prompt: str, output_tokens: int) -> str:
-    return await job.ask(model, prompt, output_tokens, question_id=identify_job_call(model.name, prompt))
+async def _ask_once(
+    job: Job, model: Model, prompt: str, output_tokens: int, *, is_answer: bool = False
+) -> str:
+    question_id = identify_job_call(model.name, prompt)
+    return await job.ask(model, prompt, output_tokens, is_answer=is_answer, question_id=question_id)

@@ -195,7 +195,8 @@ async def _write_overview(
         f"[{number}] ({sections[point.section].title}) {point.text}" for number, point in enumerate(points, 1)
     )
     try:
-        reply = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
+        prompt = f"{ask}\n\n---\n\n{listed}"
+        reply = await job.ask(job.config.summary_model, prompt, 2 * room, is_answer=True)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the summary has no overview: {cause_of(error)}")
         job.note_stop(error)

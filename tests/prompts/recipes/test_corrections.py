@@ -26,6 +26,7 @@ VIOLATIONS = (
     "truncated_reply",
     "final_call",
     "prose_answer",
+    "tool_call",
     "repeated_block",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from rlm.errors import ModelProtocolError
 from rlm.escaping import encodable
-from rlm.models.base import Message, ModelWindow, Request, TokenUsage
+from rlm.models.base import Image, Message, ModelWindow, Request, TokenUsage
+from rlm.models.cache_key import call_key
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.wire_messages import cache_borders
+from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
@@ -43,6 +46,50 @@ async def test_a_streamed_reply_is_put_together_with_its_usage(make_model, provi
     assert model.name == f"{make_model.protocol}:m"
 
 
+async def test_pictures_reach_the_provider(make_model, provider_server):
+    """Their bytes come before the text, in order; a message without pictures stays as it was."""
+    pictures = (Image("image/png", b"\x89PNG one", 3, 4), Image("image/jpeg", b"\xff\xd8 two"))
+    request = replace(
+        ask(), messages=(Message("system", "be brief"), Message("user", "what?", images=pictures))
+    )
+    await make_model(provider_server.url).generate(request)
+    (sent,) = provider_server.requests
+    assert sent.images == [("image/png", b"\x89PNG one"), ("image/jpeg", b"\xff\xd8 two")]
+    assert (sent.system, sent.prompt) == ("be brief", "what?")
+    assert sent.body["messages"][-1]["content"][-1]["type"] == "text"
+
+
+async def test_merged_messages_keep_their_pictures(provider_server):
+    one, two = (Image("image/png", name) for name in (b"one", b"two"))
+    request = replace(
+        ask(), messages=(Message("user", "first", images=(one,)), Message("user", "then", images=(two,)))
+    )
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    await model.generate(request)
+    (sent,) = provider_server.requests
+    assert (sent.prompt, [data for _, data in sent.images]) == ("first\n\nthen", [b"one", b"two"])
+    await model.aclose()
+
+
+async def test_a_server_that_counts_no_tokens_is_not_counted_the_bytes_of_pictures(
+    provider_server, providers
+):
+    provider_server.play(providers.Answer("answer", usage=None))
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    picture = Image("image/png", b"x" * 100_000)
+    request = replace(ask(), messages=(Message("user", "what?", images=(picture,)),))
+    assert (await model.generate(request)).usage.input_tokens < 100
+    await model.aclose()
+
+
+def test_pictures_are_part_of_the_key_of_a_call():
+    def key(*pictures: Image) -> str:
+        return call_key("m", replace(ask(), messages=(Message("user", "what?", images=pictures),)))
+
+    assert key() == call_key("m", replace(ask(), messages=(Message("user", "what?"),)))
+    assert len({key(), key(Image("image/png", b"a")), key(Image("image/png", b"b"))}) == 3
+
+
 @pytest.mark.parametrize(
     ("finish", "reason"),
     [("stop", "stop"), ("length", "length"), ("content_filter", "refusal"), ("tool_use", "other")],
@@ -59,9 +106,9 @@ async def test_a_slow_stream_reports_what_has_arrived(provider_server, providers
     """About once a second, in pieces; what arrived after the last report is not repeated."""
     provider_server.play(providers.Answer("one two three four five six", piece=5, step=0.3))
     reported: list[int] = []
-    options = ModelOptions(on_stream=reported.append)
-    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"), options=options)
-    assert (await model.generate(ask())).text == "one two three four five six"
+    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"))
+    request = replace(ask(), listener=ReplyListener(on_tokens=reported.append))
+    assert (await model.generate(request)).text == "one two three four five six"
     assert reported
     assert 2 <= sum(reported) <= 9
     await model.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,9 @@ import rlm.models
 from rlm.errors import ConfigurationError
 from rlm.models import ModelOptions, ModelWindow, TokenUsage, default_model, price, resolve, window_of
 from rlm.models.catalog.names import parse_name
-from rlm.models.catalog.windows import known_models
 from rlm.models.registry import PROVIDERS
 
-DEFAULTS = [f"{prefix}:{spec.default_model}" for prefix, spec in PROVIDERS.items()]
+DEFAULTS = [f"{prefix}:{spec.default_model}" for prefix, spec in PROVIDERS.items() if spec.default_model]
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-1", "OPENAI_API_KEY": "sk-oai-1"}
 
 
@@ -137,7 +137,7 @@ def test_defaults_are_known_priced_and_not_deprecated():
 
     for name in DEFAULTS:
         model = parse_name(name).model
-        assert window_of(model).known
+        assert window_of(model, parse_name(name).provider).known
         assert price(name, TokenUsage(1000, 1000)) > 0
         assert model not in DEPRECATED_MODELS
 
@@ -173,27 +173,36 @@ def test_a_scripted_name_reads_its_file(tmp_path):
 
 def test_windows():
     """An unknown model has 128,000 and 8,000 tokens, and `known` is False."""
-    assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000)
-    assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000)
+    assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000, sees=True)
+    assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000, sees=True)
     assert window_of("claude-sonnet-5-5").context == 1_000_000
-    for unknown in ("llama3", "gpt-5-pro", "gpt-5x", "gpt-", "", "o3-pro"):
-        assert window_of(unknown) == ModelWindow(128_000, 8_000, known=False)
+    for unknown in ("llama3", "gpt-5-mini-foo", "gpt-5x", "gpt-", ""):
+        assert replace(window_of(unknown), sees=None) == ModelWindow(128_000, 8_000, known=False)
 
 
-def test_the_table_agrees_with_the_price_data():
-    """The windows equal those of genai-prices, so an update that changes one is noticed."""
-    from genai_prices.data_snapshot import get_snapshot
+def test_windows_are_those_of_the_price_data():
+    """Every model with an output limit has a window there. A model that it lacks belongs into `windows`."""
+    for prefix, spec in PROVIDERS.items():
+        for model, output in spec.outputs.items():
+            window = window_of(model, prefix)
+            assert window.known, model
+            assert window.output == output
 
-    data = {
-        model.id: model.context_window
-        for provider in get_snapshot().providers
-        if provider.id in {spec.price_list for spec in PROVIDERS.values()}
-        for model in provider.models
-    }
-    models = [name.partition(":")[2] for name in known_models()]
-    compared = [name for name in models if data.get(name) is not None]
-    assert len(compared) > 30
-    assert {name: window_of(name).context for name in compared} == {name: data[name] for name in compared}
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("bedrock:us.anthropic.claude-sonnet-4-5-20250929-v1:0", (200_000, 64_000)),
+        ("vertex:claude-sonnet-4-5@20250929", (200_000, 64_000)),
+        ("vertex:gemini-2.5-pro", (1_048_576, 65_536)),
+        ("azure:gpt-5", (400_000, 128_000)),
+        ("openai:gpt-5-pro", (400_000, 8_000)),
+    ],
+)
+def test_clouds_have_the_limits_of_a_models_maker(name, window):
+    parsed = parse_name(name)
+    found = window_of(parsed.model, parsed.provider)
+    assert (found.context, found.output, found.known) == (*window, True)
 
 
 @pytest.mark.parametrize("module", ["registry", "resolution"])
@@ -224,8 +233,18 @@ def test_all_names_are_real():
     [
         ("extractive", 0.0),
         ("scripted:x.jsonl", 0.0),
-        ("openai:llama3@http://localhost:11434/v1", None),
-        ("openai:gpt-5@http://localhost:1/v1", None),
+        ("openai:llama3@http://localhost:11434/v1", 0.0),
+        ("openai:gpt-5@http://localhost:1/v1", 0.0),
+        ("openai:llama3@http://192.168.1.7:8000/v1", 0.0),
+        ("openai:llama3@http://100.64.0.7:8000/v1", 0.0),
+        ("openai:llama3@http://gpu-box:8000/v1", 0.0),
+        ("openai:llama3@http://[fd00::1]:8000/v1", 0.0),
+        ("openai:llama3@https://llm.example.com/v1", None),
+        ("openai:llama3@http://134744072/v1", None),
+        ("openai:llama3@http://8.8.8.8/v1", None),
+        ("ollama:llama3", 0.0),
+        ("vllm/meta/llama", 0.0),
+        ("ollama:llama3@https://llm.example.com", None),
         ("openai:no-such-model", None),
         ("nonsense", None),
         ("claude-haiku-4-5", 0.9 + 0.01 + 2.5),

@@ -148,7 +148,9 @@ class _Writer:
             # What the first part tells has to last: later parts add less, or replace it.
             lines = max(_MIN_LINES, int(self._brief.lines * min(1.0, share) ** 0.5))
             try:
-                reply = await self._ask(self._prompt(draft, text, lines, number, len(parts)))
+                # The replies after the first are changes of the draft.
+                only = draft is None and len(parts) == 1
+                reply = await self._ask(self._prompt(draft, text, lines, number, len(parts)), is_answer=only)
             except (ModelError, BudgetExhausted) as error:
                 failure = error
                 fault = f"the summarizer failed ({type(error).__name__}: {error})"
@@ -178,9 +180,9 @@ class _Writer:
         ask = _next(self._brief, draft, lines, new)
         return f"{ask}{part}{BREAK}Summary so far:\n\n{draft.numbered()}\n\nNew messages:\n\n{text}"
 
-    async def _ask(self, prompt: str) -> str:
+    async def _ask(self, prompt: str, *, is_answer: bool = False) -> str:
         try:
-            return await self._job.ask(self._model, prompt, self._output, keep_cut=True)
+            return await self._job.ask(self._model, prompt, self._output, keep_cut=True, is_answer=is_answer)
         except BudgetExhausted as error:
             # A warning quotes this error, and warnings must not contain Python names of limits.
             raise BudgetExhausted(error.limit, error.cause) from error

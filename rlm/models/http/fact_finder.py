@@ -1,0 +1,213 @@
+"""Ask a server about a model: its window, its limits, its price. Once for each process, in a short time.
+
+What a server may send is bounded as its replies are. It is asked with the same key as it is called, or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from rlm.models.catalog.addresses import is_private
+from rlm.models.catalog.server_facts import ServerFacts, read_price, read_size
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
+from rlm.models.http.shared_clients import make_http_client
+from rlm.models.http.wire_messages import field
+from rlm.models.options import ModelOptions
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["find_facts"]
+
+_PRIVATE_SECONDS = 1.0
+_PUBLIC_SECONDS = 3.0
+_OLLAMA_CONTEXT = 4_096
+"""Tokens to which Ollama cuts a prompt of its Chat Completions on most machines, if nothing is set."""
+
+_CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_output_length")
+_PROGRAMS = {
+    "vllm": "vllm",
+    "llamacpp": "llamacpp",
+    "library": "ollama",
+    "organization_owner": "lmstudio",
+}
+"""Programs by the `owned_by` of the models in their lists."""
+_NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
+
+
+async def find_facts(
+    endpoint: Endpoint, model: str, provider: str, kind: str, options: ModelOptions
+) -> ServerFacts | None:
+    """Return what the server at `endpoint` reports of `model`; None if it can't be reached or takes too
+    long. `provider` is the prefix of the model's name. Raises nothing."""
+    await asyncio.to_thread(import_module, "rlm.models.http.aiohttp_transport")  # takes a moment
+    import httpx2
+
+    seconds = _PRIVATE_SECONDS if is_private(endpoint.base_url) else _PUBLIC_SECONDS
+    try:
+        async with asyncio.timeout(seconds), _Server.connect(endpoint, options) as server:
+            if kind == "list":
+                return _read_listing(await server.find_listing(model), prices=True) or ServerFacts()
+            if kind == "gemini":
+                return await _ask_google(server, endpoint, model)
+            return await _ask_program(server, model, provider)
+    except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ReplyTooLarge, ValueError, RecursionError):
+        return None
+
+
+class _Server:
+    """Asks one server. `root` is its URL without `/v1`."""
+
+    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
+        self._http = http
+        self._headers = {} if endpoint.key_remedy else {"Authorization": f"Bearer {endpoint.key}"}
+        self._base_url = endpoint.base_url.rstrip("/")
+        self.root = self._base_url.removesuffix("/v1")
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, endpoint: Endpoint, options: ModelOptions) -> AsyncIterator[_Server]:
+        async with make_http_client(endpoint, options) as http:
+            yield cls(http, endpoint)
+
+    async def ask(
+        self, url: str, body: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None
+    ) -> Any:
+        """Return the JSON at `url`, or None where there is none. Raises the errors of HTTP, and
+        ReplyTooLarge."""
+        method = "GET" if body is None else "POST"
+        answer = await self._http.request(method, url, json=body, headers=headers or self._headers)
+        if not answer.is_success:
+            return None
+        try:
+            return parse_json(answer.content)
+        except ValueError:
+            return None
+
+    async def find_listing(self, model: str) -> Any:
+        """Return the entry of `model` in the list of models, or None. A server of one model lists it under
+        any name."""
+        return _find_entry(await self.ask(f"{self._base_url}/models"), model)
+
+
+def _find_entry(answer: Any, model: str) -> Any:
+    listed = field(answer, "data") if isinstance(answer, dict) else answer
+    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    for entry in entries:
+        aliases = field(entry, "aliases")
+        if model in (field(entry, "id"), *(aliases if isinstance(aliases, list) else ())):
+            return entry
+    return entries[0] if len(entries) == 1 else None
+
+
+async def _ask_google(server: _Server, endpoint: Endpoint, model: str) -> ServerFacts:
+    """Ask Google's own API, which takes the key in a header of its own. Its compatible one reports no
+    sizes."""
+    url = f"{server.root.removesuffix('/openai')}/models/{quote(model.removeprefix('models/'))}"
+    shown = await server.ask(url, headers={"x-goog-api-key": endpoint.key})
+    return ServerFacts(
+        context=read_size(field(shown, "inputTokenLimit")),
+        output=read_size(field(shown, "outputTokenLimit")),
+        thinks=field(shown, "thinking") is True,
+    )
+
+
+async def _ask_program(server: _Server, model: str, provider: str) -> ServerFacts:
+    """Ask a server that the user runs. Where the name does not tell which program it is, its list does."""
+    if provider == "ollama":
+        return await _ask_ollama(server, model) or ServerFacts()
+    entry = await server.find_listing(model)
+    found = _read_listing(entry, prices=False) or ServerFacts()
+    program = _PROGRAMS.get(str(field(entry, "owned_by")), provider if provider != "openai" else "")
+    if program == "llamacpp":
+        props = await server.ask(f"{server.root}/props")
+        settings = field(props, "default_generation_settings")
+        context = read_size(field(settings, "n_ctx")) or read_size(field(props, "n_ctx"))
+        sees = field(field(props, "modalities"), "vision")
+        found = replace(
+            found, context=context, most_context=None, sees=sees if isinstance(sees, bool) else None
+        )
+    elif program == "lmstudio":
+        listed = _find_entry(await server.ask(f"{server.root}/api/v0/models"), model)
+        context = read_size(field(listed, "loaded_context_length"))
+        found = replace(found, context=context, most_context=read_size(field(listed, "max_context_length")))
+    elif program == "ollama":
+        # Through Chat Completions the size can't be asked for: what the model's file says, or the program.
+        asked = await _ask_ollama(server, model)
+        if asked is not None:
+            context = asked.context or min(_OLLAMA_CONTEXT, asked.most_context or _OLLAMA_CONTEXT)
+            found = replace(asked, context=context, is_default=asked.context is None or asked.is_default)
+    return replace(found, program=program)
+
+
+async def _ask_ollama(server: _Server, model: str) -> ServerFacts | None:
+    """Ask Ollama for the size in the model's own file, that of the loaded model, and the one it was trained
+    for."""
+    shown = await server.ask(f"{server.root}/api/show", {"model": model})
+    if not isinstance(shown, dict):
+        return None
+    loaded = await server.ask(f"{server.root}/api/ps")
+    info = field(shown, "model_info")
+    sizes = [value for key, value in info.items() if str(key).endswith(".context_length")] if info else []
+    parameters = field(shown, "parameters")
+    match = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
+    capabilities = field(shown, "capabilities")
+    capabilities = capabilities if isinstance(capabilities, list) else []
+    levels = field(field(shown, "thinking"), "values")
+    context = read_size(match[1]) if match else _find_loaded(loaded, model)
+    return ServerFacts(
+        context=context,
+        is_default=match is None and context is not None,
+        most_context=read_size(sizes[0]) if sizes else None,
+        thinks="thinking" in capabilities,
+        think_levels=tuple(level for level in levels if isinstance(level, str))
+        if isinstance(levels, list)
+        else (),
+        sees="vision" in capabilities if capabilities else None,
+        program="ollama",
+    )
+
+
+def _find_loaded(answer: Any, model: str) -> int | None:
+    """Return the size of the context of a loaded model. A name without a tag means `latest`."""
+    listed = field(answer, "models")
+    for entry in listed if isinstance(listed, list) else ():
+        if field(entry, "name") in (model, f"{model}:latest"):
+            return read_size(field(entry, "context_length"))
+    return None
+
+
+def _read_listing(entry: Any, *, prices: bool) -> ServerFacts | None:
+    """Return the facts in a model's entry of a list. Providers use different names for them. `prices` tells
+    whether to believe its prices: a price of 0 would lift the limit of the cost."""
+    if not isinstance(entry, dict):
+        return None
+    top = field(entry, "top_provider")
+    listed = field(entry, "pricing") if prices else None
+    per_token = read_price(field(listed, "prompt")), read_price(field(listed, "completion"))
+    cached = read_price(field(listed, "input_cache_read"))
+    modalities = field(field(entry, "architecture"), "input_modalities")
+    facts = ServerFacts(
+        context=_first_size(_CONTEXT_FIELDS, top, entry),
+        most_context=read_size(field(field(entry, "meta"), "n_ctx_train")),
+        output=_first_size(_OUTPUT_FIELDS, top, entry),
+        input_price=None if None in per_token else per_token[0],
+        output_price=None if None in per_token else per_token[1],
+        cached_price=cached,
+        sees="image" in modalities if isinstance(modalities, list) else None,
+    )
+    return None if facts == ServerFacts() else facts
+
+
+def _first_size(names: tuple[str, ...], *records: Any) -> int | None:
+    sizes = (read_size(field(record, name)) for record in records for name in names)
+    return next((size for size in sizes if size is not None), None)

@@ -1,0 +1,28 @@
+"""Hears of a reply while a model makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlm.models.options import OnRetry
+
+__all__ = ["ReplyListener"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyListener:
+    """What a request's caller wants to hear. The functions are called from the event loop and must not
+    block.
+
+    `on_tokens` gets the number of pieces (about a token each) that a reply has brought since its last call,
+    at most once a second. `on_text` gets what the text of the reply has grown by, at most every 50 ms, and
+    None when an attempt failed after text had come: what came so far is void. `on_retry` is that of
+    ModelOptions.
+    """
+
+    on_tokens: Callable[[int], None] | None = None
+    on_text: Callable[[str | None], None] | None = None
+    on_retry: OnRetry | None = None

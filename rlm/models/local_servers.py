@@ -1,0 +1,147 @@
+"""Find model servers that run on this machine, at the ports where the usual programs listen.
+
+Only this machine is asked, in at most 0.3 s for all together, and nothing but a list of models. Whatever
+listens there may be something else, and may answer anything.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from rlm.models.catalog.addresses import gateway_of, is_loopback
+from rlm.models.registry import PROVIDERS
+
+__all__ = ["LocalServer", "find_local_servers"]
+
+_SECONDS = 0.3
+_SLACK = 0.05
+"""Seconds that a thread may need to notice that its time is over."""
+_MOST_BYTES = 1 << 20
+_MOST_MODELS = 100
+_NAME = re.compile(r"[\w@][\w.:/@+-]{0,199}")
+_OWNERS = {"vllm": "vllm", "llamacpp": "llamacpp", "library": "ollama", "organization_owner": "lmstudio"}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server that answered. `models` are the names to type, each with its prefix; at most 100."""
+
+    provider: str
+    title: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def find_local_servers(env: Mapping[str, str] = os.environ) -> tuple[LocalServer, ...]:
+    """Return the servers that answer on this machine, in the order of the registry. A variable of `env` that
+    names another port (OLLAMA_HOST) is followed; one that names another machine is not."""
+    found: dict[str, LocalServer] = {}
+    deadline = time.monotonic() + _SECONDS
+
+    def ask(prefix: str, base_url: str) -> None:
+        server = _ask(prefix, base_url, deadline)
+        if server is not None:
+            found[prefix] = server
+
+    threads = []
+    for prefix, spec in PROVIDERS.items():
+        base_url = gateway_of(spec, env) or spec.base_url
+        if spec.port is not None and is_loopback(base_url):
+            threads.append(threading.Thread(target=ask, args=(prefix, base_url), daemon=True))
+            threads[-1].start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()) + _SLACK)
+    return tuple(found[prefix] for prefix in PROVIDERS if prefix in found)
+
+
+def _ask(prefix: str, base_url: str, deadline: float) -> LocalServer | None:
+    """Ask the server at the URL where the models of `prefix` are looked for."""
+    is_ollama = prefix == "ollama"
+    path = "/api/tags" if is_ollama else f"{urlsplit(base_url).path}/models"
+    answer = _get_json(base_url, path, deadline)
+    listed = answer.get("models" if is_ollama else "data") if isinstance(answer, dict) else None
+    if not isinstance(listed, list):
+        return None
+    entries = [entry for entry in listed[:_MOST_MODELS] if isinstance(entry, dict)]
+    # Another program may have taken the port. Its list may tell which it is.
+    owners = {_OWNERS.get(str(entry.get("owned_by")), prefix) for entry in entries}
+    actual = owners.pop() if len(owners) == 1 else prefix
+    at = "" if actual == prefix else f"@{base_url}"
+    names = [entry.get("name" if is_ollama else "id") for entry in entries]
+    models = tuple(
+        f"{actual}:{name}{at}" for name in names if isinstance(name, str) and _NAME.fullmatch(name)
+    )
+    return LocalServer(actual, PROVIDERS[actual].title, base_url, models)
+
+
+def _get_json(base_url: str, path: str, deadline: float) -> Any:
+    """Return the JSON at a path, or None where there is none in time. Reads a megabyte at most."""
+    parts = urlsplit(base_url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    if parts.scheme != "http":
+        return None
+    received = bytearray()
+    try:
+        with socket.create_connection((parts.hostname, port), _left(deadline)) as connection:
+            host = f"{parts.hostname}:{port}"
+            # HTTP/1.0: the answer ends with the connection.
+            connection.sendall(
+                f"GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n".encode()
+            )
+            while len(received) <= _MOST_BYTES:
+                connection.settimeout(_left(deadline))
+                piece = connection.recv(1 << 16)
+                if not piece:
+                    break
+                received += piece
+                if _is_whole(received):
+                    break
+        if len(received) > _MOST_BYTES:
+            return None
+        response = HTTPResponse(cast(socket.socket, _Received(bytes(received))))
+        response.begin()
+        return json.loads(response.read()) if response.status == 200 else None
+    except (OSError, HTTPException, ValueError, RecursionError):
+        return None
+
+
+def _left(deadline: float) -> float:
+    """Return the seconds that are left. Raises TimeoutError when there are none."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})\r\n", re.IGNORECASE)
+
+
+def _is_whole(received: bytearray) -> bool:
+    """Whether an answer with a length has come whole: some servers keep the connection open."""
+    head, separator, body = bytes(received).partition(b"\r\n\r\n")
+    length = _LENGTH.search(head + b"\r\n") if separator else None
+    return length is not None and len(body) >= int(length[1])
+
+
+class _Received:
+    """Lets the standard library parse an answer that is already here."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, *_: object) -> io.BytesIO:
+        return io.BytesIO(self._data)

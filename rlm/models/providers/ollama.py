@@ -1,0 +1,198 @@
+"""Models that Ollama serves, over its own API.
+
+Its Chat Completions can't set the size of the context: Ollama then cuts a longer prompt without a word, often
+at 4,096 tokens. Its own API takes the size with each request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlm.escaping import encodable
+from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.model import HttpModel
+from rlm.models.http.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
+from rlm.models.http.shared_clients import ClientPool
+from rlm.models.http.streaming import StreamAccumulator
+from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
+from rlm.models.http.wire_messages import alternating, field
+from rlm.models.providers.openai import without_ambient_headers
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+__all__ = ["LineDecoder", "OllamaModel"]
+
+_DEFAULT_CONTEXT = 16_384
+"""Tokens of context to ask for where nothing says what the machine has memory for. It holds the rounds of a
+root, and takes about 2 GB besides an 8B model. Ollama's own default is too small for either."""
+_REPLY_SHARE = 4
+_LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
+"""Efforts that it does not know, with the nearest that it knows."""
+_FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+
+def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    # Any SDK's client carries the request. It adds the key and the errors that the rest of the code knows.
+    from openai import AsyncOpenAI
+
+    client = AsyncOpenAI(
+        api_key=endpoint.key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        default_headers=without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"},
+        http_client=http,
+    )
+    client.organization = client.project = None
+    return client
+
+
+class LineDecoder:
+    """Decodes a stream of lines, each of which is one JSON object."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that end in `chunk`, in order. Raises ReplyTooLarge."""
+        if len(self._rest) > MAX_EVENT:
+            raise ReplyTooLarge(f"a line of more than {MAX_EVENT:,} bytes")
+        self._rest += chunk
+        if b"\n" not in chunk:
+            return []
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = rest
+        return [bytes(line) for line in lines if line.strip()]
+
+
+class OllamaModel(HttpModel):
+    """A model that Ollama serves. The base URL of `endpoint` is without `/v1` and `/api`.
+
+    Every request asks for the same size of context, because Ollama loads the model again when that changes.
+    """
+
+    prefix = "ollama"
+    clients = ClientPool(
+        "openai", "/api/chat", _make_client, stream_type="x-ndjson", make_decoder=LineDecoder
+    )
+
+    @property
+    def _whole_window(self) -> ModelWindow:
+        """Return the size to ask for: that of the user, else that of the model's own file, else a default, or
+        that of the loaded model if it is larger; never more than the model was trained for. It is no guess:
+        Ollama obeys."""
+        given = self._options.window
+        if given is not None and given.known:
+            return given
+        facts = self.facts
+        asked = _DEFAULT_CONTEXT if facts is None else facts.context or _DEFAULT_CONTEXT
+        if facts is not None and facts.is_default:
+            asked = max(asked, _DEFAULT_CONTEXT)
+        most = None if facts is None else facts.most_context
+        context = min(asked, most or asked)
+        output = context // _REPLY_SHARE if given is None else min(given.output, context)
+        return ModelWindow(context, max(1, output))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        calls = self.calls
+        options: dict[str, Any] = {
+            "num_ctx": self._whole_window.context,
+            "num_predict": self.room(request),
+        }
+        if calls.temperature is not None:
+            options["temperature"] = calls.temperature
+        if calls.seed is not None:
+            options["seed"] = calls.seed
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": [_make_message(message) for message in alternating(request.messages)],
+            "stream": True,
+            "options": options,
+        }
+        thinks = self.facts is not None and self.facts.thinks
+        effort = "none" if calls.thinking_tokens == 0 else request.effort or calls.effort
+        if effort is not None and thinks:
+            levels = self.facts.think_levels if self.facts is not None else ()
+            nearest = _LEVELS.get(effort, effort)
+            body["think"] = nearest if nearest in levels else effort != "none"
+        return body
+
+    def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
+        return _Accumulator(body["options"]["num_predict"])
+
+
+def _make_message(message: Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": message.role, "content": encodable(message.content)}
+    for item in message.carry:
+        made |= {name: value for name, value in item.items() if name == "thinking" and len(item) == 1}
+    return made
+
+
+class _Accumulator:
+    """Implements StreamAccumulator for the lines of Ollama's chat."""
+
+    def __init__(self, max_output_tokens: int) -> None:
+        self._text = BoundedText(max_output_tokens)
+        self._thinking = BoundedText(max_output_tokens)
+        self._splitter = ThinkSplitter()
+        self._wants_back = False
+        self._finish = ""
+        self._model = ""
+        self._usage = TokenUsage()
+
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
+    def reply(self) -> Reply | None:
+        if not self._finish and not self._is_overlong:
+            return None
+        text, thinking = split_bare_close(str(self._text))
+        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._finish, "other")
+        return Reply(
+            text,
+            reason,
+            self.spent,
+            thinking=f"{self._thinking}{thinking}",
+            carry=({"thinking": str(self._thinking)},) if self._wants_back else (),
+            model=self._model,
+        )
+
+    @property
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._thinking.is_full
+
+    @property
+    def spent(self) -> TokenUsage:
+        """Return the tokens. Ollama reports them only at the end, and does not count thinking apart."""
+        thinking = f"{self._thinking}{split_bare_close(str(self._text))[1]}"
+        return with_reasoning(self._usage, {}, "", thinking)
+
+    def add(self, event: object) -> bool:
+        message = field(event, "message")
+        content, thought = field(message, "content"), field(message, "thinking")
+        text, thinking = self._splitter.feed(content if isinstance(content, str) else "")
+        self._text.add(text)
+        self._thinking.add(thinking)
+        if isinstance(thought, str) and thought:
+            self._wants_back = True
+            self._thinking.add(thought)
+        self._model = read_name(field(event, "model")) or self._model
+        if field(event, "done") is True:
+            rest, thinking = self._splitter.close()
+            self._text.add(rest)
+            self._thinking.add(thinking)
+            reason = field(event, "done_reason")
+            self._finish = reason if isinstance(reason, str) and reason else "stop"
+            self._usage = TokenUsage(
+                input_tokens=read_count(field(event, "prompt_eval_count")),
+                output_tokens=read_count(field(event, "eval_count")),
+            )
+        return bool(self._finish) or self._is_overlong
+
+    def accept_json(self, answer: object) -> bool:
+        """Accept a whole reply, which a proxy may have collected."""
+        return isinstance(field(answer, "message"), dict) and self.add(answer)

@@ -1,0 +1,193 @@
+"""OpenAI's models that think, over the Responses API.
+
+Chat Completions drops what these models thought after each reply. The Responses API gives it as encrypted
+items, which the next round sends back. OpenAI stores nothing of it (`store` is false).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlm.escaping import encodable
+from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.call_settings import Effort
+from rlm.models.catalog.families import family_of
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.model import HttpModel
+from rlm.models.http.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.reply_limits import BoundedText
+from rlm.models.http.shared_clients import ClientPool
+from rlm.models.http.streaming import StreamAccumulator
+from rlm.models.http.wire_messages import alternating, field
+from rlm.models.options import ModelOptions
+from rlm.models.providers.openai import OpenAIModel, make_client
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
+
+__all__ = ["OpenAIResponsesModel", "make_openai_model"]
+
+_HOST = "api.openai.com"
+_MAX_ITEMS = 1_000
+_TEXT_EVENTS = ("response.output_text.delta", "response.refusal.delta")
+_THINKING_EVENTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_LAST_EVENTS = ("response.completed", "response.incomplete")
+_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_KEPT = ("type", "id", "summary", "encrypted_content")
+
+
+def make_openai_model(
+    model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
+) -> HttpModel:
+    """Return a model over the API of its settings. By default that is Responses for OpenAI's own models that
+    think, at OpenAI itself, and Chat Completions for all others: most servers know no other."""
+    api = None if options is None else options.calls.api
+    if api is None:
+        thinks = family_of(model).effort != "none"
+        api = "responses" if thinks and OpenAIModel.host_of(endpoint) == _HOST else "chat"
+    make = OpenAIResponsesModel if api == "responses" else OpenAIModel
+    return make(model, endpoint, name=name, options=options)
+
+
+class OpenAIResponsesModel(OpenAIModel):
+    """A model over the Responses API. The base URL of `endpoint` includes `/v1`."""
+
+    clients = ClientPool("openai", "/responses", make_client)
+
+    def body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "input": [item for message in alternating(request.messages) for item in _make_items(message)],
+            "max_output_tokens": self.room(request),
+            "stream": True,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        sampling = self._sampling_fields()
+        if sampling.pop("seed", None) is not None:
+            self.tell_refused("a seed", "the Responses API takes none")
+        return body | self._thinking_fields(request.effort) | sampling
+
+    def _thinking_fields(self, wanted: Effort | None) -> dict[str, Any]:
+        effort = wanted or ("none" if self.calls.thinking_tokens == 0 else self.calls.effort)
+        return {} if effort is None else {"reasoning": {"effort": effort}}
+
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        made = super().schema_fields(schema)
+        return {"text": {"format": {"type": "json_schema", **made["response_format"]["json_schema"]}}}
+
+    def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
+        return _Accumulator(body["max_output_tokens"])
+
+
+class _Accumulator:
+    """Implements StreamAccumulator for the events of the Responses API."""
+
+    def __init__(self, max_output_tokens: int) -> None:
+        self._text = BoundedText(max_output_tokens)
+        self._thinking = BoundedText(max_output_tokens)
+        self._tools = ToolCallCollector(max_output_tokens)
+        self._items: list[dict[str, Any]] = []
+        self._finish: FinishReason | None = None
+        self._refused = False
+        self._response_id = self._model = ""
+        self._usage = TokenUsage()
+
+    @property
+    def text(self) -> BoundedText:
+        return self._text
+
+    def reply(self) -> Reply | None:
+        reason = "length" if self._is_overlong else self._finish
+        if reason is None:
+            return None
+        return Reply(
+            str(self._text),
+            "refusal" if self._refused and reason == "stop" else reason,
+            self.spent,
+            thinking=str(self._thinking),
+            # An item without its content can't be read again.
+            carry=tuple(item for item in self._items if item.get("encrypted_content")),
+            response_id=self._response_id,
+            model=self._model,
+            tool_calls=self._tools.calls,
+        )
+
+    @property
+    def _is_overlong(self) -> bool:
+        return self._text.is_full or self._thinking.is_full or self._tools.is_full
+
+    @property
+    def spent(self) -> TokenUsage:
+        return with_reasoning(self._usage, {}, "", str(self._thinking))
+
+    def add(self, event: object) -> bool:
+        kind, delta = field(event, "type"), field(event, "delta")
+        if kind in _TEXT_EVENTS and isinstance(delta, str):
+            self._refused = self._refused or kind == _TEXT_EVENTS[1]
+            self._text.add(delta)
+        elif kind in _THINKING_EVENTS and isinstance(delta, str):
+            self._thinking.add(delta)
+        elif kind == "response.output_item.done":
+            self._add_item(field(event, "item"))
+        response = field(event, "response")
+        if response is not None:
+            self._add_response(response, is_last=kind in _LAST_EVENTS)
+        return self._finish is not None or self._is_overlong
+
+    def accept_json(self, answer: object) -> bool:
+        """Accept a whole response: that of a batch, or of a server that ignores `stream`."""
+        output = field(answer, "output")
+        if field(answer, "object") != "response" or not isinstance(output, list):
+            return False
+        for item in output:
+            self._add_item(item)
+            content = field(item, "content")
+            for part in content if isinstance(content, list) and field(item, "type") == "message" else ():
+                text = field(part, "text") or field(part, "refusal")
+                self._refused = self._refused or field(part, "type") == "refusal"
+                self._text.add(text if isinstance(text, str) else "")
+        self._add_response(answer, is_last=True)
+        return True
+
+    def _add_item(self, item: object) -> None:
+        kind = field(item, "type")
+        if kind == "reasoning" and isinstance(item, dict) and len(self._items) < _MAX_ITEMS:
+            self._items.append({name: item[name] for name in _KEPT if name in item})
+        elif kind in ("function_call", "custom_tool_call"):
+            self._tools.add(
+                None,
+                id_=field(item, "call_id"),
+                name=field(item, "name"),
+                arguments=field(item, "arguments") or field(item, "input"),
+            )
+
+    def _add_response(self, response: object, *, is_last: bool) -> None:
+        self._response_id = read_name(field(response, "id")) or self._response_id
+        self._model = read_name(field(response, "model")) or self._model
+        usage = field(response, "usage")
+        if usage is not None:
+            output = read_count(field(usage, "output_tokens"))
+            thought = read_count(field(field(usage, "output_tokens_details"), "reasoning_tokens"))
+            self._usage = TokenUsage(
+                input_tokens=read_count(field(usage, "input_tokens")),
+                output_tokens=output,
+                cached_tokens=read_count(field(field(usage, "input_tokens_details"), "cached_tokens")),
+                reasoning_tokens=min(thought, output),
+            )
+        if is_last and field(response, "status") == "incomplete":
+            reason = field(field(response, "incomplete_details"), "reason")
+            self._finish = _INCOMPLETE.get(reason, "other") if isinstance(reason, str) else "other"
+        elif is_last:
+            self._finish = "stop"
+
+
+def _make_items(message: Message) -> list[dict[str, Any]]:
+    """Return the items of a message: what the model thought before it, and the message itself."""
+    thought = [dict(item) for item in message.carry if item.get("type") == "reasoning"]
+    text = encodable(message.content)
+    if not message.images:
+        return [*thought, {"role": message.role, "content": text}]
+    parts: list[dict[str, Any]] = [
+        {"type": "input_image", "image_url": image.data_url} for image in message.images
+    ]
+    return [*thought, {"role": message.role, "content": [*parts, {"type": "input_text", "text": text}]}]

@@ -1,0 +1,181 @@
+"""Test thinking in Chat Completions: how it is asked for, read, counted and sent back."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm.models.base import Message, Reply, Request, TokenUsage
+
+SYSTEM = Message("system", "be brief")
+
+
+def ask(*turns: Message, most: int = 1_000) -> Request:
+    return Request("root", (SYSTEM, *(turns or (Message("user", "hi"),))), most, "task")
+
+
+async def reply_to(make, server, providers, stream: bytes, name: str = "qwen3:8b") -> Reply:
+    server.play(providers.Raw(stream))
+    return await make(name).generate(ask())
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+async def test_both_fields_of_compatible_servers(
+    make, provider_server, providers, openai_stream, name
+) -> None:
+    """vLLM since 2026-01 and Ollama send `reasoning`, DeepSeek and SGLang `reasoning_content`."""
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 30,
+        "total_tokens": 39,
+        "completion_tokens_details": {"reasoning_tokens": 22},
+    }
+    stream = openai_stream(
+        {name: "first "}, {name: "thoughts"}, {"content": "42"}, {"finish": "stop"}, {"usage": usage}
+    )
+    reply = await reply_to(make, provider_server, providers, stream)
+    assert (reply.text, reply.thinking) == ("42", "first thoughts")
+    assert reply.usage == TokenUsage(9, 30, reasoning_tokens=22)
+    assert reply.carry == ({name: "first thoughts"},)
+    assert (reply.response_id, reply.model) == ("chatcmpl-9", "m-2026")
+
+
+async def test_it_is_sent_back_in_the_field_in_which_it_came(make, provider_server) -> None:
+    model = make("deepseek-v4-pro")
+    said = Message("assistant", "```repl\n1\n```", carry=({"reasoning_content": "why"},))
+    foreign = Message("assistant", "x", carry=({"type": "thinking", "thinking": "t", "signature": "s"},))
+    await model.generate(ask(Message("user", "a"), said, Message("user", "b"), foreign, Message("user", "c")))
+    sent = provider_server.requests[0].body["messages"]
+    assert sent[2] == {"role": "assistant", "content": "```repl\n1\n```", "reasoning_content": "why"}
+    assert sent[4] == {"role": "assistant", "content": "x"}
+
+
+async def test_details_of_openrouter_are_put_together(
+    make, provider_server, providers, openai_stream
+) -> None:
+    stream = openai_stream(
+        {"reasoning": "a", "reasoning_details": [{"type": "reasoning.text", "text": "a", "index": 0}]},
+        {"reasoning": "b", "reasoning_details": [{"type": "reasoning.text", "text": "b", "index": 0}]},
+        {"reasoning_details": [{"type": "reasoning.text", "signature": "sig", "index": 0, "text": None}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "xyz", "index": 1}]},
+        {"content": "ok"},
+        {"finish": "stop"},
+    )
+    reply = await reply_to(make, provider_server, providers, stream)
+    assert reply.thinking == "ab"
+    assert reply.carry == (
+        {
+            "reasoning_details": [
+                {"type": "reasoning.text", "text": "ab", "index": 0, "signature": "sig"},
+                {"type": "reasoning.encrypted", "data": "xyz", "index": 1},
+            ]
+        },
+    )
+
+
+async def test_parts_of_mistral(make, provider_server, providers, openai_stream) -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    stream = openai_stream(
+        {"content": [thinking]}, {"content": [{"type": "text", "text": "so"}]}, {"finish": "stop"}
+    )
+    reply = await reply_to(make, provider_server, providers, stream, "magistral-small")
+    assert (reply.text, reply.thinking) == ("so", "hm")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "thinking", "finish"),
+    [
+        (["<thi", "nk>a ```repl\n1\n``` b</th", "ink>\n\nreply"], "reply", "a ```repl\n1\n``` b", "stop"),
+        (["<think>", "endless thoughts"], "", "endless thoughts", "length"),
+        (["thoughts\n</think>\n", "reply"], "reply", "thoughts\n", "stop"),
+    ],
+)
+async def test_tags_in_the_text(
+    make, provider_server, providers, openai_stream, pieces, text, thinking, finish
+) -> None:
+    stream = openai_stream(*({"content": piece} for piece in pieces), {"finish": finish})
+    reply = await reply_to(make, provider_server, providers, stream)
+    assert (reply.text, reply.thinking, reply.finish_reason) == (text, thinking, finish)
+    assert reply.usage.reasoning_tokens > 0
+    assert reply.usage.output_tokens >= reply.usage.reasoning_tokens
+    assert reply.carry == ()
+
+
+async def test_a_server_that_counts_thinking_beside_the_reply(
+    make, provider_server, providers, openai_stream
+) -> None:
+    """xAI's completion_tokens leave thinking out, and its total does not: it is charged for."""
+    usage = {
+        "prompt_tokens": 5,
+        "completion_tokens": 3,
+        "total_tokens": 28,
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
+    stream = openai_stream({"content": "x"}, {"finish": "stop"}, {"usage": usage})
+    reply = await reply_to(make, provider_server, providers, stream, "grok-4")
+    assert reply.usage == TokenUsage(5, 23, reasoning_tokens=20)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "room"),
+    [
+        ("llama3.1:8b", {}, 1_000),
+        ("qwen3:8b", {}, 17_000),
+        ("gpt-5", {}, 17_000),
+        ("gpt-5", {"effort": "high"}, 33_000),
+        ("gpt-5", {"effort": "none"}, 1_000),
+        ("gpt-5", {"thinking_tokens": 5_000}, 6_000),
+        ("gpt-5-chat-latest", {}, 1_000),
+        ("llama3.1:8b", {"effort": "low"}, 9_000),
+    ],
+)
+async def test_room_for_thinking_is_on_top_of_the_reply(make, provider_server, name, settings, room) -> None:
+    model = make(name, **settings)
+    await model.generate(ask())
+    assert provider_server.requests[0].body["max_tokens"] == room
+    assert model.window.thinking == room - 1_000
+
+
+async def test_options_are_in_the_request(make, provider_server) -> None:
+    settings = {
+        "effort": "low",
+        "temperature": 0.5,
+        "seed": 3,
+        "extra_body": {"top_p": 0.9},
+        "extra_headers": {"X-Team": "law"},
+    }
+    await make("gpt-oss:20b", **settings).generate(ask())
+    sent = provider_server.requests[0]
+    asked = {key: sent.body[key] for key in ("reasoning_effort", "temperature", "seed", "top_p")}
+    assert asked == {"reasoning_effort": "low", "temperature": 0.5, "seed": 3, "top_p": 0.9}
+    assert sent.headers["x-team"] == "law"
+    assert sent.headers["authorization"] == "Bearer sk-test-0123456789"
+
+
+async def test_a_plain_request_has_no_new_field(make, provider_server) -> None:
+    await make("llama3.1:8b").generate(ask())
+    assert set(provider_server.requests[0].body) == {
+        "model",
+        "messages",
+        "max_tokens",
+        "stream",
+        "stream_options",
+    }
+
+
+async def test_no_thinking_for_a_model_of_ones_own(make, provider_server) -> None:
+    await make("qwen3:8b", thinking_tokens=0).generate(ask())
+    body = provider_server.requests[0].body
+    assert body["reasoning_effort"] == "none"
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["max_tokens"] == 1_000
+
+
+async def test_a_temperature_is_not_sent_to_models_that_think(make, provider_server) -> None:
+    refused: list[str] = []
+    model = make("gpt-5", temperature=0.0, refused=refused)
+    await model.generate(ask())
+    await model.generate(ask())
+    assert all("temperature" not in one.body for one in provider_server.requests)
+    assert refused == ["openai:gpt-5 is asked without a temperature: models that think take none"]
+    await make("gpt-5", temperature=0.0, effort="none").generate(ask())
+    assert provider_server.requests[-1].body["temperature"] == 0.0
