@@ -12,6 +12,7 @@ from rlm.models.catalog.prices import Prices
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
+from rlm.prompts.tokens.counters import get_counter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
@@ -20,6 +21,9 @@ from rlm.settings import Limits, Settings
 __all__ = ["RootQuestion", "root_input"]
 
 _MAX_NAMES = 20
+_SAMPLE_CHARS = 20_000
+_CHILD_FRAME = 600
+"""Tokens of a child's prompt besides its slice."""
 _CHOICE = ", model=None"
 
 
@@ -71,7 +75,7 @@ def root_input(
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
             blank_pages=blank_pages(body) if looks else 0,
         ),
-        limits=_limit_lines(limits, children.default.prompt_tokens, several),
+        limits=_limit_lines(limits, children.default.prompt_tokens, body, several),
         output_limit=root.output_limit,
         contract=root.contract,
         dialect=root.dialect,
@@ -81,7 +85,9 @@ def root_input(
     )
 
 
-def _limit_lines(limits: Limits, child_tokens: int, sub_models: str) -> tuple[tuple[str, str], ...]:
+def _limit_lines(
+    limits: Limits, child_tokens: int, body: Body, sub_models: str
+) -> tuple[tuple[str, str], ...]:
     """Return the name of each limit that the root is told, and its words."""
     return tuple(
         (
@@ -90,6 +96,7 @@ def _limit_lines(limits: Limits, child_tokens: int, sub_models: str) -> tuple[tu
                 rounds=limits.rounds,
                 sub_calls=f"{limits.sub_calls:,}",
                 child_tokens=f"{child_tokens:,}",
+                child_chars=_in_characters(child_tokens, body),
                 sub_models=sub_models,
                 cell_seconds=f"{limits.cell_seconds:g}",
                 seconds=f"{limits.seconds:g}",
@@ -98,3 +105,14 @@ def _limit_lines(limits: Limits, child_tokens: int, sub_models: str) -> tuple[tu
         for name, words in table("root.toml")["limits"].items()
         if sub_models or name != "sub_models"
     )
+
+
+def _in_characters(tokens: int, body: Body) -> str:
+    """Return how many characters of this text a child reads in so many tokens, as words; "" for a short text.
+    A transcript may have 2.7 characters a token, and prose 4."""
+    sample = body.text(0, min(body.chars, _SAMPLE_CHARS))
+    room = tokens - _CHILD_FRAME
+    if not sample.strip() or room <= 0 or body.chars < room:
+        return ""
+    chars = int(room * len(sample) / max(1, get_counter().count(sample)))
+    return f" (about {chars // 1_000 * 1_000:,} characters of this text)" if chars >= 1_000 else ""
