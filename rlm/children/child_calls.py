@@ -157,7 +157,7 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        child = self.models.named(batch.model)
+        child = self.models.looking if batch.look else self.models.named(batch.model)
         forecaster = self._forecasters[child.name]
         self._refuse_more_than_can_be_sent(batch, child)
         specs = batch_specs(batch, schema_of(batch), child, self._looks)

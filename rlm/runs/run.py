@@ -95,7 +95,7 @@ class Run:
         self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
-        self._looks = PageLooks(config.sub_model, input_)
+        self._looks = PageLooks(config.looking_model, input_)
         self._child_calls = ChildCalls(
             config.children,
             input_.body,

@@ -336,3 +336,14 @@ async def test_each_page_has_its_own_picture(run, block, scan) -> None:
     )
     await run(model, scan)
     assert len({images(one)[0].sha256 for one in children(model)}) == 3
+
+
+async def test_of_several_sub_models_the_first_that_sees_looks(run, block, scan) -> None:
+    root = ScriptedModel.of(
+        root=[block("finalize(look(documents()[0].page(1), 'x'), evidence=[documents()[0].page(1)])")]
+    )
+    blind = ScriptedModel.of(child="nothing")
+    seer = ScriptedModel.of(child="a total", window=SEES)
+    result = await run(root, scan, sub_models={"cheap": blind, "seer": seer})
+    assert result.answer == "a total"
+    assert (len(children(blind)), len(children(seer))) == (0, 1)
