@@ -81,6 +81,8 @@ class PageLooks:
         """Return the pages that spans of the run's body touch. Raises BadCall if they hold none, or too many,
         or if a file is not at hand."""
         words = table("feedback.toml")["look"]
+        if len(spans) > MAX_PAGES:
+            raise BadCall("value", words["too_many"].format(most=MAX_PAGES))
         shift = 0 if self._input.window is None else self._input.window.start
         found: dict[Span, LookedPage] = {}
         for span in spans:
@@ -108,9 +110,10 @@ class PageLooks:
         ]
         return replace(request, messages=tuple[Message, ...](messages))
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """End the processes that draw."""
-        self._renderer.close()
+        # Another thread may be starting them, which takes a moment.
+        await run_in_daemon_thread(self._renderer.close, name="rlm-draw-end")
         if self._whole is not None and self._whole is not self._input.body:
             self._whole.close()
         self._whole = None

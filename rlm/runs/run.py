@@ -477,7 +477,7 @@ class Run:
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
-        self._looks.close()
+        await self._looks.aclose()
         await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:
