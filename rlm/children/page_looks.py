@@ -62,6 +62,7 @@ class PageLooks:
         self._renderer = PageRenderer()
         self._slots = asyncio.Semaphore(_DRAWN_AT_ONCE)
         self._whole: Body | None = None
+        self._has_drawn = False
 
     @property
     def are_possible(self) -> bool:
@@ -112,11 +113,12 @@ class PageLooks:
 
     async def aclose(self) -> None:
         """End the processes that draw."""
-        # Another thread may be starting them, which takes a moment.
-        await run_in_daemon_thread(self._renderer.close, name="rlm-draw-end")
         if self._whole is not None and self._whole is not self._input.body:
             self._whole.close()
         self._whole = None
+        if self._has_drawn:
+            # Another thread may be starting a process, which takes a moment.
+            await run_in_daemon_thread(self._renderer.close, name="rlm-draw-end")
 
     @property
     def _body(self) -> Body:
@@ -129,6 +131,7 @@ class PageLooks:
         draw = partial(self._renderer.draw, page.original.path, page.kind, page.number)
         try:
             async with self._slots:
+                self._has_drawn = True
                 drawn = await run_in_daemon_thread(draw, name="rlm-draw")
         except FileNotFoundError:
             words = table("feedback.toml")["look"]

@@ -477,8 +477,10 @@ class Run:
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
-        await self._looks.aclose()
-        await self._ranking.aclose()
+        try:
+            await self._looks.aclose()
+        finally:
+            await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:
         """Write the last event of the run. Raises JournalError."""
