@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from picture_files import scanned_pdf
+from handmade_pdf import scanned_pdf
 
 from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import RunInput

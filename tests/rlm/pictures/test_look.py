@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from picture_files import save_picture, scanned_pdf
+from handmade_pdf import picture_of, save_picture, scanned_pdf
 
 from rlm import Limits, RunResult, Settings
 from rlm.accounting.budget import Budget
@@ -263,7 +263,6 @@ async def test_a_picture_beyond_what_is_drawn_fails_alone(run, block, scan, tmp_
     """The page that crashes its reader is a failed child with its reason; the others are answered."""
     bad = tmp_path / "bad.jpg"
     whole = io.BytesIO()
-    from picture_files import picture_of
 
     picture_of("x").save(whole, "JPEG")
     bad.write_bytes(whole.getvalue()[:400])
