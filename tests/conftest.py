@@ -66,7 +66,6 @@ for _shared in (
     "document_tree",
     "driver_processes",
     "handmade_pdf",
-    "picture_files",
     "scoped_segments",
 ):
     _load(_shared)

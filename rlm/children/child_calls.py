@@ -18,7 +18,7 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.children.child_failure import explain_too_long, failure, with_cost
+from rlm.children.child_failure import explain_too_long, failure, failure_event, spent_answer, with_cost
 from rlm.children.child_reply import read_answer
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs, schema_of
 from rlm.children.cooperative_yield import CooperativeYield
@@ -31,7 +31,7 @@ from rlm.children.slice_places import SlicePlaces
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
-from rlm.models.base import Model, Request, SliceText, TokenUsage
+from rlm.models.base import Model, Request, SliceText
 from rlm.models.cache_key import call_key
 from rlm.playback.question_id import identify_child
 from rlm.prompts import (
@@ -54,7 +54,6 @@ from rlm.settings import ChildSettings
 __all__ = ["ChildCalls"]
 
 
-_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
 _ASKED_AGAIN = frozenset({"schema", "repeat", "language"})
 """Error types of replies that are no answer. The child is asked once more, and told why."""
 _MAX_CHARS_PER_TOKEN = 20
@@ -67,8 +66,6 @@ _PROMPT_CHARS = 1_500
 """Characters of a child's prompt besides its task and slice, at most a token each."""
 _MAX_FAILURES = 10_000
 """Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
-_MAX_FAILED_SPANS = 100
-"""Spans of a failed child that the journal keeps."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -157,7 +154,7 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        child = self.models.named(batch.model)
+        child = self.models.looking if batch.look else self.models.named(batch.model)
         forecaster = self._forecasters[child.name]
         self._refuse_more_than_can_be_sent(batch, child)
         specs = batch_specs(batch, schema_of(batch), child, self._looks)
@@ -404,7 +401,8 @@ class ChildCalls:
         except ModelError as error:
             answer = with_cost(failure("model", str(error)), answer)
             if error.spent is not None:
-                answer = with_cost(answer, self._cost_of(error.spent, spec.model))
+                cost = self._metered.prices.of(spec.model.model, error.spent)
+                answer = with_cost(answer, spent_answer(error.spent, cost))
         except (SliceTooLarge, BudgetExceeded) as error:
             answer = with_cost(failure("slice_too_large", explain_too_long(error)), answer)
         escalated = await self._escalate(child, answer)
@@ -444,27 +442,7 @@ class ChildCalls:
         self._coverage.note_failed(child.spec.spans)
         if not self._playback.repeating:
             self._failures += 1
-            await self._log.append("child", self._failure_event(child, answer))
-
-    def _cost_of(self, usage: TokenUsage, child: ChildModel) -> ChildAnswer:
-        return ChildAnswer(
-            "",
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=self._metered.prices.of(child.model, usage),
-        )
-
-    def _failure_event(self, child: PreparedChild, answer: ChildAnswer) -> dict[str, Any]:
-        """Return the journal's data of a failure. Store the key only if there is no reply. A re-run cell
-        finds the failure by this key."""
-        return {
-            "round": self._playback.round,
-            "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
-            "asked": child.question_id.digest,
-            "spans": child.spec.spans[:_MAX_FAILED_SPANS],
-            "error": answer.error,
-            "error_type": answer.error_type,
-        }
+            await self._log.append("child", failure_event(child, answer, self._playback.round))
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
         spec, report, request = child.spec, child.prompt.report, child.request

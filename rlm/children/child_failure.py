@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from rlm.children.child_spec import PreparedChild
+from rlm.models.base import TokenUsage
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.sandbox.types import ChildAnswer
 
-__all__ = ["explain_too_long", "failure", "with_cost"]
+__all__ = ["explain_too_long", "failure", "failure_event", "spent_answer", "with_cost"]
+
+_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
+_MAX_FAILED_SPANS = 100
+"""Spans of a failed child that the journal keeps."""
 
 
 def explain_too_long(error: SliceTooLarge | BudgetExceeded) -> str:
@@ -33,3 +40,23 @@ def with_cost(answer: ChildAnswer, earlier: ChildAnswer) -> ChildAnswer:
         output_tokens=answer.output_tokens + earlier.output_tokens,
         cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
     )
+
+
+def spent_answer(usage: TokenUsage, cost_usd: float | None) -> ChildAnswer:
+    """Return what an attempt without a reply took."""
+    return ChildAnswer(
+        "", input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_usd=cost_usd
+    )
+
+
+def failure_event(child: PreparedChild, answer: ChildAnswer, round_: int) -> dict[str, Any]:
+    """Return the journal's data of a failure. Store the key only if there is no reply. A re-run cell finds
+    the failure by this key."""
+    return {
+        "round": round_,
+        "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
+        "asked": child.question_id.digest,
+        "spans": child.spec.spans[:_MAX_FAILED_SPANS],
+        "error": answer.error,
+        "error_type": answer.error_type,
+    }

@@ -62,6 +62,7 @@ class PageLooks:
         self._renderer = PageRenderer()
         self._slots = asyncio.Semaphore(_DRAWN_AT_ONCE)
         self._whole: Body | None = None
+        self._has_drawn = False
 
     @property
     def are_possible(self) -> bool:
@@ -81,6 +82,8 @@ class PageLooks:
         """Return the pages that spans of the run's body touch. Raises BadCall if they hold none, or too many,
         or if a file is not at hand."""
         words = table("feedback.toml")["look"]
+        if len(spans) > MAX_PAGES:
+            raise BadCall("value", words["too_many"].format(most=MAX_PAGES))
         shift = 0 if self._input.window is None else self._input.window.start
         found: dict[Span, LookedPage] = {}
         for span in spans:
@@ -108,12 +111,14 @@ class PageLooks:
         ]
         return replace(request, messages=tuple[Message, ...](messages))
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """End the processes that draw."""
-        self._renderer.close()
         if self._whole is not None and self._whole is not self._input.body:
             self._whole.close()
         self._whole = None
+        if self._has_drawn:
+            # Another thread may be starting a process, which takes a moment.
+            await run_in_daemon_thread(self._renderer.close, name="rlm-draw-end")
 
     @property
     def _body(self) -> Body:
@@ -126,6 +131,7 @@ class PageLooks:
         draw = partial(self._renderer.draw, page.original.path, page.kind, page.number)
         try:
             async with self._slots:
+                self._has_drawn = True
                 drawn = await run_in_daemon_thread(draw, name="rlm-draw")
         except FileNotFoundError:
             words = table("feedback.toml")["look"]

@@ -121,7 +121,12 @@ class RunConfig:
     @property
     def can_look(self) -> bool:
         """Return whether children can look at pages, so that inputs are loaded with their pictures."""
-        return can_look(self.sub_model)
+        return can_look(self.looking_model)
+
+    @property
+    def looking_model(self) -> Model:
+        """Return the model of children that look at pages: the first that sees, or else the default one."""
+        return next((one for one in self.sub_models.values() if one.window.sees), self.sub_model)
 
     def first_strategy(
         self,

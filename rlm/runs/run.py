@@ -95,7 +95,7 @@ class Run:
         self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
-        self._looks = PageLooks(config.sub_model, input_)
+        self._looks = PageLooks(config.looking_model, input_)
         self._child_calls = ChildCalls(
             config.children,
             input_.body,
@@ -477,8 +477,10 @@ class Run:
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
-        self._looks.close()
-        await self._ranking.aclose()
+        try:
+            await self._looks.aclose()
+        finally:
+            await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:
         """Write the last event of the run. Raises JournalError."""

@@ -58,6 +58,11 @@ class SubModels:
     def default(self) -> ChildModel:
         return self.models[0]
 
+    @property
+    def looking(self) -> ChildModel:
+        """Return the model that looks at pages: the first one that sees, or else the default one."""
+        return next((one for one in self.models if one.model.window.sees), self.default)
+
     def named(self, name: str) -> ChildModel:
         """Return the model of that name, or the default one for "". Raises BadCall, which lists the names."""
         if not name:

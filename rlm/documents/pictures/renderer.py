@@ -31,7 +31,7 @@ class PictureLimits:
     limits its file, and `seconds` the time to draw it."""
 
     side: int = 1_568
-    bytes: int = 3_500_000
+    bytes: int = 1_500_000
     seconds: float = 30.0
 
 

@@ -115,7 +115,7 @@ def test_what_a_folder_holds_besides_text_is_skipped_and_listed(tmp_path: Path, 
         loaded = load([tree], tmp_path / "c")
     assert names_of(loaded) == ["a.txt"]
     assert reasons(loaded, tree) == {
-        "image.png": "binary",
+        "image.png": "binary (a picture)",
         "noise": "binary",
         "empty": "empty",
         "pipe": "not a regular file",

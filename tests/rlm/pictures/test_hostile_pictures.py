@@ -10,8 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from handmade_pdf import pdf_by_hand
-from picture_files import picture_of, png_that_claims, scanned_pdf
+from handmade_pdf import pdf_by_hand, picture_of, png_that_claims, scanned_pdf
 
 from rlm.documents import load
 from rlm.documents.pictures.renderer import PageRenderer, PictureLimits, Unrenderable, _parsed

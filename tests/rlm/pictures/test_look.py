@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from picture_files import save_picture, scanned_pdf
+from handmade_pdf import picture_of, save_picture, scanned_pdf
 
 from rlm import Limits, RunResult, Settings
 from rlm.accounting.budget import Budget
@@ -263,7 +263,6 @@ async def test_a_picture_beyond_what_is_drawn_fails_alone(run, block, scan, tmp_
     """The page that crashes its reader is a failed child with its reason; the others are answered."""
     bad = tmp_path / "bad.jpg"
     whole = io.BytesIO()
-    from picture_files import picture_of
 
     picture_of("x").save(whole, "JPEG")
     bad.write_bytes(whole.getvalue()[:400])
@@ -336,3 +335,14 @@ async def test_each_page_has_its_own_picture(run, block, scan) -> None:
     )
     await run(model, scan)
     assert len({images(one)[0].sha256 for one in children(model)}) == 3
+
+
+async def test_of_several_sub_models_the_first_that_sees_looks(run, block, scan) -> None:
+    root = ScriptedModel.of(
+        root=[block("finalize(look(documents()[0].page(1), 'x'), evidence=[documents()[0].page(1)])")]
+    )
+    blind = ScriptedModel.of(child="nothing")
+    seer = ScriptedModel.of(child="a total", window=SEES)
+    result = await run(root, scan, sub_models={"cheap": blind, "seer": seer})
+    assert result.answer == "a total"
+    assert (len(children(blind)), len(children(seer))) == (0, 1)

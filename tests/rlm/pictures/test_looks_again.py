@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from picture_files import scanned_pdf
+from handmade_pdf import scanned_pdf
 
 from rlm import RLM, Settings
 from rlm.journal import Journal
