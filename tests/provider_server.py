@@ -200,7 +200,9 @@ class ProviderServer:
             name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        path = head[0].split(" ")[1]
+        method, path, _ = head[0].split(" ")
+        if method == "GET" or path.endswith("/api/show"):  # a question about its models, which it does not answer
+            return await self._behave(Raw(b"{}", "application/json", 404), openai_events, reader, writer)
         received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
         self.requests.append(received)
         behaviour = self._playing.popleft() if self._playing else self._usual(received)
