@@ -162,6 +162,8 @@ def _parse_json(body: bytes) -> object:
 
 def _error_in(event: object) -> object:
     """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if not isinstance(event, dict):
+        return None
     if field(event, "error") or field(event, "type") == "error":
         return event
     return field(event, "response") if field(event, "type") == "response.failed" else None

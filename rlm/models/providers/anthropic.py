@@ -176,7 +176,9 @@ class _Accumulator:
         return with_reasoning(usage, {}, "", str(self._thinking))
 
     def add(self, event: object) -> bool:
-        kind = field(event, "type")
+        if not isinstance(event, dict):
+            return False
+        kind = event.get("type")
         if kind == "message_start":
             message = field(event, "message")
             self._response_id, self._model = (

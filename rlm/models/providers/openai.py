@@ -196,6 +196,8 @@ class _Accumulator:
 
     def add(self, event: object) -> bool:
         self._has_begun = True
+        if not isinstance(event, dict):
+            return False
         self._response_id = self._response_id or read_name(field(event, "id"))
         self._model = self._model or read_name(field(event, "model"))
         usage = field(event, "usage")
