@@ -58,10 +58,12 @@ def _load(name: str) -> ModuleType:
     return module
 
 
+_load("provider_streams")
 _provider_server = _load("provider_server")
 for _shared in (
     "recorded_traffic",
     "official_sdks",
+    "conformance_models",
     "document_tree",
     "driver_processes",
     "handmade_pdf",

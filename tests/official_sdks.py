@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from rlm.models.base import Reply, TokenUsage, ToolCall
@@ -14,7 +15,7 @@ _MESSAGES = [{"role": "user", "content": "hello"}]
 
 
 async def _chat_completions(url: str, *, whole: bool) -> Reply:
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, ContentFilterFinishReasonError, LengthFinishReasonError
 
     client: Any = AsyncOpenAI(api_key=_KEY, base_url=f"{url}/v1", max_retries=0)
     asked: dict[str, Any] = {"model": "m", "messages": _MESSAGES}
@@ -25,7 +26,10 @@ async def _chat_completions(url: str, *, whole: bool) -> Reply:
             async with client.chat.completions.stream(
                 **asked, stream_options={"include_usage": True}
             ) as stream:
-                completion = await stream.get_final_completion()
+                # The helper parses no reply with these ends, but it has read it.
+                with suppress(LengthFinishReasonError, ContentFilterFinishReasonError):
+                    await stream.get_final_completion()
+                completion = stream.current_completion_snapshot
     choice, usage = completion.choices[0], completion.usage
     message = choice.message
     calls = [call.function for call in message.tool_calls or ()]
@@ -79,7 +83,13 @@ async def _messages(url: str, *, whole: bool) -> Reply:
     return Reply(
         text="".join(block.text for block in message.content if block.type == "text"),
         finish_reason=reasons.get(message.stop_reason, "other"),  # type: ignore[arg-type]
-        usage=TokenUsage(usage.input_tokens + read + written, usage.output_tokens, read, written),
+        usage=TokenUsage(
+            usage.input_tokens + read + written,
+            usage.output_tokens,
+            read,
+            written,
+            usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0,
+        ),
         thinking="".join(block.thinking for block in message.content if block.type == "thinking"),
         tool_calls=tuple(
             ToolCall(block.name, json.dumps(block.input))
@@ -91,5 +101,40 @@ async def _messages(url: str, *, whole: bool) -> Reply:
     )
 
 
-READERS = {"chat_completions": _chat_completions, "messages": _messages}
+async def _responses(url: str, *, whole: bool) -> Reply:
+    from openai import AsyncOpenAI
+
+    client: Any = AsyncOpenAI(api_key=_KEY, base_url=f"{url}/v1", max_retries=0)
+    async with client:
+        if whole:
+            response = await client.responses.create(model="m", input="hello")
+        else:
+            async with client.responses.stream(model="m", input="hello") as stream:
+                ends = ("response.completed", "response.incomplete")
+                last = [event.response async for event in stream if event.type in ends]
+            (response,) = last
+    parts = [part for item in response.output if item.type == "message" for part in item.content]
+    refusals = [part.refusal for part in parts if part.type == "refusal"]
+    thoughts = [item for item in response.output if item.type == "reasoning"]
+    cut = response.incomplete_details
+    usage = response.usage
+    return Reply(
+        text=response.output_text or "".join(refusals),
+        finish_reason="length" if cut else "refusal" if refusals else "stop",
+        usage=TokenUsage(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.input_tokens_details.cached_tokens,
+            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+        ),
+        thinking="".join(part.text for item in thoughts for part in item.summary),
+        tool_calls=tuple(
+            ToolCall(item.name, item.arguments) for item in response.output if item.type == "function_call"
+        ),
+        response_id=response.id,
+        model=response.model,
+    )
+
+
+READERS = {"chat_completions": _chat_completions, "messages": _messages, "responses": _responses}
 """By protocol: `read(url, whole=...)` asks the server at `url` once and returns what the SDK made of it."""

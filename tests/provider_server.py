@@ -21,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from provider_streams import ollama_lines, responses_events
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -206,7 +208,7 @@ class ProviderServer:
         received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
         self.requests.append(received)
         behaviour = self._playing.popleft() if self._playing else self._usual(received)
-        stream = anthropic_events if path.endswith("/messages") else openai_events
+        stream = _stream_of(path)
         return await self._behave(behaviour, stream, reader, writer)
 
     def _usual(self, received: Received) -> Behaviour:
@@ -230,7 +232,8 @@ class ProviderServer:
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n"
+            % (b"application/x-ndjson" if events is ollama_lines else b"text/event-stream")
         )
         for event in events(behaviour):
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
@@ -273,6 +276,14 @@ async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
         writer.write(b"0\r\n\r\n")
     await writer.drain()
+
+
+def _stream_of(path: str) -> Callable[[Answer | Dropped | StreamError | Silence], list[bytes]]:
+    if path.endswith(("/messages", ":streamRawPredict")):
+        return anthropic_events
+    if path.endswith("/responses"):
+        return responses_events
+    return ollama_lines if path.endswith("/api/chat") else openai_events
 
 
 def _pieces(text: str, size: int) -> list[str]:

@@ -28,7 +28,7 @@ _DETAIL_CHARS = 200
 _SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk|gsk|hf|tgp)[-_]|AKIA|ASIA|AIza|ya29\.)[\w.\-*]{8,}")
 _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
-    r"|exceeds? the (available )?context|reduce the length"
+    r"|exceeds? the (available )?context|reduce the length|exceeds? the maximum number of (input )?tokens"
 )
 _NAMES_SCHEMA = re.compile(
     r"(?i)response.?format|output_(?:config|format)|json.?schema|structured.?output|response.?(?:json.?)?schema"

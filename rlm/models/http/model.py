@@ -179,8 +179,8 @@ class HttpModel(ABC):
         limit: int | None = None
         schema = self._schema_mode.schema_of(request)
         perhaps: tuple[PortableSchema, AttemptFailure] | None = None
-        for remaining in reversed(range(_MAX_CONCESSIONS)):
-            fields = {} if schema is None else self.schema_fields(schema)
+        for remaining in reversed(range(_MAX_CONCESSIONS + 1)):
+            fields = {} if schema is None else self._enforcing_fields(schema)
             plain = self.request_body(request, limit)
             body = merged(plain, fields)
             result = await stream_completion(
@@ -216,6 +216,11 @@ class HttpModel(ABC):
             limit = conceded.limit
             self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
         raise AssertionError("the last attempt returns")
+
+    def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        """Return the fields that make the provider enforce `schema`; a user's own fields count before ours."""
+        fields = self.schema_fields(schema)
+        return {} if set(fields) & set(self.calls.extra_body) else fields
 
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""

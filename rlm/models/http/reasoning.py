@@ -29,7 +29,7 @@ class ReasoningDetails:
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict) or len(self.items) >= _MAX_DETAILS:
                 continue
-            index = (detail.get("index"), detail.get("type"))
+            index = (detail.get("index"), str(detail.get("type")))
             known = self._by_index.get(index) if isinstance(index[0], int) else None
             if known is None:
                 self.items.append(dict(detail))
@@ -45,8 +45,10 @@ class ReasoningDetails:
 
 
 def with_reasoning(usage: TokenUsage | None, body: dict[str, Any], text: str, thinking: str) -> TokenUsage:
-    """Return the usage of a reply, with our own estimate of what the server does not count. `body` is that of
-    Chat Completions."""
+    """Return the usage of a reply to `body`, with our own estimate of what the server does not count. A usage
+    without any token counts nothing. An empty `body` leaves it at that."""
+    if usage is not None and body and not usage.input_tokens and not usage.output_tokens:
+        usage = None
     if usage is not None and (usage.reasoning_tokens or not thinking):
         return usage
     from rlm.prompts.tokens.counters import get_counter
@@ -54,7 +56,8 @@ def with_reasoning(usage: TokenUsage | None, body: dict[str, Any], text: str, th
     count = get_counter("estimate").count
     thought = count(thinking)
     if usage is None:
-        prompt = sum(count(_read_content(message["content"])) for message in body["messages"])
+        told = [message["content"] for message in body["messages"]] + [body.get("system")]
+        prompt = sum(count(_read_content(content)) for content in told)
         return TokenUsage(prompt, count(text) + thought, reasoning_tokens=thought)
     return replace(usage, reasoning_tokens=min(thought, usage.output_tokens))
 

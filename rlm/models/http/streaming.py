@@ -176,5 +176,18 @@ def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
     error = field(answer, "error") or answer
     fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
     kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
-    message = error if isinstance(error, str) else field(error, "message")
+    message = error if isinstance(error, str) else field(error, "message") or _read_detail(error)
     return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""
+
+
+def _read_detail(error: object) -> str:
+    """Return the message of a server that is made with FastAPI, which names the field first."""
+    detail = field(error, "detail")
+    if isinstance(detail, str):
+        return detail
+    first = detail[0] if isinstance(detail, list) and detail else None
+    place, message = field(first, "loc"), field(first, "msg")
+    if not isinstance(message, str):
+        return ""
+    steps = [str(step)[:_KIND_CHARS] for step in place] if isinstance(place, list) else []
+    return f"{'.'.join(steps[:10])}: {message}" if steps else message

@@ -121,19 +121,22 @@ class AnthropicModel(HttpModel):
         return {"output_config": {"format": {"type": "json_schema", "schema": schema.schema}}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body["max_tokens"])
+        return _Accumulator(body)
 
 
 class _Accumulator:
-    """Implements StreamAccumulator for the events of the Messages API."""
+    """Implements StreamAccumulator for the events of the Messages API. Estimates the tokens of `body` and of
+    the reply where a gateway counts none."""
 
-    def __init__(self, max_output_tokens: int) -> None:
+    def __init__(self, body: dict[str, Any]) -> None:
+        max_output_tokens = body["max_tokens"]
+        self._body = body
         self._text = BoundedText(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
-        self._complete = False
+        self._has_begun = self._complete = False
         self._response_id = self._model = ""
         self._counts: dict[str, int] = {}
 
@@ -173,13 +176,17 @@ class _Accumulator:
             cache_write_tokens=written,
             reasoning_tokens=min(counts.get("thinking_tokens", 0), counts.get("output_tokens", 0)),
         )
-        return with_reasoning(usage, {}, "", str(self._thinking))
+        if not self._has_begun:
+            return usage
+        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
+        return with_reasoning(usage, self._body, f"{self._text}{called}", str(self._thinking))
 
     def add(self, event: object) -> bool:
         if not isinstance(event, dict):
             return False
         kind = event.get("type")
         if kind == "message_start":
+            self._has_begun = True
             message = field(event, "message")
             self._response_id, self._model = (
                 read_name(field(message, "id")),
@@ -201,7 +208,17 @@ class _Accumulator:
         return self._complete or self._is_overlong
 
     def accept_json(self, answer: object) -> bool:
-        return False
+        """Accept a whole message: some gateways ignore `stream` and send JSON."""
+        blocks = field(answer, "content")
+        if field(answer, "type") != "message" or not isinstance(blocks, list):
+            return False
+        self.add({"type": "message_start", "message": answer})
+        for index, block in enumerate(blocks):
+            self._begin_block(index, block)
+            self._begin_call(index, block)
+        self.add({"type": "message_delta", "delta": answer})
+        self.add({"type": "message_stop"})
+        return True
 
     def _begin_block(self, index: object, block: object) -> None:
         kind = field(block, "type")

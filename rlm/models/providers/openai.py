@@ -143,6 +143,7 @@ class _Accumulator:
         self._refusal = BoundedText(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
         self._splitter = ThinkSplitter()
+        self._tools = ToolCallCollector(max_output_tokens)
         self._is_closed = False
         self._field = ""
         self._details = ReasoningDetails()
