@@ -218,7 +218,7 @@ class HttpModel(ABC):
         raise AssertionError("the last attempt returns")
 
     def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
-        """Return the fields that make the provider enforce `schema`; a user's own fields count before ours."""
+        """Return the fields that make the provider enforce `schema`; a user's own fields win."""
         fields = self.schema_fields(schema)
         return {} if set(fields) & set(self.calls.extra_body) else fields
 
