@@ -61,12 +61,14 @@ def _load(name: str) -> ModuleType:
 _load("provider_streams")
 _provider_server = _load("provider_server")
 for _shared in (
+    "batch_server",
     "recorded_traffic",
     "official_sdks",
     "conformance_models",
     "document_tree",
     "driver_processes",
     "handmade_pdf",
+    "picture_files",
     "scoped_segments",
 ):
     _load(_shared)
@@ -114,6 +116,13 @@ def providers() -> ModuleType:
 def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture
+def batch_server() -> Iterator[Any]:
+    """Yield a running BatchServer (tests/batch_server.py), which answers `ok` in both protocols."""
+    with sys.modules["batch_server"].BatchServer() as server:
         yield server
 
 
