@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
-from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.quirks.concessions import describe_refusal
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field

@@ -12,11 +12,11 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.providers.openai import without_ambient_headers
 from rlm.models.structured.portable_schema import PortableSchema

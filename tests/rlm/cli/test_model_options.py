@@ -1,4 +1,4 @@
-"""Test --option and --sub-option, [models."NAME"] and how a resume gets them, with real processes and a server."""
+"""Test --option, --sub-option and [models."NAME"], and how a resume gets them, with real processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-CELL = "```repl\nprint(sub_query('What does it cost?', (0, 100)))\nfinalize('7 euros', evidence=['7 euros'])\n```"
+CELL = """```repl
+print(sub_query('What does it cost?', (0, 100)))
+finalize('7 euros', evidence=['7 euros'])
+```"""
 
 
 @pytest.fixture
@@ -29,7 +32,9 @@ def rlm(tmp_path: Path, provider_server):
 
     def run(*arguments: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "rlm", *arguments]
-        ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
         assert ran.returncode == code, ran.stderr
         return ran.stdout + ran.stderr
 
