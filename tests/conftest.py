@@ -32,6 +32,27 @@ _SECRETS = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GROQ_API_KEY",
+    "TOGETHER_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_AD_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_OAUTH_ACCESS_TOKEN",
+    "OLLAMA_API_KEY",
+    "OLLAMA_HOST",
+    "VLLM_API_KEY",
+    "LLAMACPP_API_KEY",
+    "LM_API_TOKEN",
 )
 # How long an example takes depends on the machine. benchmarks/ measures times.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,11 +79,13 @@ def _load(name: str) -> ModuleType:
     return module
 
 
+_load("provider_streams")
 _provider_server = _load("provider_server")
 for _shared in (
     "batch_server",
     "recorded_traffic",
     "official_sdks",
+    "conformance_models",
     "document_tree",
     "driver_processes",
     "handmade_pdf",

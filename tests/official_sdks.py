@@ -101,5 +101,40 @@ async def _messages(url: str, *, whole: bool) -> Reply:
     )
 
 
-READERS = {"chat_completions": _chat_completions, "messages": _messages}
+async def _responses(url: str, *, whole: bool) -> Reply:
+    from openai import AsyncOpenAI
+
+    client: Any = AsyncOpenAI(api_key=_KEY, base_url=f"{url}/v1", max_retries=0)
+    async with client:
+        if whole:
+            response = await client.responses.create(model="m", input="hello")
+        else:
+            async with client.responses.stream(model="m", input="hello") as stream:
+                ends = ("response.completed", "response.incomplete")
+                last = [event.response async for event in stream if event.type in ends]
+            (response,) = last
+    parts = [part for item in response.output if item.type == "message" for part in item.content]
+    refusals = [part.refusal for part in parts if part.type == "refusal"]
+    thoughts = [item for item in response.output if item.type == "reasoning"]
+    cut = response.incomplete_details
+    usage = response.usage
+    return Reply(
+        text=response.output_text or "".join(refusals),
+        finish_reason="length" if cut else "refusal" if refusals else "stop",
+        usage=TokenUsage(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.input_tokens_details.cached_tokens,
+            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+        ),
+        thinking="".join(part.text for item in thoughts for part in item.summary),
+        tool_calls=tuple(
+            ToolCall(item.name, item.arguments) for item in response.output if item.type == "function_call"
+        ),
+        response_id=response.id,
+        model=response.model,
+    )
+
+
+READERS = {"chat_completions": _chat_completions, "messages": _messages, "responses": _responses}
 """By protocol: `read(url, whole=...)` asks the server at `url` once and returns what the SDK made of it."""

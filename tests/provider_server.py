@@ -21,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from provider_streams import ollama_lines, responses_events
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -205,11 +207,13 @@ class ProviderServer:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split(" ")[1]
         behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
-        stream = anthropic_events if path.endswith("/messages") else openai_events
+        stream = _stream_of(path)
         return await self._behave(behaviour, stream, reader, writer)
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
-        if method == "GET":  # a question about its models, which it does not answer
+        if method == "GET" or path.endswith(
+            "/api/show"
+        ):  # a question about its models, which it does not answer
             return Raw(b"{}", "application/json", 404)
         received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
         self.requests.append(received)
@@ -235,7 +239,8 @@ class ProviderServer:
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n"
+            % (b"application/x-ndjson" if events is ollama_lines else b"text/event-stream")
         )
         for event in events(behaviour):
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
@@ -280,6 +285,14 @@ async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"0\r\n\r\n")
     await writer.drain()
     return headers.get("content-length", str(len(raw.body))) == str(len(raw.body))
+
+
+def _stream_of(path: str) -> Callable[[Answer | Dropped | StreamError | Silence], list[bytes]]:
+    if path.endswith(("/messages", ":streamRawPredict")):
+        return anthropic_events
+    if path.endswith("/responses"):
+        return responses_events
+    return ollama_lines if path.endswith("/api/chat") else openai_events
 
 
 def _pieces(text: str, size: int) -> list[str]:

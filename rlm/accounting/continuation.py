@@ -60,6 +60,8 @@ def follow_up(model: Model, first: Request, reply: Reply) -> FollowUp | None:
         return FollowUp(replace(_with_room(model, first, reply), effort="low"), continues=False)
     if reply.finish_reason != "length" or _is_runaway(reply.text):
         return None
+    if first.role == "root" and "```" in reply.text and not reply.text.count("```") % 2:
+        return None  # its block is closed: what was cut is of no use, and the root is asked for less
     if len(reply.text) > _OVERLONG * _CHARS_PER_TOKEN * first.max_output_tokens:
         return None
     if first.schema is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlm.results import TokenUsage
@@ -162,6 +162,11 @@ class ModelWindow:
     known: bool = True
     sees: bool | None = None
     thinking: int = 0
+
+    @property
+    def whole(self) -> ModelWindow:
+        """Return the window with the room for thinking as a part of the context."""
+        return replace(self, context=self.context + self.thinking, thinking=0)
 
 
 class Model(Protocol):

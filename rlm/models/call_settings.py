@@ -168,22 +168,24 @@ class CallSettings:
         return self._find_body_fault() or self._find_header_fault()
 
     def _find_body_fault(self) -> str | None:
-        if not isinstance(self.extra_body, Mapping):
-            return f"body is {self.extra_body!r}: give a table of fields"
-        ours = sorted(_OURS.intersection(self.extra_body))
+        body: object = self.extra_body
+        if not isinstance(body, Mapping):
+            return f"body is {body!r}: give a table of fields"
+        ours = sorted(_OURS.intersection(body))
         if ours:
             remedy = "use output" if "tokens" in ours[0] else "leave it out"
             return f"body.{ours[0]} is set by rlm itself: {remedy}"
         try:
-            json.dumps(self.extra_body, allow_nan=False)
+            json.dumps(dict(body), allow_nan=False)
         except (TypeError, ValueError) as error:
             return f"body is not JSON ({error}): give plain values"
         return None
 
     def _find_header_fault(self) -> str | None:
-        if not isinstance(self.extra_headers, Mapping):
-            return f"headers is {self.extra_headers!r}: give a table of names and texts"
-        for name, value in self.extra_headers.items():
+        headers: object = self.extra_headers
+        if not isinstance(headers, Mapping):
+            return f"headers is {headers!r}: give a table of names and texts"
+        for name, value in headers.items():
             if not isinstance(name, str) or not _HEADER.fullmatch(name) or name.casefold() in _OUR_HEADERS:
                 return f"headers.{name} can't be set: check the header's name"
             # A value may be a secret, so no message shows it.

@@ -92,9 +92,7 @@ class ModelResolver:
         resolved = resolve(model, os.environ, options, store=store)
         facts = facts_for(resolved.name, self.settings.facts)
         calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
-        shipped = resolved.window
-        shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)
-        window = options.window if facts is None else facts.apply_to_window(shipped)
+        window = options.window if facts is None else facts.apply_to_window(resolved.window.whole)
         if window is None and calls == options.calls:
             return resolved, calls
         return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls

@@ -87,7 +87,7 @@ def models(
         )
         window = f"{row['window']:,}{'?' if 'guessed' in row else ''}"
         typer.echo(f"{terminal_line(row['name']):<32} {window:>9} {row['output']:>7,}  {cost}")
-    typer.echo("\nSet windows and prices of other models in rlm.toml (rlm init). extractive needs no model.")
+    typer.echo("\nSet windows and prices of other models in rlm.toml (rlm init).")
 
 
 def describe_server(server: LocalServer) -> str:

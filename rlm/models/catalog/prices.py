@@ -6,20 +6,17 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import Model, TokenUsage, price_share
 from rlm.models.catalog.addresses import is_private_server
+from rlm.models.catalog.listings import find_listing
 from rlm.models.catalog.names import ModelName, parse_name
 from rlm.models.catalog.overrides import ModelFacts, facts_for
 from rlm.models.catalog.server_facts import facts_of_name
 from rlm.models.registry import OFFLINE, PROVIDERS
 
-if TYPE_CHECKING:
-    from genai_prices.types import PriceCalculation
-
-__all__ = ["Prices", "find_listing", "price"]
+__all__ = ["Prices", "price"]
 
 
 def price(model_name: str, usage: TokenUsage) -> float | None:
@@ -65,26 +62,6 @@ def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
         output_tokens=usage.output_tokens,
     )
     return float(listed.model.calc_price(tokens, listed.provider).total_price)
-
-
-@lru_cache(maxsize=256)
-def find_listing(model: str, price_list: str | None, url: str | None = None) -> PriceCalculation | None:
-    """Return a model's entry in the price data, or None. `price_list` is the provider's id there; `url`
-    finds it by its address. Cached: the lookup takes longer than the calculation."""
-    # The import takes half a second, so it waits for the first priced call.
-    from genai_prices import Usage, calc_price
-
-    if not price_list and url is None:
-        return None
-    minimal = Usage(input_tokens=1, output_tokens=1)
-    for spelling in dict.fromkeys((model, model.rpartition("/")[2])):  # `google/gemini-2.5-pro` on Vertex
-        try:
-            if url is not None:
-                return calc_price(minimal, spelling, provider_api_url=url)
-            return calc_price(minimal, spelling, provider_id=price_list)
-        except LookupError:  # no such provider or model in the data
-            continue
-    return None
 
 
 class Prices:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from rlm.models.base import ModelWindow
+from rlm.models.catalog.listings import find_listing
 from rlm.models.catalog.sight import sees
 from rlm.models.registry import PROVIDERS
 
@@ -55,8 +56,6 @@ def window_of(model: str, provider: str | None = None) -> ModelWindow:
 
 def _find_context(model: str, price_list: str) -> int | None:
     """Return the context window in the price data, or None."""
-    from rlm.models.catalog.prices import find_listing
-
     listed = find_listing(model, price_list)
     return None if listed is None else listed.model.context_window
 

@@ -19,11 +19,11 @@ from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.batches.connection import BatchConnection
-from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
+from rlm.models.http.quirks.concessions import Concessions
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
 from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
@@ -222,7 +222,7 @@ class HttpModel(ABC):
         raise AssertionError("the last attempt returns")
 
     def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
-        """Return the fields that make the provider enforce `schema`. A user's own fields count before ours."""
+        """Return the fields that make the provider enforce `schema`; a user's own fields win."""
         fields = self.schema_fields(schema)
         return {} if set(fields) & set(self.calls.extra_body) else fields
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
-from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.quirks.concessions import describe_refusal
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field
@@ -167,6 +167,8 @@ def _parse_json(body: bytes) -> object:
 
 def _error_in(event: object) -> object:
     """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if not isinstance(event, dict):
+        return None
     if field(event, "error") or field(event, "type") == "error":
         return event
     return field(event, "response") if field(event, "type") == "response.failed" else None

@@ -12,7 +12,7 @@ from rlm.models.catalog.families import family_of, nearest_effort
 from rlm.models.http.batches.anthropic import AnthropicBatches
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reasoning import read_name, with_reasoning
+from rlm.models.http.quirks.reasoning import read_name, with_reasoning
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
@@ -114,9 +114,7 @@ class AnthropicModel(HttpModel):
         if family.style == "budget":
             budget = max(_LEAST_BUDGET, self.window.thinking)
             return {"thinking": {"type": "enabled", "budget_tokens": min(budget, max_tokens - 1)}}
-        if effort is None:
-            effort = _effort_of(calls.thinking_tokens or 0)
-        level = nearest_effort(effort, _EFFORTS)
+        level = nearest_effort(effort or _effort_of(calls.thinking_tokens or 0), _EFFORTS)
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
@@ -187,7 +185,9 @@ class _Accumulator:
         return with_reasoning(usage, self._body, f"{self._text}{called}", str(self._thinking))
 
     def add(self, event: object) -> bool:
-        kind = field(event, "type")
+        if not isinstance(event, dict):
+            return False
+        kind = event.get("type")
         if kind == "message_start":
             self._has_begun = True
             message = field(event, "message")
@@ -227,7 +227,9 @@ class _Accumulator:
         kind = field(block, "type")
         if kind in _THINKING and isinstance(index, int) and len(self._blocks) < _MAX_BLOCKS:
             names = ("type", "thinking", "signature", "data")
-            self._blocks[index] = {name: block[name] for name in names if isinstance(field(block, name), str)}
+            self._blocks[index] = {
+                name: value for name in names if isinstance(value := field(block, name), str)
+            }
             self._thinking.add(self._blocks[index].get("thinking", ""))
         elif kind == "text" and isinstance(text := field(block, "text"), str):
             self._text.add(text)

@@ -12,13 +12,15 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
+from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.providers.openai import without_ambient_headers
+from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2
@@ -120,6 +122,9 @@ class OllamaModel(HttpModel):
             body["think"] = nearest if nearest in levels else effort != "none"
         return body
 
+    def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
+        return {"format": schema.schema}
+
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body["options"]["num_predict"])
 
@@ -137,6 +142,7 @@ class _Accumulator:
     def __init__(self, max_output_tokens: int) -> None:
         self._text = BoundedText(max_output_tokens)
         self._thinking = BoundedText(max_output_tokens)
+        self._tools = ToolCallCollector(max_output_tokens)
         self._splitter = ThinkSplitter()
         self._wants_back = False
         self._finish = ""
@@ -159,11 +165,12 @@ class _Accumulator:
             thinking=f"{self._thinking}{thinking}",
             carry=({"thinking": str(self._thinking)},) if self._wants_back else (),
             model=self._model,
+            tool_calls=self._tools.calls,
         )
 
     @property
     def _is_overlong(self) -> bool:
-        return self._text.is_full or self._thinking.is_full
+        return self._text.is_full or self._thinking.is_full or self._tools.is_full
 
     @property
     def spent(self) -> TokenUsage:
@@ -180,6 +187,12 @@ class _Accumulator:
         if isinstance(thought, str) and thought:
             self._wants_back = True
             self._thinking.add(thought)
+        calls = field(message, "tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            made = field(call, "function")
+            self._tools.add(
+                None, id_=field(call, "id"), name=field(made, "name"), arguments=field(made, "arguments")
+            )
         self._model = read_name(field(event, "model")) or self._model
         if field(event, "done") is True:
             rest, thinking = self._splitter.close()

@@ -12,14 +12,14 @@ from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenU
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
 from rlm.models.http.batches.openai import OpenAIBatches
-from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reasoning import ReasoningDetails, read_count, read_name, with_reasoning
+from rlm.models.http.quirks.concessions import CARRY_FIELDS, LIMIT_FIELDS
+from rlm.models.http.quirks.reasoning import ReasoningDetails, read_count, read_name, with_reasoning
+from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.wire_messages import alternating, field, with_openai_cache
 from rlm.models.structured.portable_schema import PortableSchema
 from rlm.models.structured.tool_calls import ToolCallCollector
@@ -204,6 +204,8 @@ class _Accumulator:
 
     def add(self, event: object) -> bool:
         self._has_begun = True
+        if not isinstance(event, dict):
+            return False
         self._response_id = self._response_id or read_name(field(event, "id"))
         self._model = self._model or read_name(field(event, "model"))
         usage = field(event, "usage")

@@ -1,4 +1,4 @@
-"""Test --option and --sub-option, [models."NAME"] and how a resume gets them, with real processes and a server."""
+"""Test --option, --sub-option and [models."NAME"], and how a resume gets them, with real processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-CELL = "```repl\nprint(sub_query('What does it cost?', (0, 100)))\nfinalize('7 euros', evidence=['7 euros'])\n```"
+CELL = """```repl
+print(sub_query('What does it cost?', (0, 100)))
+finalize('7 euros', evidence=['7 euros'])
+```"""
 
 
 @pytest.fixture
@@ -29,7 +32,9 @@ def rlm(tmp_path: Path, provider_server):
 
     def run(*arguments: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "rlm", *arguments]
-        ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
         assert ran.returncode == code, ran.stderr
         return ran.stdout + ran.stderr
 
@@ -58,7 +63,7 @@ def test_options_by_role_and_a_resume(rlm, provider_server, providers, tmp_path)
     fields = ("reasoning_effort", "max_tokens", "top_p", "seed", "temperature")
     assert [root.body[name] for name in fields] == ["high", 41_000, 0.9, 1, 0.5]
     assert root.headers["x-team"] == "law"
-    run = told.split("rlm resume ")[1].split()[0].rstrip(".)")
+    run = told.split("rlm show ")[1].split(")")[0]
 
     provider_server.always = lambda one: CELL if "repl" in one.system else "7 euros"
     assert "7 euros" in rlm("resume", run)
@@ -74,7 +79,7 @@ def test_a_resume_without_a_header_says_so(rlm, provider_server, providers) -> N
     provider_server.play(providers.Status(400, "stop here"))
     header = ("--option", "headers.X-Team=law")
     told = rlm("ask", "Cost?", "a.txt", "--model", model, "--strategy", "direct", *header, code=4)
-    run = told.split("rlm resume ")[1].split()[0].rstrip(".)")
+    run = told.split("rlm show ")[1].split(")")[0]
     said = rlm("resume", run, code=2)
     assert "was begun with the header X-Team" in said
     assert "add --option headers.X-Team=VALUE" in said

@@ -30,6 +30,7 @@ _MODELS = """
 # input_price = 0.0
 # output_price = 0.0
 # cached_price = 0.0               # cached input; default: input_price
+# effort = "low"                   # also thinking, temperature, seed, api, body, headers: docs/options.md
 """
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from conformance_models import QUICK, make_variant
 
-from rlm.models.options import ModelOptions, RetryPolicy
-from rlm.models.registry import PROVIDERS
-from rlm.models.resolution import resolve
 from rlm.models.structured import schema_mode
-
-QUICK = RetryPolicy(attempts=3, base=0.001, cap=0.002, retry_after_cap=0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +19,25 @@ def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_mode, "_refusals", set())
 
 
+@pytest.fixture(autouse=True)
+def no_cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hide every cloud that this machine is set up for."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCLOUD_", "CLOUD_ML")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+
+
 @pytest.fixture
 async def make_provider(provider_server: Any) -> AsyncIterator[Callable[..., Any]]:
-    """Yield `make_provider(prefix, url, key=..., **options)`. It returns the provider's model `m`, whose
-    gateway is the server at `url`, and whose retries hardly wait. They are closed before the server."""
+    """Yield `make_provider(variant, url, key=..., **options)`. It returns the model of a variant, whose gateway
+    is the server at `url`, and whose retries hardly wait. They are closed before the server."""
     made: list[Any] = []
 
-    def make(prefix: str, url: str, *, key: str = "sk-test-0123456789", **options: Any) -> Any:
-        spec = PROVIDERS[prefix]
-        env = {spec.key_variable: key, spec.base_url_variable: url + urlsplit(spec.base_url).path}
-        made.append(resolve(f"{prefix}:m", env, options=ModelOptions(**{"retry": QUICK, **options})))
+    def make(variant: str, url: str, *, key: str = "sk-test-0123456789", **options: Any) -> Any:
+        made.append(make_variant(variant, url, key=key, **{"retry": QUICK, **options}))
         return made[-1]
 
     yield make

@@ -7,9 +7,9 @@ README.md for what it needs.
 from __future__ import annotations
 
 import json
-from importlib import import_module
 
 import pytest
+from conformance_models import FRAMED, PROTOCOLS, VARIANTS, protocol_of
 from official_sdks import READERS
 from recorded_traffic import Recording, protocols, recordings
 
@@ -22,17 +22,7 @@ KEY = "sk-PLANTED-key-0123456789"
 REQUEST = Request("child", (Message("user", "hello"),), 1000, "task")
 MAX_COUNT = 10**9
 
-PATHS = {"/chat/completions": "chat_completions", "/v1/messages": "messages"}
-"""The protocol of each path that a provider's requests go to."""
-
-
-def protocol_of(prefix: str) -> str:
-    module, _, name = PROVIDERS[prefix].factory.partition(":")
-    return PATHS[getattr(import_module(module), name).clients.path]
-
-
-def cases() -> list[tuple[str, str]]:
-    return [(prefix, name) for prefix in PROVIDERS for name in recordings(protocol_of(prefix))]
+CASES = [(variant, name) for variant in VARIANTS for name in recordings(protocol_of(variant))]
 
 
 def check(reply: Reply, recording: Recording) -> None:
@@ -57,14 +47,14 @@ def check_usage(usage: TokenUsage, expected: object) -> None:
         assert all(isinstance(count, int) and 0 <= count <= 2 * MAX_COUNT for count in counts)
 
 
-@pytest.mark.parametrize(("prefix", "name"), cases())
+@pytest.mark.parametrize(("variant", "name"), CASES)
 @pytest.mark.parametrize("piece", [0, 3], ids=["whole", "in odd pieces"])
-async def test_a_recorded_answer_is_read(make_provider, provider_server, prefix, name, piece):
+async def test_a_recorded_answer_is_read(make_provider, provider_server, variant, name, piece):
     """Text, end, thinking, calls and tokens; or one error that names no key, sent again only where it may
     help."""
-    recording = recordings(protocol_of(prefix))[name]
+    recording = recordings(protocol_of(variant))[name]
     provider_server.always = recording.played(key=KEY, piece=piece)
-    model = make_provider(prefix, provider_server.url, key=KEY)
+    model = make_provider(variant, provider_server.url, key=KEY)
     expected = recording.expected
     if "error" not in expected:
         check(await model.generate(REQUEST), recording)
@@ -74,7 +64,7 @@ async def test_a_recorded_answer_is_read(make_provider, provider_server, prefix,
         await model.generate(REQUEST)
     message = str(caught.value)
     assert type(caught.value) is getattr(rlm.errors, expected["error"]), message
-    assert message.startswith(f"{prefix}:m: ")
+    assert message.startswith(f"{model.name}: ")
     assert expected.get("says", "") in message
     assert KEY not in message + repr(caught.value)
     assert "\n" not in message
@@ -82,6 +72,11 @@ async def test_a_recorded_answer_is_read(make_provider, provider_server, prefix,
         assert len(provider_server.requests) > 1
     if expected["error"] == "ModelRejected":
         assert len(provider_server.requests) == 1
+
+
+def test_every_provider_of_the_registry_is_here():
+    assert {one.partition(":")[0] for one in VARIANTS} | FRAMED == set(PROVIDERS)
+    assert set(PROTOCOLS.values()) == set(protocols())
 
 
 SDK_CASES = [
@@ -99,8 +94,8 @@ async def test_the_official_sdk_reads_the_same(make_provider, provider_server, p
     recording = recordings(protocol)[name]
     provider_server.always = recording.played()
     official = await READERS[protocol](provider_server.url, whole="whole" in recording.expected)
-    prefix = next(one for one in PROVIDERS if protocol_of(one) == protocol)
-    ours = await make_provider(prefix, provider_server.url, key=KEY).generate(REQUEST)
+    variant = next(one for one in VARIANTS if protocol_of(one) == protocol)
+    ours = await make_provider(variant, provider_server.url, key=KEY).generate(REQUEST)
     assert (ours.text, ours.finish_reason) == (official.text, official.finish_reason)
     assert ours.thinking == official.thinking
     assert _calls(ours) == _calls(official)

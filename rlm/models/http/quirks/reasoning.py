@@ -46,8 +46,8 @@ class ReasoningDetails:
 
 def with_reasoning(usage: TokenUsage | None, body: dict[str, Any], text: str, thinking: str) -> TokenUsage:
     """Return the usage of a reply to `body`, with our own estimate of what the server does not count. A usage
-    without any token counts nothing."""
-    if usage is not None and not usage.input_tokens and not usage.output_tokens:
+    without any token counts nothing. An empty `body` leaves it at that."""
+    if usage is not None and body and not usage.input_tokens and not usage.output_tokens:
         usage = None
     if usage is not None and (usage.reasoning_tokens or not thinking):
         return usage
