@@ -13,7 +13,7 @@ from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.registry import PROVIDERS
 from rlm.models.resolution import resolve
 
-__all__ = ["FRAMED", "PROTOCOLS", "QUICK", "VARIANTS", "make_variant", "protocol_of"]
+__all__ = ["FRAMED", "PROTOCOLS", "QUICK", "VARIANTS", "is_first_of_its_class", "make_variant", "protocol_of"]
 
 QUICK = RetryPolicy(attempts=3, base=0.001, cap=0.002, retry_after_cap=0.01)
 
@@ -46,6 +46,12 @@ def make_variant(variant: str, url: str, *, key: str = "sk-test-0123456789", **o
     if api:
         options["calls"] = CallSettings(api=api)  # type: ignore[arg-type]
     return resolve(name, env, ModelOptions(**options))
+
+
+def is_first_of_its_class(variant: str) -> bool:
+    """Return whether no variant before it is of the same class: the others differ in facts only."""
+    kinds = [type(make_variant(one, "http://127.0.0.1:9")) for one in VARIANTS]
+    return kinds.index(kinds[VARIANTS.index(variant)]) == VARIANTS.index(variant)
 
 
 def protocol_of(variant: str) -> str:
