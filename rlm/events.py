@@ -10,11 +10,13 @@ from rlm.results import RunResult, Strategy
 
 __all__ = [
     "AnswerDelta",
+    "BatchesWaiting",
     "CellEnded",
     "CellStarted",
     "ChildEnded",
     "ChildrenStarted",
     "ContextLoaded",
+    "ContextLoading",
     "Event",
     "Indexing",
     "KernelOpened",
@@ -41,6 +43,15 @@ __all__ = [
     "Warned",
     "describe_violation",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLoading:
+    """The sources are being read. Reported once a second, with the current document and the bytes read so
+    far."""
+
+    document: str
+    bytes_read: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +282,18 @@ class ReplyDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesWaiting:
+    """Calls of `model` wait in its provider's batches: `done` of `total` are answered. The oldest batch was
+    sent `seconds` ago. `batches` are the provider's ids; none, once all have ended."""
+
+    model: str
+    done: int
+    total: int
+    seconds: float
+    batches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -301,7 +324,8 @@ class RunFinished:
 
 
 Event = (
-    ContextLoaded
+    ContextLoading
+    | ContextLoaded
     | RunStarted
     | Resumed
     | PartStarted
@@ -323,6 +347,7 @@ Event = (
     | AnswerDelta
     | ReplyDelta
     | ReplyStreaming
+    | BatchesWaiting
     | Retrying
     | Warned
     | RunEnded

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlm.errors import ConfigurationError
 
-__all__ = ["LimitOption", "Limits", "option_of_limit"]
+__all__ = ["LimitOption", "Limits", "option_of_limit", "slow_defaults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,21 @@ class LimitOption:
     folder_may_lower: bool = False
 
 
-def _limit(default: Any, minimum: int | None = None, option: LimitOption | None = None) -> Any:
-    """Declare a limit. It is at least `minimum`; None means above 0."""
-    return field(default=default, metadata={"minimum": minimum, "option": option})
+def _limit(
+    default: Any, minimum: int | None = None, option: LimitOption | None = None, *, slow: Any = None
+) -> Any:
+    """Declare a limit. It is at least `minimum`; None means above 0. `slow` is the default of slow runs."""
+    return field(default=default, metadata={"minimum": minimum, "option": option, "slow": slow})
+
+
+def slow_defaults() -> dict[str, Any]:
+    """Return the limits that have another default in a slow run, by the names of their fields."""
+    slow = {limit.name: limit.metadata["slow"] for limit in fields(Limits)}
+    return {name: value for name, value in slow.items() if value is not None}
+
+
+_MIN_CHILD_TOKENS = 1_000
+"""The instructions around a slice take about 500 tokens."""
 
 
 def option_of_limit(limit: Field[Any]) -> LimitOption | None:
@@ -46,6 +58,8 @@ class Limits:
     seconds: the wall-clock time of the whole run.
     cell_seconds: the computing time of one cell.
     concurrency: calls in flight per provider.
+    child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
+        well (`rlm.children.routing.child_model`).
     violations: this number of consecutive violations ends the run.
 
     Raises ConfigurationError, which names the invalid field.
@@ -65,7 +79,10 @@ class Limits:
         5.0, 0, LimitOption("max_cost", "Maximum cost in US dollars.", folder_may_lower=True)
     )
     seconds: float = _limit(
-        1_800.0, None, LimitOption("max_seconds", "Timeout in seconds.", folder_may_lower=True)
+        1_800.0,
+        None,
+        LimitOption("max_seconds", "Timeout in seconds. With --slow: 93,600 (26 h).", folder_may_lower=True),
+        slow=93_600.0,
     )
     cell_seconds: float = _limit(
         120.0,
@@ -73,14 +90,28 @@ class Limits:
         LimitOption("cell_seconds", "Timeout of one block, in seconds of computing.", folder_may_lower=True),
     )
     concurrency: int = _limit(
-        16, 1, LimitOption("concurrency", "Maximum calls in flight at a provider.", folder_may_lower=True)
+        16,
+        1,
+        LimitOption(
+            "concurrency", "Maximum calls in flight at a provider. With --slow: 1,000.", folder_may_lower=True
+        ),
+        slow=1_000,
+    )
+    child_tokens: int | None = _limit(
+        None,
+        _MIN_CHILD_TOKENS,
+        LimitOption(
+            "child_tokens", "Maximum tokens of one child's prompt. Default: what its model reads well."
+        ),
     )
     violations: int = _limit(3, 1)
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             value, minimum = getattr(self, limit.name), limit.metadata["minimum"]
-            is_whole = isinstance(limit.default, int)
+            if value is None and limit.default is None:
+                continue
+            is_whole = isinstance(limit.default, int) or limit.default is None
             if (
                 isinstance(value, bool)
                 or not isinstance(value, (int,) if is_whole else (int, float))

@@ -54,8 +54,8 @@ async def replay(
                 raise UsageError(f"run {left.run_id} has not ended. Resume it first (rlm resume)")
             earlier = await read_earlier_runs(journal, left)
             loaded = await left.load(journal, workspace)
-        root, child, summary = left.replay_only_models()
-        rlm = RLM(root, sub_model=child, summary_model=summary, settings=settings, observe=observe or ())
+        root, children, summary = left.replay_only_models()
+        rlm = RLM(root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ())
         rlm = rlm.as_of(left)
         async with (
             Journal.open(workspace.folder / "replay.db") as own,

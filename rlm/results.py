@@ -26,6 +26,7 @@ __all__ = [
     "LIMITS_OF",
     "NOT_SUPPORTED",
     "RESUMABLE",
+    "SEEN",
     "Citation",
     "ClaimSupport",
     "Confidence",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 _QUOTE_SHOWN = 160
+SEEN = "seen on the page (not verifiable by text)"
+"""What is shown of a citation of a picture, which has no quote."""
 
 StopReason = Literal[
     "finalized",
@@ -82,7 +85,8 @@ Confidence = Literal["low", "medium", "high"] | float
 class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
-    first. `verified` is False when the body does not hold the quote there."""
+    first. `verified` is False when the body does not hold the quote there. `seen`: a child saw it on the
+    picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
 
     marker: str
     quote: str
@@ -96,6 +100,7 @@ class Citation:
     author: str | None = None
     time: str | None = None
     heading_path: tuple[str, ...] = ()
+    seen: bool = False
 
     @property
     def place(self) -> str:
@@ -125,6 +130,7 @@ class Coverage:
     scanned (searched by machine) are the kernel's word, bounds-checked. `complete` is true exactly when
     every character was answered for or read; `uncovered_chars` were not, and `gaps` are the first 20
     stretches of them. `chunks_processed` of `chunks_total` chunks of batches over `chunk()` were answered.
+    `pages_looked` pages were seen by children as pictures.
     """
 
     input_chars: int
@@ -138,6 +144,7 @@ class Coverage:
     complete: bool = False
     gaps: tuple[Span, ...] = ()
     uncovered_chars: int = 0
+    pages_looked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +185,16 @@ class ProposedAnswer:
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
     """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
-    `cache_write_tokens` (written to it, where that is charged apart). `output_tokens` includes
-    `reasoning_tokens`, which the model thought with."""
+    `cache_write_tokens` (written to it, where that is charged apart). Of these, `cache_write_1h_tokens` are
+    kept for an hour, which costs more. `output_tokens` includes `reasoning_tokens`, which the model thought
+    with."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_1h_tokens: int = 0
 
     def __bool__(self) -> bool:
         return self != TokenUsage()
@@ -197,6 +206,7 @@ class TokenUsage:
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
 
 
@@ -325,8 +335,10 @@ class RunResult:
         an answer without either."""
         quotes = len(self.citations)
         found = sum(one.verified for one in self.citations)
+        seen = sum(one.seen for one in self.citations)
         of = "citation" if quotes == 1 else "citations"
         shown = [f"{found:,} of {quotes:,} {of} found in the input"] if quotes else []
+        shown += [f"{seen:,} seen on pages, not verifiable by text"] if seen else []
         if self.support is None and quotes:
             shown.append("whether they support the answer is unchecked")
         elif self.support is not None and self.support.claims:
@@ -355,9 +367,7 @@ class RunResult:
         if self.answer is not None:
             answer = html_answer(self.marked_text)
         rows = "".join(
-            f"<li>{html_text(citation.marker)} {html_text(citation.place)} "
-            f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
-            f"<q>{html_text(citation.quote)}</q></li>"
+            f"<li>{html_text(citation.marker)} {html_text(citation.place)} {_html_quote(citation)}</li>"
             for citation in self.citations
         )
         if not rows and has_false_sources(self.answer):
@@ -373,7 +383,9 @@ class RunResult:
         return (
             f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
             f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
-            f"{coverage.answered_chars:,} read by children; "
+            f"{coverage.answered_chars:,} read by children"
+            + (f", {coverage.pages_looked:,} pages looked at" if coverage.pages_looked else "")
+            + "; "
             + (f"{self.figures}; " if self.figures else "")
             + f"run {self.run_id}"
         )
@@ -405,8 +417,19 @@ class RunResult:
         )
 
 
+def _html_quote(citation: Citation) -> str:
+    if citation.seen:
+        return f"<em>{SEEN}</em>" + (f" <q>{html_text(citation.quote)}</q>" if citation.quote else "")
+    missing = "" if citation.verified else "<strong>not found in the input</strong> "
+    return f"{missing}<q>{html_text(citation.quote)}</q>"
+
+
 def _markdown_source(citation: Citation) -> str:
     quote = markdown_line(citation.shown)
+    if citation.seen:
+        return f"{citation.marker} {markdown_line(citation.place)}: *{SEEN}*" + (
+            f" “{quote}”" if quote else ""
+        )
     if not citation.verified:
         return f"{citation.marker} **not found in the input**: “{quote}”"
     return f"{citation.marker} {markdown_line(citation.place)}: “{quote}”"

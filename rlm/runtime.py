@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
+from rlm.children.routing.sub_models import SubModels
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.errors import ConfigurationError, JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver, Warned
-from rlm.models import CallSettings, Model, resolve
-from rlm.models.catalog.overrides import facts_for
+from rlm.errors import JournalError, UsageError
+from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
+from rlm.limits import slow_defaults
+from rlm.models import CallSettings, Model
 from rlm.models.http.model import learn
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.event_queue import EventQueue
+from rlm.runs.model_resolver import ModelResolver
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -67,8 +68,10 @@ class RLM:
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
-    is set, else `extractive`, which needs no key. sub_model defaults to model. summary_model (default:
-    sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
+    is set, else `extractive`, which needs no key. sub_model defaults to model. sub_models are several in its
+    place, by the names that cells give (`sub_query(…, model="strong")`); the first is the default. With
+    Settings(cascade=True), a child whose reply fails is asked of the next one. summary_model (default: the
+    first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON.
     options and sub_options say what each call of the root's model and of the children's asks for: a
@@ -86,6 +89,7 @@ class RLM:
         model: str | Model | None = None,
         *,
         sub_model: str | Model | None = None,
+        sub_models: Mapping[str, str | Model] | None = None,
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
@@ -97,14 +101,15 @@ class RLM:
         observe: Observer | Sequence[Observer] = (),
         observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
-        self.limits = limits or Limits()
         self.settings = settings or Settings()
+        self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
         for name, given in (("options", options), ("sub_options", sub_options)):
             if given is not None:
                 calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
-                self.settings = replace(self.settings, **{name: calls})
+                changed: dict[str, Any] = {name: calls}
+                self.settings = replace(self.settings, **changed)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
@@ -113,16 +118,25 @@ class RLM:
         )
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
-        own = self.settings
-        self.model, calls = self._resolve(model, own.options, "options")
-        self.sub_model, sub_calls = self.model, calls
-        if sub_model is not None or own.sub_options != own.options:
-            given = model if sub_model is None else sub_model
-            self.sub_model, sub_calls = self._resolve(given, own.sub_options, "sub_options")
+        own, resolver = self.settings, self._resolver()
+        self.model, calls = resolver.resolve(model, own.options, "options")
+        self.sub_models, sub_calls = resolver.resolve_children(
+            (self.model, calls), model, sub_model, sub_models
+        )
         self.summary_model = self.sub_model
         if summary_model is not None:
-            self.summary_model, _ = self._resolve(summary_model, own.sub_options, "")
+            self.summary_model, _ = resolver.resolve(summary_model, own.sub_options, "")
         self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
+
+    @property
+    def sub_model(self) -> Model:
+        """Return the model of children that nothing else is said of."""
+        return next(iter(self.sub_models.values()))
+
+    @property
+    def children(self) -> SubModels:
+        """Return the models of children, with the sizes of their prompts."""
+        return self._config().children
 
     async def run(
         self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
@@ -167,11 +181,11 @@ class RLM:
         stack.push_async_callback(kernels.close)
         sources = () if context is None else sources_of(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
-            loaded = await load_input(config, sources, workspace)
+            loaded = await load_input(config, sources, workspace, pictures=True)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if not body.chars and self.settings.strategy == "map-reduce":
             raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
-        if config.first_strategy(body, task=task) == "rlm":
+        if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
             # The kernel starts while the journal opens.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
@@ -314,12 +328,16 @@ class RLM:
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
         facts = left.facts
-        for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
-            if facts[asked] != model.name:
-                raise UsageError(
-                    f"run {left.run_id} was begun with {asked} {facts[asked]}, not {model.name}: give that"
-                )
+        children = ", ".join(model.name for model in self.sub_models.values())
+        for asked, before, now in (
+            ("model", facts["model"], self.model.name),
+            ("sub_model", ", ".join(left.sub_models.values()), children),
+        ):
+            if before != now:
+                raise UsageError(f"run {left.run_id} was begun with {asked} {before}, not {now}: give that")
         other = copy(self)
+        # Its cells use the names of then.
+        other.sub_models = dict(zip(left.sub_models, self.sub_models.values(), strict=True))
         other.limits = limits_of(facts)
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
@@ -329,6 +347,8 @@ class RLM:
             own.options.max_output_tokens, own.sub_options.max_output_tokens
         )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
+        if other.settings.slow and not self.settings.slow:
+            other._make_models_slow()
         return other
 
     def session(self, context: Context = (), *, after: str | None = None) -> Session:
@@ -375,15 +395,15 @@ class RLM:
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
             try:
-                loaded = load(sources_of(context), folder, tick)
+                loaded = load(sources_of(context), folder, tick, pictures=config.can_look)
                 with Body.open(loaded.context.folder) as body:
                     return plan_run(
                         self.model,
                         self.sub_model,
                         body,
-                        strategy=config.first_strategy(body),
+                        strategy=config.first_strategy(body, looks=config.can_look),
                         limits=self.limits,
-                        prompt_tokens=self.settings.child.prompt_tokens,
+                        prompt_tokens=self.children.default.prompt_tokens,
                         prices=config.prices,
                     )
             finally:
@@ -428,37 +448,18 @@ class RLM:
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
-        models = (self.model, self.sub_model, self.summary_model)
-        for model in {id(model): model for model in models}.values():
+        for model in {id(model): model for model in self._config().models}.values():
             await model.aclose()
 
-    def _resolve(
-        self, model: str | Model | None, calls: CallSettings, given_as: str
-    ) -> tuple[Model, CallSettings]:
-        """Return the model, and the settings of its calls: `calls`, or else those of its facts. `given_as`
-        names `calls` in the error for a model that takes none, "" if it may ignore them."""
-        if model is not None and not isinstance(model, str):
-            if calls and given_as:
-                raise ConfigurationError(
-                    f"{given_as} need a model that is given by name, and {model.name} is an object: make "
-                    "it with ModelOptions(calls=…)"
-                )
-            return model, calls
-        options = replace(
-            self.settings.models,
-            concurrency=self.limits.concurrency,
-            on_refused=lambda line: self._tell(Warned(line)),
-        )
-        store = self.settings.store
-        resolved = resolve(model, os.environ, options, store=store)
-        facts = facts_for(resolved.name, self.settings.facts)
-        calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
-        shipped = resolved.window
-        shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)
-        window = options.window if facts is None else facts.apply_to_window(shipped)
-        if window is None and calls == options.calls:
-            return resolved, calls
-        return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls
+    def _resolver(self) -> ModelResolver:
+        return ModelResolver(self.settings, self.limits.concurrency, self._tell)
+
+    def _make_models_slow(self) -> None:
+        models = (self.model, *self.sub_models.values(), self.summary_model)
+        resolver = self._resolver()
+        slow = {id(one): resolver.make_slow(one) for one in models}
+        self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
+        self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""
@@ -477,7 +478,7 @@ class RLM:
     def _config(self) -> RunConfig:
         return RunConfig(
             self.model,
-            self.sub_model,
+            self.sub_models,
             self.summary_model,
             self.limits,
             self.settings,

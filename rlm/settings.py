@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rlm.limits import Limits
+from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
@@ -37,11 +38,15 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """Settings of children: the tokens of one prompt and of one reply, and the number of calls in flight."""
+    """Settings of children: the tokens of one reply, and the number of calls in flight. The tokens of one
+    prompt are a limit (`Limits.child_tokens`).
 
-    prompt_tokens: int = 32_000
+    chunk_chars: the characters of a chunk where a cell names no size. None is as much as a child takes.
+    """
+
     output_tokens: int = 8_000
     concurrency: int = 16
+    chunk_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,12 @@ class Settings:
     keep_input: store a copy of the input with the run, so that it can be resumed without its files. At most
         16 MB, or 64 MB if the input cannot be read again.
     cache: reuse children's answers to identical calls from earlier runs in the store.
+    cascade: ask a child whose reply fails of the next sub-model. It needs several.
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
     tool_seconds: the timeout of one call of a tool.
+    slow: send every call in a batch of its provider, which may take up to 24 hours and costs half the price.
+        A run then has 26 hours by default, and 1,000 calls in flight.
     options, sub_options: what each call of the root's model asks for, and of the children's.
     facts: windows, prices and settings of calls by model name. They override the built-in ones; `options` and
         `sub_options` override these.
@@ -80,12 +88,15 @@ class Settings:
     keep_input: bool = True
     store_mb: int = 2_048
     cache: bool = False
+    cascade: bool = False
     check_support: bool | None = None
     tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
+    slow: bool = False
+    batching: BatchingPolicy = field(default_factory=BatchingPolicy)
     models: ModelOptions = field(default_factory=ModelOptions)
     options: CallSettings = field(default_factory=CallSettings)
     sub_options: CallSettings = field(default_factory=CallSettings)

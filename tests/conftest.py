@@ -49,7 +49,8 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 def _load(name: str) -> ModuleType:
     """Load a shared module by its path. tests/ is not a package, because it would shadow the real ones."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -58,15 +59,17 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-_load("provider_streams")
+_load("provider_shapes/provider_streams")
 _provider_server = _load("provider_server")
 for _shared in (
-    "recorded_traffic",
-    "official_sdks",
-    "conformance_models",
+    "batch_server",
+    "provider_shapes/recorded_traffic",
+    "provider_shapes/official_sdks",
+    "provider_shapes/conformance_models",
     "document_tree",
     "driver_processes",
     "handmade_pdf",
+    "picture_files",
     "scoped_segments",
 ):
     _load(_shared)
@@ -114,6 +117,13 @@ def providers() -> ModuleType:
 def provider_server() -> Iterator[Any]:
     """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture
+def batch_server() -> Iterator[Any]:
+    """Yield a running BatchServer (tests/batch_server.py), which answers `ok` in both protocols."""
+    with sys.modules["batch_server"].BatchServer() as server:
         yield server
 
 

@@ -30,7 +30,8 @@ class Answer:
     input including cached; None for a server that counts none. `calls` are the name and the arguments of
     tools that the reply calls, which come after its text. `finish` is in OpenAI's words. `delay`
     is the seconds before the reply begins, `step` those after each event, and `pause` those between its last
-    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end.
+    event and the end of the HTTP answer. Unless `ended`, the connection is cut instead of that end. OpenAI's
+    cache wrote `written` tokens, and of those that Anthropic's wrote, `kept_1h` are kept for an hour.
     """
 
     text: str = "ok"
@@ -43,6 +44,8 @@ class Answer:
     pause: float = 0.0
     ended: bool = True
     calls: tuple[tuple[str, str], ...] = ()
+    kept_1h: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,11 +206,16 @@ class ProviderServer:
         }
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split(" ")[1]
-        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
-        self.requests.append(received)
-        behaviour = self._playing.popleft() if self._playing else self._usual(received)
+        behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
         stream = _stream_of(path)
         return await self._behave(behaviour, stream, reader, writer)
+
+    def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
+        if method == "GET":  # a question about its models, which it does not answer
+            return Raw(b"{}", "application/json", 404)
+        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
+        self.requests.append(received)
+        return self._playing.popleft() if self._playing else self._usual(received)
 
     def _usual(self, received: Received) -> Behaviour:
         made = self.always(received) if callable(self.always) else self.always
@@ -225,8 +233,7 @@ class ProviderServer:
             body = json.dumps({"type": "error", "error": error}).encode()
             behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            await _send_raw(behaviour, writer)
-            return True
+            return await _send_raw(behaviour, writer)
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.delay)
         writer.write(
@@ -258,7 +265,8 @@ class ProviderServer:
         return True
 
 
-async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
+async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> bool:
+    """Return whether the connection can go on: False if the body is shorter than its header says."""
     headers = {"content-type": raw.content_type} if raw.content_type else {}
     headers |= (
         {"transfer-encoding": "chunked"} if raw.piece else {"content-length": str(len(raw.body))}
@@ -274,6 +282,7 @@ async def _send_raw(raw: Raw, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
         writer.write(b"0\r\n\r\n")
     await writer.drain()
+    return headers.get("content-length", str(len(raw.body))) == str(len(raw.body))
 
 
 def _stream_of(path: str) -> Callable[[Answer | Dropped | StreamError | Silence], list[bytes]]:
@@ -296,12 +305,17 @@ def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> lis
 
     answer = behaviour if isinstance(behaviour, Answer) else Answer(behaviour.text)
     tokens_in, tokens_out, cached = answer.usage or (0, 0, 0)
-    usage = {
+    usage: dict[str, Any] = {
         "input_tokens": tokens_in - cached,
         "cache_read_input_tokens": cached // 2,
         "cache_creation_input_tokens": cached - cached // 2,
         "output_tokens": 1,
     }
+    if answer.kept_1h:
+        usage["cache_creation"] = {
+            "ephemeral_1h_input_tokens": answer.kept_1h,
+            "ephemeral_5m_input_tokens": usage["cache_creation_input_tokens"] - answer.kept_1h,
+        }
     message = {
         "id": "msg_1",
         "type": "message",
@@ -380,7 +394,7 @@ def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[b
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "total_tokens": tokens_in + tokens_out,
-            "prompt_tokens_details": {"cached_tokens": cached},
+            "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": answer.written},
         }
         events.append(chunk(choices=[], usage=usage))
     return [*events, b"data: [DONE]\n\n"]

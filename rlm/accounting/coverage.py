@@ -13,7 +13,8 @@ from rlm.sandbox.types import Span
 
 __all__ = ["Above", "CoverageLedger", "Noted"]
 
-Noted = Literal["read", "scanned", "sent", "answered", "failed"]
+Noted = Literal["read", "scanned", "sent", "answered", "failed", "looked"]
+"""What is noted of a span. `looked` spans are pages that a child saw."""
 
 
 _GAPS_SHOWN = 20
@@ -51,10 +52,12 @@ class CoverageLedger:
             "sent": (self._sent,),
             "answered": (self._answered, self._seen, self._tried),
             "failed": (self._failed, self._tried),
+            "looked": (),
         }
         self._open_chunks: set[Span] = set()
         self._done_chunks: set[Span] = set()
         self._more_chunks = 0
+        self._pages: set[Span] = set()
 
     @property
     def answered_chars(self) -> int:
@@ -92,6 +95,15 @@ class CoverageLedger:
         """Note text about which a child answered."""
         self.note("answered", spans)
 
+    def note_pages(self, spans: Iterable[Span]) -> None:
+        """Note pages that a child saw and answered about."""
+        self.note("looked", spans)
+
+    def has_seen(self, span: Span) -> bool:
+        """Return whether a child saw every page of which the span holds a part."""
+        seen = [page for page in self._pages if page.start < span.end and span.start < page.end]
+        return bool(seen) and min(seen).start <= span.start and max(page.end for page in seen) >= span.end
+
     def note_failed(self, spans: Iterable[Span]) -> None:
         """Note text whose child failed. An answer about the same text, before or after, takes precedence."""
         self.note("failed", spans)
@@ -99,6 +111,8 @@ class CoverageLedger:
     def note(self, what: Noted, spans: Iterable[Span]) -> None:
         """Note spans in the sets of `what`, here and above."""
         inside = sorted(self._clamped(spans))  # in order they go in several times faster
+        if what == "looked":
+            self._pages.update(inside[: max(0, MAX_SPANS - len(self._pages))])
         for start, end in inside:
             for one in self._sets[what]:
                 one.add(start, end)
@@ -135,6 +149,7 @@ class CoverageLedger:
             complete=uncovered == 0,
             gaps=tuple(islice(self._seen.gaps(body), _GAPS_SHOWN)),
             uncovered_chars=uncovered,
+            pages_looked=len(self._pages),
         )
 
     def _clamped(self, spans: Iterable[Span]) -> Iterator[Span]:

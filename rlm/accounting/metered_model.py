@@ -18,6 +18,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
+from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
 from rlm.models.options import RetryReason
@@ -192,7 +193,7 @@ class MeteredModel:
         await self._log.check_ownership()
         async with slot or nullcontext():
             listener, text = self._listener(request, answer)
-            request = replace(request, listener=listener)
+            request = replace(request, listener=listener, run=f"{self._log.run_id}/{self._log.within}")
             sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
             sent = await self._complete(model, request, sent)
             if text is not None:
@@ -214,6 +215,7 @@ class MeteredModel:
                 "usage": asdict(reply.usage),
                 "cost_usd": cost,
                 "seconds": sent.seconds,
+                **({"batch": reply.batch} if reply.batch else {}),
                 **kept,
             },
         )
@@ -299,7 +301,10 @@ class MeteredModel:
 
         A budget that has no room for all of the thinking gets a call that may think less.
         """
-        prompt_tokens = self.calibrated(model, estimated)
+        seen = sum(
+            image_tokens(model.name, image) for message in request.messages for image in message.images
+        )
+        prompt_tokens = self.calibrated(model, estimated) + seen
         calls = 0 if is_follow_up or request.role in ("root", "summary", "check") else 1
         thinking = model.window.thinking if request.thinking is None else request.thinking
         while True:
@@ -355,7 +360,7 @@ class MeteredModel:
             )
         )
         known = [self._calibrations, *([self._slice_calibrations] if request.role == "child" else [])]
-        for calibrations in known:
+        for calibrations in known if not seen else ():  # pictures are not counted like words
             calibration = calibrations.get(model.name, Calibration())
             calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         return _Sent(reply, cost, seconds, estimated)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.forecast import Forecaster
-from rlm.models.base import Model, is_extractive
+from rlm.models.base import Model, is_extractive, price_share
 from rlm.models.catalog.prices import Prices
 from rlm.results import Strategy
 from rlm.sandbox.in_kernel.body.body import Body
@@ -24,12 +24,15 @@ _DIRECT_FRAMING = 500
 _DIRECT_ANSWER = 500
 _SECONDS_A_REPLY = 8.0
 _SECONDS_A_CHILD = 5.0
+_SECONDS_A_BATCH = 3_600.0
+"""Providers promise 24 hours for a batch, and say that most end within one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """A forecast of a run that reads the whole input once: calls of all models, tokens in and out, US dollars
-    (None: a price is not known), seconds. A question that a search settles takes far less."""
+    (None: a price is not known), seconds. `child_tokens` is the most that a child's prompt may hold, and
+    `chunk_chars` the characters of the input that fit it. A question that a search settles takes far less."""
 
     strategy: Strategy
     model: str
@@ -40,6 +43,8 @@ class RunPlan:
     tokens: int
     cost_usd: float | None
     seconds: float
+    child_tokens: int = 0
+    chunk_chars: int = 0
 
     def plus(self, other: RunPlan) -> RunPlan:
         """Return the plan of both runs, one after the other, over the same input."""
@@ -69,12 +74,14 @@ def plan_run(
     prices: Prices,
 ) -> RunPlan:
     """Plan a run over `body`. `prompt_tokens` is the most that a child's prompt may hold."""
+    seconds_a_reply = _SECONDS_A_BATCH if price_share(model) < 1 else _SECONDS_A_REPLY
+    seconds_a_wave = _SECONDS_A_BATCH if price_share(sub_model) < 1 else _SECONDS_A_CHILD
     forecaster = Forecaster(
         sub_model, body, budget=Budget(limits), prices=prices, prompt_tokens=prompt_tokens
     )
     if strategy == "direct":
         prompt = int(body.chars / forecaster.chars_per_token) + _DIRECT_FRAMING
-        calls, tokens, seconds = 1, prompt + _DIRECT_ANSWER, _SECONDS_A_REPLY
+        calls, tokens, seconds = 1, prompt + _DIRECT_ANSWER, seconds_a_reply
         cost = prices.at_most(model, prompt, _DIRECT_ANSWER)
     else:
         chunk = int(forecaster.full_pass()["recommended_chunk"] or 1)
@@ -89,7 +96,7 @@ def plan_run(
         tokens = prompts + replies + children.tokens
         cost = None if root is None or children.cost_usd is None else root + children.cost_usd
         waves = -(-children.calls // limits.concurrency)
-        seconds = rounds * _SECONDS_A_REPLY + waves * _SECONDS_A_CHILD
+        seconds = rounds * seconds_a_reply + waves * seconds_a_wave
     return RunPlan(
         strategy=strategy,
         model=model.name,
@@ -100,4 +107,6 @@ def plan_run(
         tokens=tokens,
         cost_usd=None if cost is None else round(cost, 4),
         seconds=0.0 if is_extractive(model) else seconds,
+        child_tokens=prompt_tokens,
+        chunk_chars=forecaster.fitting_chars,
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from rlm.answers.checks import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.types import Span
+from rlm.sandbox.in_kernel.body.page_spans import PICTURE_KIND
+from rlm.sandbox.types import SeenPages, Span
 
 __all__ = ["Cited", "cite", "cite_spans", "quotes_in"]
 
@@ -70,21 +72,32 @@ def cite_spans(spans: Sequence[Span], body: Body) -> tuple[Citation, ...]:
     return tuple(_citation(number, body, *_entry(span, body)) for number, span in enumerate(spans, 1))
 
 
-async def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> Cited:
+async def cite(
+    evidence: Sequence[Span | str | SeenPages],
+    answer: str,
+    body: Body,
+    *,
+    was_seen: Callable[[Span], bool] = lambda _: False,
+    read_on: Callable[[str], Span | None] = lambda _: None,
+) -> Cited:
     """Cite each piece of evidence in order, then each quote of `answer` that no piece contains.
 
     The markers are `[¹]`, `[²]`, … in this order. Equal pieces are cited once. If the answer refers to its
     evidence by number, equal pieces are kept, so that the numbers stay right. A quote is cut to 600
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
-    the answer is ignored.
+    the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
+    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold, if `read_on`
+    returns the span of a page on which a child read it.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
-    spans = [piece for piece in pieces if not isinstance(piece, str)]
+    spans = [piece for piece in pieces if isinstance(piece, Span)]
     places = await _look_up([piece for piece in pieces if isinstance(piece, str)], body, spans)
     cited: list[tuple[str, Span | None, bool]] = [
         (piece, places[piece].span, places[piece].span is not None)
         if isinstance(piece, str)
+        else _seen_entry(piece.span, body)
+        if isinstance(piece, SeenPages)
         else _entry(piece, body)
         for piece in pieces
     ]
@@ -102,7 +115,14 @@ async def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> Cited
         return tuple(quote for quote, found in (places | answer_places).items() if found.status == status)
 
     return Cited(
-        tuple(_citation(number, body, *entry) for number, entry in enumerate(cited, 1)),
+        tuple(
+            _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
+            if _is_blank(entry, body)
+            else _citation(number, body, *entry)
+            if entry[1] is not None or (page := read_on(entry[0])) is None
+            else _seen_citation(number, body, page, entry[0], is_seen=True)
+            for number, entry in enumerate(cited, 1)
+        ),
         weak=with_status("common"),
         too_long=with_status("too_long"),
         unsearched=with_status("unsearched"),
@@ -145,6 +165,37 @@ def _entry(span: Span, body: Body) -> tuple[str, Span, bool]:
     if 0 <= span.start < span.end <= body.chars:
         return body.text(span.start, min(span.end, span.start + _MAX_SHOWN_CHARS)), span, True
     return "", span, False
+
+
+def _seen_entry(span: Span, body: Body) -> tuple[str, Span, bool]:
+    return "", span, False
+
+
+def _is_blank(entry: tuple[str, Span | None, bool], body: Body) -> TypeGuard[tuple[str, Span, bool]]:
+    """Return whether evidence is a place of pages that holds no text of its own."""
+    quote, span, _ = entry
+    if span is None or not 0 <= span.start < span.end <= body.chars:
+        return False
+    document = body.document_at(span.start)
+    if document is None or not document.pages:
+        return False
+    return not quote.strip() or document.kind == PICTURE_KIND
+
+
+def _seen_citation(number: int, body: Body, place: Span, quote: str = "", *, is_seen: bool) -> Citation:
+    """Cite pages by what was seen on them: no text verifies it. If no child saw them, nothing does."""
+    location = body.place(place.start)
+    return Citation(
+        marker=marker(number),
+        quote=quote[:_MAX_SHOWN_CHARS],
+        start=place.start,
+        end=place.end,
+        document=None if location is None else location.document,
+        page=None if location is None else location.page,
+        line=None,
+        verified=False,
+        seen=is_seen,
+    )
 
 
 def _citation(number: int, body: Body, quote: str, place: Span | None, verified: bool) -> Citation:

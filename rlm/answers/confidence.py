@@ -70,7 +70,7 @@ def _failures(coverage: CoverageLedger, words: Mapping[str, str]) -> _Found:
 
 
 def _evidence(citations: Sequence[Citation], words: Mapping[str, str]) -> _Found:
-    missing = sum(not citation.verified for citation in citations)
+    missing = sum(not citation.verified and not citation.seen for citation in citations)
     if not missing:
         return []
     level: _Level = "low" if missing == len(citations) else "medium"
@@ -84,7 +84,7 @@ def _unseen(
     if chars - looked <= _FEW_CHARS:
         return []
     share = looked / chars
-    is_proven = any(citation.verified for citation in citations)
+    is_proven = any(citation.verified or citation.seen for citation in citations)
     level: _Level | None = None
     if isinstance(value, str) and states_absence(value):
         level = "low" if share < _ENOUGH_SHARE else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.sightings import Sightings
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
 from rlm.answers.confidence import limit_confidence
@@ -90,8 +91,10 @@ class Finalizer:
         task: str = "",
         gate: AnswerGate | None = None,
         sub_calls: Callable[[], int] = lambda: 0,
+        sightings: Sightings | None = None,
     ) -> None:
         self._body = body
+        self._sightings = sightings or Sightings()
         self._check_support = check_support
         self._coverage = coverage
         self._answer_type = answer_type
@@ -189,7 +192,13 @@ class Finalizer:
         if quotes > MAX_QUOTES:
             return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
         text = final.value if isinstance(final.value, str) else ""
-        cited = await cite(final.evidence, text, self._body)
+        cited = await cite(
+            final.evidence,
+            text,
+            self._body,
+            was_seen=self._coverage.has_seen,
+            read_on=self._sightings.place_of,
+        )
         unknown_marks_notes = _describe_unknown_marks(text, len(final.evidence))
         unsearched_notes = _describe("unsearched", cited.unsearched)
         faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
@@ -254,7 +263,9 @@ def _describe_unverified(cited: Cited) -> list[str]:
     missing = [
         citation.quote
         for citation in cited.citations
-        if not citation.verified and not any(quote.startswith(citation.quote) for quote in otherwise)
+        if not citation.verified
+        and not citation.seen
+        and not any(quote.startswith(citation.quote) for quote in otherwise)
     ]
     notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
     if missing:

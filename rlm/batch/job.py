@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,17 +66,17 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunModels:
-    """The names of the models, as RLM takes them."""
+    """The names of the models, as RLM takes them. `sub_models` are by the names that cells use."""
 
     model: str
-    sub_model: str | None = None
+    sub_models: Mapping[str, str] | None = None
     summary_model: str | None = None
 
     def rlm(self, limits: Limits, settings: Settings, observe: Observer | Sequence[Observer] = ()) -> RLM:
         """Return a runtime with these models. Raises ConfigurationError, for example for a missing key."""
         return RLM(
             self.model,
-            sub_model=self.sub_model,
+            sub_models=self.sub_models,
             summary_model=self.summary_model,
             limits=limits,
             settings=settings,

@@ -9,19 +9,24 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.checks import read_reply
-from rlm.answers.json_schema import AnswerSchema, SchemaError
-from rlm.children.child_reply import clean_reply, reply_fault, says_nothing
-from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
+from rlm.children.child_failure import explain_too_long, failure, with_cost
+from rlm.children.child_reply import read_answer
+from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs, schema_of
 from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
+from rlm.children.page_looks import LookFailed, PageLooks, key_with_pages
+from rlm.children.routing.cascade import doubt_of
+from rlm.children.routing.child_model import ChildModel
+from rlm.children.routing.sub_models import SubModels
 from rlm.children.slice_places import SlicePlaces
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
@@ -49,7 +54,7 @@ from rlm.settings import ChildSettings
 __all__ = ["ChildCalls"]
 
 
-_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit"})
+_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
 _ASKED_AGAIN = frozenset({"schema", "repeat", "language"})
 """Error types of replies that are no answer. The child is asked once more, and told why."""
 _MAX_CHARS_PER_TOKEN = 20
@@ -64,8 +69,6 @@ _MAX_FAILURES = 10_000
 """Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
 _MAX_FAILED_SPANS = 100
 """Spans of a failed child that the journal keeps."""
-_REPLY_SHARE = 4
-"""A child's reply may take at most one in so many tokens of its model's window."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -75,35 +78,27 @@ class ChildCalls:
 
     def __init__(
         self,
-        model: Model,
+        models: SubModels,
         body: Body,
         *,
         run_context: RunContext,
         settings: ChildSettings,
+        looks: PageLooks | None = None,
     ) -> None:
-        self._model = model
+        self.models = models
+        self._looks = looks
         self._body = body
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
+        self._sightings = run_context.sightings
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
+        self._escalations = run_context.escalations
         self._settings = settings
-        self._output = min(
-            settings.output_tokens, model.window.output, max(1, model.window.context // _REPLY_SHARE)
-        )
         self._places = SlicePlaces(body)
-        self._forecaster = Forecaster(
-            model,
-            body,
-            budget=run_context.budget,
-            prices=run_context.metered.prices,
-            prompt_tokens=self.prompt_tokens,
-            output_tokens=self._output,
-            factor=lambda: self._metered.slice_calibration(model).planned_factor,
-            shown=self._places.shown,
-        )
+        self._forecasters = {one.name: self._new_forecaster(one) for one in models}
         self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
         self._expected = 0
@@ -113,10 +108,34 @@ class ChildCalls:
         self.exhausted: BudgetExhausted | None = None
         """The last BudgetExhausted that a child got, if any."""
 
+    def _new_forecaster(self, child: ChildModel, *, is_calibrated: bool = True) -> Forecaster:
+        calibration = self._metered.slice_calibration
+        return Forecaster(
+            child.model,
+            self._body,
+            budget=self._budget,
+            prices=self._metered.prices,
+            prompt_tokens=child.prompt_tokens,
+            output_tokens=child.output_tokens,
+            factor=lambda: calibration(child.model).planned_factor if is_calibrated else 1.0,
+            shown=self._places.shown,
+        )
+
     @property
     def prompt_tokens(self) -> int:
-        """Return the most tokens that a child's prompt may hold: its model needs room for the reply."""
-        return min(self._settings.prompt_tokens, max(1, self._model.window.context - self._output))
+        """Return the most tokens that the prompt of a child of the default model may hold."""
+        return self.models.default.prompt_tokens
+
+    @cached_property
+    def chunk_chars(self) -> int:
+        """Return the characters of a chunk where a cell names no size: as much as fits a child. It does not
+        follow what is learned during the run, so that a cell that is re-run makes the same chunks."""
+        own = self._settings.chunk_chars
+        return (
+            self._new_forecaster(self.models.default, is_calibrated=False).fitting_chars
+            if own is None
+            else own
+        )
 
     @property
     def calls(self) -> int:
@@ -138,15 +157,17 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        self._refuse_more_than_can_be_sent(batch)
-        specs = batch_specs(batch, self._schema(batch))
-        await self._refuse_impossible(specs)
+        child = self.models.named(batch.model)
+        forecaster = self._forecasters[child.name]
+        self._refuse_more_than_can_be_sent(batch, child)
+        specs = batch_specs(batch, schema_of(batch), child, self._looks)
+        await self._refuse_impossible(specs, child)
         count = len(specs)
         self.add_expected(count)
         if batch.chunked:
             self._coverage.note_chunks(spec.hull for spec in specs if spec.source is not None)
         sizes = [spec.size for spec in specs]
-        self._observe(ChildrenStarted(count, self._forecaster.batch(sizes).cost_usd))
+        self._observe(ChildrenStarted(count, forecaster.batch(sizes).cost_usd))
         positions = iter(range(count))
         began = time.monotonic()
 
@@ -175,10 +196,11 @@ class ChildCalls:
             await asyncio.gather(*workers, return_exceptions=True)
             self.add_seconds(time.monotonic() - began)
 
-    async def ask_one(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
+    async def ask_one(self, prompt: str, source: ChildSlice | None, model: str = "") -> ChildAnswer:
         """Ask one child in place of a sub-RLM. Raises BadCall like `serve`."""
-        specs = batch_specs(ChildBatch((prompt,), (source,)), None)
-        await self._refuse_impossible(specs)
+        child = self.models.named(model)
+        specs = batch_specs(ChildBatch((prompt,), (source,), model=model), None, child)
+        await self._refuse_impossible(specs, child)
         return await self._answer(specs[0])
 
     async def answers(self, batch: ChildBatch) -> list[ChildAnswer]:
@@ -193,26 +215,18 @@ class ChildCalls:
 
     def plan(self) -> dict[str, float | None]:
         """Estimate a full pass: `recommended_chunk` (characters per chunk), calls, cost_usd."""
-        return self._forecaster.full_pass()
+        return self._forecasters[self.models.default.name].full_pass()
 
-    def _factor(self) -> float:
+    def _factor(self, model: Model) -> float:
         """Return the model's own tokens for each estimated one, as its children's usage shows.
 
         A slice that was accepted in the recorded run is accepted again, whatever is known by now.
         """
         if self._playback.repeating:
             return MIN_FACTOR
-        return self._metered.slice_calibration(self._model).accepted_factor
+        return self._metered.slice_calibration(model).accepted_factor
 
-    def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
-        if batch.schema is None:
-            return None
-        try:
-            return AnswerSchema.of(batch.schema)
-        except SchemaError as error:
-            raise BadCall("value", f"schema: {error}") from error
-
-    def _refuse_more_than_can_be_sent(self, batch: ChildBatch) -> None:
+    def _refuse_more_than_can_be_sent(self, batch: ChildBatch, child: ChildModel) -> None:
         """Raise BadCall for a batch that is longer than the calls left and the answers known together.
 
         Looking for the answers that are known takes a millisecond a child, so such a batch is not looked
@@ -223,44 +237,45 @@ class ChildCalls:
         count, left = len(batch.prompts), int(self._budget.remaining()["sub_calls"])
         known = len(self._in_flight) + self._playback.unserved
         if not self._playback.repeating and count > left + known:
-            sizes = [spec.size for spec in batch_specs(batch, None)]
-            raise BadCall("value", str(self._forecaster.refusal(sizes)))
+            sizes = [spec.size for spec in batch_specs(batch, None, child)]
+            raise BadCall("value", str(self._forecasters[child.name].refusal(sizes)))
 
-    async def _refuse_impossible(self, specs: Sequence[ChildSpec]) -> None:
+    async def _refuse_impossible(self, specs: Sequence[ChildSpec], child: ChildModel) -> None:
         """Raise BadCall if a child cannot be asked. Measures only slices that could be too large."""
-        max_chars = self._settings.prompt_tokens * _MAX_CHARS_PER_TOKEN
+        forecaster, max_tokens = self._forecasters[child.name], child.prompt_tokens
+        max_chars = max_tokens * _MAX_CHARS_PER_TOKEN
         words = table("feedback.toml")["forecast"]
         sizes = [spec.size for spec in specs]
         for position, size in enumerate(sizes):
             if size > max_chars:
-                fits = self._forecaster.fitting_chars
+                fits = forecaster.fitting_chars
                 raise BadCall(
                     "slice_too_large",
                     words["too_large"].format(
                         position=position,
                         size=f"{size:,}",
-                        tokens=f"{self._settings.prompt_tokens:,}",
+                        tokens=f"{max_tokens:,}",
                         fits=f"{fits:,}",
                         max_chars=fits,
                     ),
                 )
-        refusal = None if self._playback.repeating else self._forecaster.refusal(sizes)
+        refusal = None if self._playback.repeating else forecaster.refusal(sizes)
         if refusal is not None and (self._in_flight or self._playback.unserved):
             # Answers that are already known cost nothing. Look for them only before refusing, because the
             # search is slow.
-            refusal = self._forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
+            refusal = forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
         if refusal is not None:
             raise BadCall("value", refusal)
         others = CooperativeYield()
         for position, spec in enumerate(specs):
             most = (spec.size + _PROMPT_CHARS) * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR)
-            if most + len(spec.pieces) * _FRAME_TOKENS > self._settings.prompt_tokens:
+            if most + len(spec.pieces) * _FRAME_TOKENS > max_tokens:
                 try:
                     self._assemble(spec, self._texts(spec))
                 except SliceTooLarge as error:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
-                    raise BadCall("value", f"child {position}: {_too_long(error)}") from error
+                    raise BadCall("value", f"child {position}: {explain_too_long(error)}") from error
                 await others.checkpoint()
 
     def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
@@ -276,19 +291,21 @@ class ChildCalls:
         self, spec: ChildSpec, texts: Sequence[SliceText], retry_reason: str | None = None
     ) -> AssembledPrompt:
         """Make a child's prompt. Raises SliceTooLarge or BudgetExceeded."""
-        schema, empty, factor = spec.schema, spec.empty, self._factor()
+        child, schema, empty = spec.model, spec.schema, spec.empty
+        factor = self._factor(child.model)
         given = ChildInput(
             prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
             slices=tuple(map(self._places.describe, texts)),
+            pictures=len(spec.pages),
             part=spec.part,
             numbered=spec.is_numbered(self._places),
             schema=schema.text if schema else None,
             empty=None if empty is None else json.dumps(empty),
             remarks=True,
             # In estimated tokens, as the prompt is measured.
-            window=int((self._model.window.context - self._output) / factor) + self._output,
-            output_reserve=self._output,
-            child_tokens=int(self._settings.prompt_tokens / factor),
+            window=int((child.model.window.context - child.output_tokens) / factor) + child.output_tokens,
+            output_reserve=child.output_tokens,
+            child_tokens=int(child.prompt_tokens / factor),
         )
         try:
             return ChildPrompt().assemble(given)
@@ -308,14 +325,15 @@ class ChildCalls:
         request = Request(
             role="child",
             messages=messages_of(prompt.system, prompt.user),
-            max_output_tokens=self._output,
+            max_output_tokens=spec.model.output_tokens,
             task=spec.prompt,
             slices=texts,
             sample=spec.sample,
             schema=None if spec.form is None else spec.form.schema,
         )
+        model = spec.model.model.name
         question_id = identify_child(
-            self._model.name,
+            model,
             spec.prompt,
             texts,
             numbered=bool(spec.numbered),
@@ -323,8 +341,11 @@ class ChildCalls:
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
             retry=spec.refusal or retry_reason is not None,
+            pages=[page.reference for page in spec.pages],
         )
-        return PreparedChild(spec, prompt, request, call_key(self._model.name, request), question_id)
+        key = call_key(model, request)
+        key = key_with_pages(key, spec.pages) if spec.pages else key
+        return PreparedChild(spec, prompt, request, key, question_id)
 
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
         """Return the children whose answer is not known yet."""
@@ -343,51 +364,94 @@ class ChildCalls:
 
     async def _answer(self, spec: ChildSpec) -> ChildAnswer:
         """Answer from memory, from the same call in flight, or by the model."""
+        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
+        if stronger is not None:
+            if spec.refusal:
+                # The cell refused the reply of the cheap model, so the next call is the stronger one's.
+                with suppress(SliceTooLarge, BudgetExceeded):
+                    again = self._prepare(replace(spec, model=stronger))
+                    self._escalations.note_again(stronger.name)
+                    answer = await self._in_flight.answer(again.key, lambda: self._ask(again))
+                    return replace(answer, escalated=True)
+            else:
+                self._escalations.note_child()
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
-            return _failure("slice_too_large", _too_long(error))
+            return failure("slice_too_large", explain_too_long(error))
         return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
-        spans = child.spec.spans
+        spec, spans = child.spec, child.spec.spans
         past = self._playback.failure(child.key, child.question_id)
         if past is not None:
             if past.type == "model":
                 self._coverage.note_sent(spans)
             self._coverage.note_failed(spans)
-            return _failure(past.type, past.message)
+            return failure(past.type, past.message)
         answer = ChildAnswer("", found=False)
         try:
             answer = await self._send(child)
-            if answer.error_type in _ASKED_AGAIN and not child.spec.refusal:
+            if answer.error_type in _ASKED_AGAIN and not spec.refusal:
                 # Ask once more, with the reason why the first answer was rejected.
-                answer = _with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
+                answer = with_cost(await self._send(self._prepare(spec, answer.error)), answer)
         except BudgetExhausted as error:
             self.exhausted = error
             reason = table("feedback.toml")["forecast"]["limit"].format(cause=error.cause)
-            answer = _with_cost(_failure("limit", reason), answer)
+            answer = with_cost(failure("limit", reason), answer)
+        except LookFailed as error:
+            answer = with_cost(failure("page", str(error)), answer)
         except ModelError as error:
-            answer = _with_cost(_failure("model", str(error)), answer)
+            answer = with_cost(failure("model", str(error)), answer)
             if error.spent is not None:
-                answer = _with_cost(answer, self._cost_of(error.spent))
+                answer = with_cost(answer, self._cost_of(error.spent, spec.model))
         except (SliceTooLarge, BudgetExceeded) as error:
-            answer = _with_cost(_failure("slice_too_large", _too_long(error)), answer)
-        if answer.error is None:
-            self._coverage.note_answered(spans)
-        else:
-            self._coverage.note_failed(spans)
-            if not self._playback.repeating:
-                self._failures += 1
-                await self._log.append("child", self._failure_event(child, answer))
+            answer = with_cost(failure("slice_too_large", explain_too_long(error)), answer)
+        escalated = await self._escalate(child, answer)
+        if escalated is not None:
+            # Its own call has noted and journalled how it ended.
+            return escalated
+        await self._note_end(child, answer)
         return answer
 
-    def _cost_of(self, usage: TokenUsage) -> ChildAnswer:
+    async def _escalate(self, child: PreparedChild, answer: ChildAnswer) -> ChildAnswer | None:
+        """Return the answer of the stronger model to a child whose reply is in doubt, or None if there is no
+        such model or no doubt. If it fails, too, an answer that the cheap model gave is kept."""
+        spec = child.spec
+        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
+        texts = [piece.text for piece in child.request.slices]
+        if stronger is None or doubt_of(answer, spec.prompt, texts) is None:
+            return None
+        try:
+            again = self._prepare(replace(spec, model=stronger))
+        except (SliceTooLarge, BudgetExceeded):
+            return None
+        self._escalations.note_again(stronger.name)
+        second = await self._in_flight.answer(again.key, lambda: self._ask(again))
+        if second.error is not None and answer.error is None:
+            await self._note_end(child, answer)
+            second, answer = answer, second
+        return replace(with_cost(second, answer), escalated=True)
+
+    async def _note_end(self, child: PreparedChild, answer: ChildAnswer) -> None:
+        """Note what a child covered, and journal its failure."""
+        if answer.error is None:
+            self._coverage.note_answered(child.spec.spans)
+            pages = [page.span for page in child.spec.pages]
+            self._coverage.note_pages(pages)
+            self._sightings.note(pages, answer.text)
+            return
+        self._coverage.note_failed(child.spec.spans)
+        if not self._playback.repeating:
+            self._failures += 1
+            await self._log.append("child", self._failure_event(child, answer))
+
+    def _cost_of(self, usage: TokenUsage, child: ChildModel) -> ChildAnswer:
         return ChildAnswer(
             "",
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
-            cost_usd=self._metered.prices.of(self._model, usage),
+            cost_usd=self._metered.prices.of(child.model, usage),
         )
 
     def _failure_event(self, child: PreparedChild, answer: ChildAnswer) -> dict[str, Any]:
@@ -403,53 +467,38 @@ class ChildCalls:
         }
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
-        spec, report = child.spec, child.prompt.report
+        spec, report, request = child.spec, child.prompt.report, child.request
+        fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()}
+        if spec.pages:
+            fields["pages"] = [page.reference for page in spec.pages]
         with waiting():
+            if (
+                self._looks is not None
+                and spec.pages
+                and not self._playback.has_reply(child.key, child.question_id)
+            ):
+                request = await self._looks.with_pictures(request, spec.pages)
             async with seconds_left(self._budget):
                 call = await self._metered.ask(
-                    self._model,
-                    child.request,
+                    spec.model.model,
+                    request,
                     key=child.key,
                     question_id=child.question_id,
                     slot=self._slot,
                     on_sent=lambda: self._coverage.note_sent(spec.spans),
                     prompt_tokens=report.totals.prompt,
-                    event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                    event_fields=fields,
                 )
         reply = call.reply
-        texts = [piece.text for piece in child.request.slices]
-        text = clean_reply(reply.text, spec.prompt, has_schema=spec.schema is not None)
-        if spec.form is not None:
-            text, _ = spec.form.read(text)
         answer = ChildAnswer(
-            text=text,
-            found=not says_nothing(text, texts),
+            text="",
             cached=call.cached,
             input_tokens=reply.usage.input_tokens,
             output_tokens=reply.usage.output_tokens,
             cost_usd=call.cost_usd,
         )
-        if reply.finish_reason == "length":
-            return replace(
-                answer, text="", error="the reply was cut by the output limit", error_type="truncated"
-            )
-        if reply.finish_reason == "refusal":
-            return replace(answer, text="", error="the model refused to answer", error_type="refused")
-        if not answer.text:
-            return replace(answer, error="the reply was empty", error_type="empty")
-        fault = reply_fault(text, spec.prompt, texts)
-        if fault is not None:
-            return replace(answer, text="", found=False, error_type=fault[0], error=fault[1])
-        if spec.schema is None:
-            return answer
-        empty = spec.empty
-        if not answer.found:
-            return replace(answer, value=empty)
-        try:
-            value = await read_reply(spec.schema, answer.text)
-            return replace(answer, value=value, found=empty is None or value != empty)
-        except SchemaError as error:
-            return replace(answer, text="", error=str(error), error_type="schema")
+        texts = [piece.text for piece in child.request.slices]
+        return await read_answer(answer, reply, spec, texts)
 
     def add_expected(self, count: int) -> None:
         """Add to the number of answers that are expected, of children or of sub-RLMs."""
@@ -471,26 +520,3 @@ class ChildCalls:
                 chars=self._body.chars,
             )
         )
-
-
-def _too_long(error: SliceTooLarge | BudgetExceeded) -> str:
-    """Return the reason for the root, which can change its prompt and its slices but no limit."""
-    if isinstance(error, SliceTooLarge):
-        return str(error)
-    words = table("feedback.toml")["forecast"]["too_long"]
-    return str(words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}"))
-
-
-def _failure(type_: str, message: str) -> ChildAnswer:
-    return ChildAnswer(text="", error=message, error_type=type_, found=False)
-
-
-def _with_cost(answer: ChildAnswer, earlier: ChildAnswer) -> ChildAnswer:
-    """Return `answer` with the tokens and the cost of an earlier attempt added."""
-    costs = (answer.cost_usd, earlier.cost_usd)
-    return replace(
-        answer,
-        input_tokens=answer.input_tokens + earlier.input_tokens,
-        output_tokens=answer.output_tokens + earlier.output_tokens,
-        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-    )

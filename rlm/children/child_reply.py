@@ -11,12 +11,18 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from rlm.answers.checks import read_reply
+from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
+from rlm.children.child_spec import ChildSpec
+from rlm.models.base import Reply
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table, words
+from rlm.sandbox.types import ChildAnswer
 
-__all__ = ["clean_reply", "reply_fault", "says_nothing"]
+__all__ = ["clean_reply", "read_answer", "reply_fault", "says_nothing"]
 
 _BOUNDARY = re.compile(r"^=====\s*slice [0-9a-f]{20} (?:begins|ends)\b.*$\n?", re.MULTILINE)
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
@@ -52,6 +58,36 @@ _NAMES_LANGUAGE = re.compile(
     r"hebrew|persian|farsi|hindi|bengali|tamil|thai|cyrillic|kanji|script\b|\b(?:in|into|auf|en) [A-Z]",
     re.IGNORECASE,
 )
+
+
+async def read_answer(
+    answer: ChildAnswer, reply: Reply, spec: ChildSpec, texts: Sequence[str]
+) -> ChildAnswer:
+    """Return `answer`, which holds what the call cost, with what the reply says or why it is no answer."""
+    task, schema, empty = spec.prompt, spec.schema, spec.empty
+    text = clean_reply(reply.text, task, has_schema=schema is not None)
+    if spec.form is not None:
+        text, _ = spec.form.read(text)
+    answer = replace(answer, text=text, found=not says_nothing(text, texts))
+    if reply.finish_reason == "length":
+        return replace(answer, text="", error="the reply was cut by the output limit", error_type="truncated")
+    if reply.finish_reason == "refusal":
+        return replace(answer, text="", error="the model refused to answer", error_type="refused")
+    if not answer.text:
+        return replace(answer, error="the reply was empty", error_type="empty")
+    # What is written in a picture may be of any script.
+    fault = None if spec.pages else reply_fault(text, task, texts)
+    if fault is not None:
+        return replace(answer, text="", found=False, error_type=fault[0], error=fault[1])
+    if schema is None:
+        return answer
+    if not answer.found:
+        return replace(answer, value=empty)
+    try:
+        value = await read_reply(schema, answer.text)
+        return replace(answer, value=value, found=empty is None or value != empty)
+    except SchemaError as error:
+        return replace(answer, text="", error=str(error), error_type="schema")
 
 
 def clean_reply(reply: str, task: str, *, has_schema: bool) -> str:

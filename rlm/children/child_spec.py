@@ -5,23 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlm.answers.json_schema import AnswerSchema
+from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.empty_form import empty_form
+from rlm.children.page_looks import LookedPage, PageLooks
+from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
+from rlm.prompts.templates import table
+from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
-__all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+__all__ = ["ChildSpec", "PreparedChild", "batch_specs", "schema_of"]
+
+_PICTURE_CHARS = 6_000
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
-    `refusal` is why the cell refused an earlier answer to the same call, or "".
+    `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the one that it is
+    asked of. If `may_cascade`, a stronger one is asked when its reply fails. `pages` are what the child sees
+    as pictures.
     """
 
     prompt: str
@@ -29,7 +37,10 @@ class ChildSpec:
     part: tuple[int, int] | None
     sample: int
     schema: AnswerSchema | None
+    model: ChildModel
     refusal: str = ""
+    may_cascade: bool = False
+    pages: tuple[LookedPage, ...] = ()
 
     @property
     def pieces(self) -> tuple[Span | str, ...]:
@@ -37,7 +48,7 @@ class ChildSpec:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+        return () if self.source is None else self.source.spans
 
     @property
     def empty(self) -> Any:
@@ -64,9 +75,9 @@ class ChildSpec:
 
     @property
     def size(self) -> int:
-        """Return the characters of question and slice."""
+        """Return the characters of question and slice. A picture counts like a text of as many tokens."""
         pieces = (len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in self.pieces)
-        return len(self.prompt) + sum(pieces)
+        return len(self.prompt) + sum(pieces) + _PICTURE_CHARS * len(self.pages)
 
     @property
     def hull(self) -> Span:
@@ -88,8 +99,25 @@ class PreparedChild:
     question_id: QuestionId
 
 
-def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpec]:
-    """Specify every child of a batch, in order."""
+def schema_of(batch: ChildBatch) -> AnswerSchema | None:
+    """Return the schema of a batch's answers, if it has one. Raises BadCall for a schema that is none."""
+    if batch.schema is None:
+        return None
+    try:
+        return AnswerSchema.of(batch.schema)
+    except SchemaError as error:
+        raise BadCall("value", f"schema: {error}") from error
+
+
+def batch_specs(
+    batch: ChildBatch, schema: AnswerSchema | None, model: ChildModel, looks: PageLooks | None = None
+) -> list[ChildSpec]:
+    """Specify every child of a batch, in order. `model` is the one that the batch names, or the default. With
+    `looks`, those of a batch that looks at pages get them. Raises BadCall if they cannot be looked at."""
+    if batch.look:
+        if looks is None:
+            raise BadCall("value", table("feedback.toml")["look"]["none"])
+        looks.check()
     count = len(batch.prompts)
     return [
         ChildSpec(
@@ -98,7 +126,10 @@ def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpe
             part=(number, count) if batch.chunked else None,
             sample=batch.sample,
             schema=schema,
+            model=model,
+            may_cascade=not batch.model and not batch.look,
             refusal=batch.retries[number - 1] if batch.retries else "",
+            pages=looks.pages(source.spans) if batch.look and looks is not None and source else (),
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
     ]

@@ -49,7 +49,15 @@ class InFlightCache:
         while (asking := self._known.get(key)) is not None:
             answer = await self._wait(key, asking)
             if answer.error is None:
-                return replace(answer, cached=True, input_tokens=0, output_tokens=0, calls=0, cost_usd=0.0)
+                return replace(
+                    answer,
+                    cached=True,
+                    input_tokens=0,
+                    output_tokens=0,
+                    calls=0,
+                    cost_usd=0.0,
+                    escalated=False,
+                )
         asking = self._known[key] = _Pending(asyncio.ensure_future(ask()))
         asking.task.add_done_callback(lambda task: self._ended(key, task))
         return await self._wait(key, asking)

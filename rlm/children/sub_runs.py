@@ -44,8 +44,9 @@ class SubRunResult:
     evidence: tuple[Span, ...] = ()
 
 
-Descend = Callable[[str, ChildSlice | None, str], Awaitable[SubRunResult]]
-"""Runs a sub-RLM to its end, given its prompt, its source, and its name in the journal."""
+Descend = Callable[[str, ChildSlice | None, str, str], Awaitable[SubRunResult]]
+"""Runs a sub-RLM to its end, given its prompt, its source, its name in the journal, and the name of the
+sub-model that is its root ("" for the model of this root)."""
 
 
 class SubRuns:
@@ -79,11 +80,12 @@ class SubRuns:
 
     async def serve(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
         """Run every sub-RLM of `batch` and pass on each answer as it comes. Raises BadCall, before any
-        begins, if too few calls are left for all."""
+        begins, if too few calls are left for all, or if there is no such sub-model."""
+        self._child_calls.models.named(batch.model)
         self._refuse_impossible(batch)
 
         async def one(position: int) -> None:
-            answer = await self._answer(batch.prompts[position], batch.sources[position])
+            answer = await self._answer(batch.prompts[position], batch.sources[position], batch.model)
             self._child_calls.record(answer)
             await answered(position, answer)
 
@@ -99,7 +101,7 @@ class SubRuns:
             self._child_calls.add_seconds(time.monotonic() - began)
 
     def _refuse_impossible(self, batch: SubRLMBatch) -> None:
-        keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}
+        keys = {_key(*asked, batch.model) for asked in zip(batch.prompts, batch.sources, strict=True)}
         # Known answers cost nothing. A sub-RLM that began before the run stopped is counted already.
         new = [
             key
@@ -119,30 +121,30 @@ class SubRuns:
         """Return the name that the next sub-RLM of this key has in the journal."""
         return f"{key[:12]}.{self._begun[key] + 1}"
 
-    async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
+    async def _answer(self, prompt: str, source: ChildSlice | None, model: str) -> ChildAnswer:
         """Answer from memory, from the same sub-RLM in flight, or from a new one."""
-        key = _key(prompt, source)
-        return await self._in_flight.answer(key, lambda: self._begin(prompt, source, key))
+        key = _key(prompt, source, model)
+        return await self._in_flight.answer(key, lambda: self._begin(prompt, source, model, key))
 
-    async def _begin(self, prompt: str, source: ChildSlice | None, key: str) -> ChildAnswer:
+    async def _begin(self, prompt: str, source: ChildSlice | None, model: str, key: str) -> ChildAnswer:
         name = self._name(key)
         self._begun[key] += 1
-        return await self._ask(prompt, source, name)
+        return await self._ask(prompt, source, model, name)
 
-    async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
+    async def _ask(self, prompt: str, source: ChildSlice | None, model: str, name: str) -> ChildAnswer:
         if self._depth >= self._max_depth:
-            return await self._one_child(prompt, source)
+            return await self._one_child(prompt, source, model)
         # The run's limits bound a sub-RLM, and a clock of their own its cells.
         with waiting():
             async with self._concurrency.kernels(self._depth + 1):
-                return await self._run(prompt, source, name)
+                return await self._run(prompt, source, model, name)
 
-    async def _run(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
+    async def _run(self, prompt: str, source: ChildSlice | None, model: str, name: str) -> ChildAnswer:
         # If the journal says that it failed, it is replayed only for its coverage.
         past = self._playback.end(name)
         self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
         try:
-            answer = _answer_of(await self._descend(prompt, source, name))
+            answer = _answer_of(await self._descend(prompt, source, name, model))
         except JournalError:
             raise
         except (RLMError, SandboxError) as error:
@@ -157,10 +159,10 @@ class SubRuns:
             await self._log.append("sub_rlm_ended", facts)
         return answer
 
-    async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
+    async def _one_child(self, prompt: str, source: ChildSlice | None, model: str) -> ChildAnswer:
         """Answer by one child: the deepest level has no kernels."""
         try:
-            return await self._child_calls.ask_one(prompt, source)
+            return await self._child_calls.ask_one(prompt, source, model)
         except BadCall as error:
             if error.type != "slice_too_large":
                 return ChildAnswer("", error=str(error), error_type=error.type, found=False)
@@ -207,6 +209,7 @@ def _answer_of(descent: SubRunResult) -> ChildAnswer:
     )
 
 
-def _key(prompt: str, source: ChildSlice | None) -> str:
+def _key(prompt: str, source: ChildSlice | None, model: str = "") -> str:
     pieces = None if source is None else list(source.pieces)
-    return hashlib.sha256(json.dumps([prompt, pieces]).encode()).hexdigest()
+    named = [model] if model else []
+    return hashlib.sha256(json.dumps([prompt, pieces, *named]).encode()).hexdigest()

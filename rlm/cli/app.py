@@ -26,6 +26,7 @@ from rlm.cli.commands.settings.init import init
 from rlm.cli.commands.settings.trust import trust
 from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
+from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.version import __version__
 
@@ -68,6 +69,7 @@ app.command()(research)
 app.command()(search)
 app.command()(batch)
 app.command()(compare)
+runs_app.command()(waiting)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.command()(resume)

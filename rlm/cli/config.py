@@ -37,6 +37,7 @@ __all__ = [
     "describe_refused",
     "facts_in_force",
     "folder_refusal",
+    "is_default",
     "known_options",
     "split_by_right",
 ]
@@ -77,7 +78,7 @@ def _refuse_folder(
 
     if found.folder is not None:
         # What an option or a variable overrides has no effect.
-        names = [shown for name, shown in ctx.meta[_REFUSED].items() if _is_default(ctx, name)]
+        names = [shown for name, shown in ctx.meta[_REFUSED].items() if is_default(ctx, name)]
         names += describe_table(found.folder)
         if names:
             raise ConfigurationError(folder_refusal(found.folder, names))
@@ -107,7 +108,8 @@ def _describe_card(folder: FolderSettings) -> list[str]:
     return [f"prompt.{key}" for key in folder.card]
 
 
-def _is_default(ctx: typer.Context, name: str) -> bool:
+def is_default(ctx: typer.Context, name: str) -> bool:
+    """Return whether neither the command line nor a variable sets an option; a settings file may."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name in {"DEFAULT", "DEFAULT_MAP"}
 
@@ -186,6 +188,8 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
     value = setting.value
     if type(value) is int and str(value) in get_args(option.type):
         value = str(value)  # `sandbox = 2` means `sandbox = "2"`
+    if key == "sub_model":
+        value = _named_models(value)
     try:
         value = TypeAdapter(option.type).validate_python(value, strict=True)
         _check_value(key, value)
@@ -198,6 +202,15 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
     return value
 
 
+def _named_models(value: Any) -> Any:
+    """Return what --sub-model takes: one model, a list, or a table of models by name."""
+    from rlm.children.routing.sub_models import write_sub_models
+
+    if isinstance(value, dict):
+        return write_sub_models(value)
+    return [value] if isinstance(value, str) else value
+
+
 def _shown(key: str) -> str:
     """Return the key as an error may show it: a key in quotes can hold anything."""
     return key if key.isidentifier() and len(key) <= 40 else reprlib.repr(key)
@@ -205,12 +218,16 @@ def _shown(key: str) -> str:
 
 def _check_value(key: str, value: Any) -> None:
     """Raise now what the runtime would raise later."""
+    from rlm.children.routing.sub_models import parse_sub_models
     from rlm.models.catalog.names import parse_name
     from rlm.settings import Limits
 
     limit = limit_of(key)
     if limit is not None:
         Limits(**{limit: value})
+    elif key == "sub_model":
+        for model in parse_sub_models(value).values():
+            parse_name(model)
     elif key == "model" or key.endswith("_model"):
         parse_name(value)
 

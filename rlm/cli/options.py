@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from rlm.cli.config import ConfigOption, FolderMay, facts_in_force
+from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
-from rlm.limits import Limits, option_of_limit
+from rlm.limits import Limits, option_of_limit, slow_defaults
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
@@ -90,9 +90,21 @@ class RunOptions:
         ),
     ] = None
     sub_model: Annotated[
-        str | None,
-        typer.Option(envvar="RLM_SUB_MODEL", help="The model of the children. Default: the root model."),
+        list[str] | None,
+        typer.Option(
+            envvar="RLM_SUB_MODEL",
+            help="The model of the children. Default: the root model. Repeatable, as NAME=MODEL: code may "
+            "choose by name, and the first is the default.",
+        ),
     ] = None
+    cascade: Annotated[
+        bool,
+        typer.Option(
+            "--cascade",
+            envvar="RLM_CASCADE",
+            help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
+        ),
+    ] = False
     summary_model: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +145,14 @@ class RunOptions:
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
     ] = None
+    slow: Annotated[
+        bool,
+        typer.Option(
+            "--slow",
+            envvar="RLM_SLOW",
+            help="Half the price; may take up to 24 hours. Every call waits in a batch of its provider.",
+        ),
+    ] = False
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Estimate calls, tokens and cost. Asks no model and spends nothing."),
@@ -185,6 +205,13 @@ class RunOptions:
 
         return self.model or default_model(os.environ)
 
+    @property
+    def sub_models(self) -> dict[str, str]:
+        """The models of the children by name; none for the root model. Raises ConfigurationError."""
+        from rlm.children.routing.sub_models import parse_sub_models
+
+        return parse_sub_models(self.sub_model or ())
+
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
         """Return the settings. `runs_code`: models may write code, so the isolation level is chosen first."""
         from rlm.models.base import EXTRACTIVE
@@ -199,7 +226,9 @@ class RunOptions:
             keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
+            cascade=self.cascade,
             check_support=self.check,
+            slow=self.slow,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
             options=read_options("--option", self.option),
             sub_options=read_options("--sub-option", self.sub_option),
@@ -248,7 +277,7 @@ class RunOptions:
         start_telemetry()
         return RLM(
             self.model,
-            sub_model=self.sub_model,
+            sub_models=self.sub_models,
             summary_model=self.summary_model,
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
@@ -303,6 +332,13 @@ class _CommandWithOptions:
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
         facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
         limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
+        if values["slow"]:
+            defaults = slow_defaults()
+            limits |= {
+                limit.name: defaults[limit.name]
+                for limit, name in _limit_options()
+                if limit.name in defaults and is_default(ctx, name)
+            }
         own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)

@@ -46,6 +46,9 @@ class OfflineHandler:
         self.final = final
         return FinalizeVerdict(accepted=True)
 
+    async def chunk_chars(self) -> int:
+        return 20_000
+
     async def progress(self) -> Progress:
         return Progress(
             has_final_answer=self.final is not None,

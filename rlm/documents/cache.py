@@ -66,13 +66,18 @@ class ContextCache:
     most_bytes: int = _MAX_BYTES
     least_bytes: int = _MIN_BYTES
 
-    def key(self, sources: Sequence[Source], tick: Callable[[], None]) -> str | None:
-        """Return the key of the context of these sources, or None if it is not cached.
+    def key(
+        self, sources: Sequence[Source], tick: Callable[[], None], *, pictures: bool = False
+    ) -> str | None:
+        """Return the key of the context of these sources, or None if it is not cached. With `pictures` the
+        context holds pages that a model can look at.
 
         Strings, streams, small inputs, and files that may still be changing are not cached. `tick` is called
         for each file, and may raise.
         """
         digest = hashlib.sha256(f"{FORMAT} {_FORM} {__version__}\n".encode())
+        if pictures:
+            _add(digest, "pictures")
         total, latest = 0, 0.0
         for source in sources:
             if not isinstance(source, PathSource):
@@ -157,7 +162,7 @@ class ContextCache:
         with suppress(OSError):
             for folder in self.folder.iterdir():
                 with suppress(OSError):
-                    size = sum((folder / name).stat().st_size for name in _FILES)
+                    size = sum(path.stat().st_size for path in folder.rglob("*"))
                     found.append(((folder / _ENTRY).stat().st_mtime_ns, size, folder))
         total = sum(size for _, size, _ in found)
         for _, size, folder in sorted(found):

@@ -17,10 +17,11 @@ from rlm.documents.cache import ContextCache
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Unreadable
+from rlm.documents.formats.piece import LOOK_REMEDY, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import kind_of, unsupported_format
 from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
+from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.time_limit import TimeLimit, TimeOver
@@ -45,6 +46,8 @@ def load(
     progress: Progress | None = None,
     cache: ContextCache | None = None,
     seconds: float | None = None,
+    *,
+    pictures: bool = False,
 ) -> Loaded:
     """Write the texts of `sources`, in order, into a new context folder. A Path names a file or a folder. A
     str or bytes is a text. Without sources, the context is empty.
@@ -60,6 +63,9 @@ def load(
     After `seconds`, what is not read yet is skipped and listed, and the document that is being read ends
     where it is. Raises DocumentError if nothing was read by then.
 
+    With `pictures`, a model can look at pages: picture files are documents, pages without text are pages, and
+    the files of both are kept beside the body (`Originals`).
+
     With a `cache`, the context may be in the cache instead of in `folder`. Close its lease when it is no
     longer needed. A cache that cannot be used is ignored.
     """
@@ -70,39 +76,51 @@ def load(
         if progress is not None:
             progress("", 0)
 
-    key = cache.key(given, tick) if cache is not None else None
+    key = cache.key(given, tick, pictures=pictures) if cache is not None else None
     if cache is None or key is None:
-        return _load(given, folder, progress, limit)
+        return _load(given, folder, progress, limit, pictures=pictures)
     found = cache.find(key)
     if found is not None:
         return found
     entry = cache.begin()
     if entry is None:
-        return _load(given, folder, progress, limit)
+        return _load(given, folder, progress, limit, pictures=pictures)
     cache_folder, lease = entry
     with ExitStack() as stack:
         stack.callback(lease.close)
         try:
-            loaded = _load(given, cache_folder, progress, limit)
+            loaded = _load(given, cache_folder, progress, limit, pictures=pictures)
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
             # The disk of the cache is full. The run's own folder may be on another disk.
-            return _load(given, folder, progress, limit)
+            return _load(given, folder, progress, limit, pictures=pictures)
         stack.pop_all()
     # A source changed while it was read, or was not read in time. Do not share this context.
-    if limit.is_over or cache.key(given, tick) != key:
+    if limit.is_over or cache.key(given, tick, pictures=pictures) != key:
         return replace(loaded, lease=lease)
     return cache.keep(key, cache_folder, loaded, lease)
 
 
-def _load(sources: Sequence[Source], folder: Path, progress: Progress | None, limit: TimeLimit) -> Loaded:
-    with ContextFileWriter(folder) as writer, Converter() as converter:
-        loading = _Loading(writer, converter, folder, progress, limit, has_several=len(sources) > 1)
+def _load(
+    sources: Sequence[Source], folder: Path, progress: Progress | None, limit: TimeLimit, *, pictures: bool
+) -> Loaded:
+    originals = Originals(folder) if pictures else None
+    with (
+        ContextFileWriter(folder) as writer,
+        ExitStack() as undo,
+        Converter(pictures=pictures) as converter,
+    ):
+        if originals is not None:
+            undo.callback(originals.remove)
+        loading = _Loading(
+            writer, converter, folder, progress, limit, originals, has_several=len(sources) > 1
+        )
         for source in sources:
             loading.add(source)
         loading.check_not_empty(sources)
         context = writer.finish()
+        undo.pop_all()
         if converter.warning:
             loading.notes.insert(0, converter.warning)
     return Loaded(
@@ -153,12 +171,15 @@ class _Loading:
         folder: Path,
         progress: Progress | None,
         limit: TimeLimit,
+        originals: Originals | None,
         *,
         has_several: bool,
     ) -> None:
         self._limit = limit
         self._is_begun = False
-        self._rendering = Rendering(writer, converter, self._begin, self._tick, folder)
+        self._originals = originals
+        keep = None if originals is None else self._keep
+        self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
         self.notes: list[str] = []
         self.skipped: list[Skipped] = []
         self.guessed: list[GuessedEncoding] = []
@@ -274,7 +295,7 @@ class _Loading:
                 raise self._late() from None
             if not first:
                 raise _Skip("empty", reason=SkipReason.EMPTY)
-            kind = _detect_kind(name, first)
+            kind = self._detect_kind(name, first)
             self._seen.add(real)
             given = _blocks_unless_changed(rest, stream, before, path)
             try:
@@ -293,7 +314,7 @@ class _Loading:
         if not first:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         try:
-            kind = _detect_kind(name, first)
+            kind = self._detect_kind(name, first)
         except _Skip as skip:
             raise DocumentError(
                 f"{name} is {skip}: pipe a text into it, or name a file that holds text"
@@ -305,7 +326,7 @@ class _Loading:
             raise DocumentError(f"{name} is empty: give a text, or no source at all")
         if isinstance(text, bytes):
             try:
-                found = _detect_kind(name, text)
+                found = self._detect_kind(name, text)
             except _Skip as skip:
                 raise DocumentError(f"{name} is {skip}: give a text") from None
             if kind == "text" and (format_of(found).is_binary or format_of(found).magic_beats_text):
@@ -345,6 +366,13 @@ class _Loading:
         self._writer.end_document()
         self._documents += 1
 
+    def _keep(self, file: BinaryIO) -> None:
+        assert self._originals is not None
+        try:
+            self._writer.note_original(self._originals.keep(self._documents, file))
+        except OSError as error:
+            raise ContextFileError(f"cannot keep the file of {self._name}: {error.strerror}") from error
+
     def _late(self) -> _Skip:
         return _Skip(self._limit.reason, self._limit.remedy, SkipReason.BROKEN)
 
@@ -381,6 +409,13 @@ class _Loading:
         while f"{name} ({number})" in self._names:
             number += 1
         return f"{name} ({number})"
+
+    def _detect_kind(self, name: str, first: bytes) -> str:
+        """Return the kind of a file that begins with `first`. Raises _Skip if it cannot be read."""
+        kind = _detect_kind(name, first)
+        if format_of(kind).is_picture and self._originals is None:
+            raise _Skip("binary (a picture)", LOOK_REMEDY)
+        return kind
 
 
 def _detect_kind(name: str, first: bytes) -> str:

@@ -37,7 +37,7 @@ class Rendered:
 
 class Rendering:
     """Writes documents into a context. `begin` is called with the kind before the first text of a
-    document."""
+    document, and `keep` with the file of a document that has pages, once it is written."""
 
     def __init__(
         self,
@@ -46,12 +46,14 @@ class Rendering:
         begin: Callable[[str], None],
         tick: Callable[[], None],
         spool: Path,
+        keep: Callable[[BinaryIO], None] | None = None,
     ) -> None:
         self._writer = writer
         self._converter = converter
         self._begin = begin
         self._tick = tick
         self._spool = spool
+        self._keep = keep
 
     def render(self, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool) -> Rendered:
         """Write the document with the blocks `given`. `file` holds the same content if the document is a
@@ -124,6 +126,8 @@ class Rendering:
             notes.append(f"only its first part was read, because it is {unreadable}: {unreadable.remedy}")
         if not begun:
             raise Unreadable("without any text", "name a file that holds text")
+        if self._keep is not None and format_of(kind).page_reader:
+            self._keep(file)
         return Rendered(ended.replaced, ended.guessed, tuple(notes))
 
     def _spool_blocks(self, given: Given) -> BinaryIO:

@@ -67,6 +67,8 @@ class Workspace:
         progress: Progress | None = None,
         cache: ContextCache | None = None,
         seconds: float | None = None,
+        *,
+        pictures: bool = False,
     ) -> Loaded:
         """Run `rlm.documents.load` for this folder, on a thread of its own. Call it once.
 
@@ -79,7 +81,7 @@ class Workspace:
                 if progress is not None:
                     progress(name, size)
 
-            return load(sources, self.folder / "context", report, cache, seconds)
+            return load(sources, self.folder / "context", report, cache, seconds, pictures=pictures)
 
         loaded = await self.work(load_here)
         self._lease = loaded.lease

@@ -134,6 +134,9 @@ class RunHandler:
             )
         return verdict
 
+    async def chunk_chars(self) -> int:
+        return self._child_calls.chunk_chars
+
     async def progress(self) -> Progress:
         order = self._playback.order("progress")
         recorded = self._playback.helper("progress", order)

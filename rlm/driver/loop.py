@@ -19,6 +19,7 @@ from rlm.accounting.metered_model import estimate, least_thinking
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
+from rlm.driver.cache_lifetime import CacheLifetime
 from rlm.driver.cell_runner import CellRunner
 from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
@@ -108,6 +109,8 @@ class Driver:
         # Only appended to until rounds are folded. Each request then begins with the messages of the request
         # before it, so that provider caches work.
         self._messages: list[Message] = []
+        calls = child_calls.plan()["calls"] or 0
+        self._cache_lifetime = CacheLifetime(calls, run_context.budget.limits.concurrency)
         self._round_positions: list[Round] = []
         self._begun_compaction: RecordedCompaction | None = None
         self._report: dict[str, Any] = {}
@@ -199,7 +202,7 @@ class Driver:
         self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
         request = Request(
             role="root",
-            messages=tuple(self._messages),
+            messages=self._cache_lifetime.mark(self._messages),
             max_output_tokens=self._last_round_output() if final else self._output,
             task=self._task,
             round=round_,

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlm.answers.answer_type import AnswerType
+from rlm.children.routing.sub_models import SubModels
 from rlm.models.base import Model
+from rlm.models.catalog.prices import Prices
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.settings import Limits, Settings
 
 __all__ = ["RootQuestion", "root_input"]
 
 _MAX_NAMES = 20
+_CHOICE = ", model=None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,30 @@ class RootQuestion:
 
 
 def root_input(
-    question: RootQuestion, body: Body, model: Model, limits: Limits, settings: Settings
+    question: RootQuestion,
+    body: Body,
+    model: Model,
+    limits: Limits,
+    settings: Settings,
+    children: SubModels,
+    prices: Prices,
+    *,
+    looks: bool = False,
 ) -> RootInput:
-    """Return the input of the root's first prompt."""
+    """Return the input of the root's first prompt. `looks`: children can look at pages of the body."""
+    several = children.described(prices)
     root, window = settings.root, model.window
     answer_type = question.answer_type
     return RootInput(
         task=question.task,
-        helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+        helpers=tuple(
+            # With a single model there is nothing to choose.
+            HelperDoc(
+                helper.call if several else helper.call.replace(_CHOICE, ""), helper.summary, helper.fields
+            )
+            for helper in HELPERS
+            if looks or not helper.needs_pages
+        ),
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
         tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),
@@ -49,8 +69,9 @@ def root_input(
             lines=body.lines,
             documents=len(body.documents),
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
+            blank_pages=blank_pages(body) if looks else 0,
         ),
-        limits=_limit_lines(limits, settings.child.prompt_tokens),
+        limits=_limit_lines(limits, children.default.prompt_tokens, several),
         output_limit=root.output_limit,
         contract=root.contract,
         dialect=root.dialect,
@@ -60,7 +81,7 @@ def root_input(
     )
 
 
-def _limit_lines(limits: Limits, child_tokens: int) -> tuple[tuple[str, str], ...]:
+def _limit_lines(limits: Limits, child_tokens: int, sub_models: str) -> tuple[tuple[str, str], ...]:
     """Return the name of each limit that the root is told, and its words."""
     return tuple(
         (
@@ -69,9 +90,11 @@ def _limit_lines(limits: Limits, child_tokens: int) -> tuple[tuple[str, str], ..
                 rounds=limits.rounds,
                 sub_calls=f"{limits.sub_calls:,}",
                 child_tokens=f"{child_tokens:,}",
+                sub_models=sub_models,
                 cell_seconds=f"{limits.cell_seconds:g}",
                 seconds=f"{limits.seconds:g}",
             ),
         )
         for name, words in table("root.toml")["limits"].items()
+        if sub_models or name != "sub_models"
     )

@@ -21,6 +21,7 @@ from rlm.journal import inputs
 from rlm.journal.database import Database
 from rlm.journal.events import JournalEvent, RunState, RunSummary
 from rlm.journal.location import store_url
+from rlm.journal.provider_batches.ledger import drop_calls_of
 from rlm.journal.redaction import Redaction
 from rlm.journal.stored_events import encode, event_bytes, read_events
 from rlm.journal.stored_log import StoredLog
@@ -281,6 +282,7 @@ class Journal:
     async def _delete(self, run_id: str) -> None:
         async def put(connection: AsyncConnection) -> None:
             await connection.execute(delete(events).where(events.c.run_id == run_id))
+            await drop_calls_of(connection, run_id)
             await connection.execute(delete(runs).where(runs.c.run_id == run_id))
             await inputs.drop_unused(connection)
 

@@ -2,8 +2,9 @@
 
 `task`, `settings`, `process` and `data` hold JSON in ASCII: lone surrogates and NUL, which PostgreSQL
 refuses in text, survive as escapes. `events.key` is the hash of a model request. `inputs` holds the
-compressed files of contexts, and `runs.input` refers to them. `migrations/` upgrades older stores to these
-tables."""
+compressed files of contexts, and `runs.input` refers to them. `provider_batches` are the batches that were
+sent to a provider (`--slow`), and `batch_calls` the calls in them, by the ids under which the provider knows
+them. `migrations/` upgrades older stores to these tables."""
 
 from __future__ import annotations
 
@@ -20,9 +21,18 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = ["HEAD", "VERSION_TABLE", "events", "inputs", "metadata", "runs"]
+__all__ = [
+    "HEAD",
+    "VERSION_TABLE",
+    "batch_calls",
+    "events",
+    "inputs",
+    "metadata",
+    "provider_batches",
+    "runs",
+]
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision of `migrations/`."""
 VERSION_TABLE = "journal_version"
 """The table that holds the revision of a store. Alembic's default name could clash with other programs."""
@@ -68,4 +78,25 @@ inputs = Table(
     Column("name", String(32), primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+provider_batches = Table(
+    "provider_batches",
+    metadata,
+    Column("batch", String(64), primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("provider_id", String(128)),
+    Column("sent_at", Double, nullable=False),
+    Column("requests", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+)
+
+batch_calls = Table(
+    "batch_calls",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("batch", String(64), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Index("batch_calls_batch", "batch"),
+    Index("batch_calls_run_id", "run_id"),
 )

@@ -34,6 +34,7 @@ __all__ = [
     "TokenUsage",
     "ToolCall",
     "is_extractive",
+    "price_share",
 ]
 
 EXTRACTIVE = "extractive"
@@ -75,6 +76,7 @@ class Image:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border).
+    `long_lived`: the next request that repeats it may come after more than five minutes.
     `carry` is that of the reply that an assistant's message repeats. A provider sends `images` before the
     content, in their order."""
 
@@ -83,6 +85,7 @@ class Message:
     stable: bool = False
     carry: Carry = ()
     images: tuple[Image, ...] = ()
+    long_lived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ class Request:
     round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
     `schema` is the JSON Schema of the reply. The messages hold it, too: it only lets a provider that can
     enforce it do so, and the caller checks the reply. `effort` replaces that of the model's settings, and
-    `thinking` the tokens of thinking in its window. A model may ignore `listener`. Tokens are counted by the
-    model's own tokenizer."""
+    `thinking` the tokens of thinking in its window. A model may ignore `listener`. `run` names the run that
+    asks and, behind a slash, its sub-RLM or part. Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -116,6 +119,7 @@ class Request:
     effort: Effort | None = None
     thinking: int | None = None
     listener: ReplyListener | None = field(default=None, compare=False, repr=False)
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +135,9 @@ class Reply:
     """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
     `usage` includes every attempt of the call, as far as known. `thinking` is what the model thought before
     and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
-    provider's, and `model` the model that it says answered; both are empty where it says nothing.
-    `tool_calls` are apart from the text until the reply is used (`structured/tool_calls.py`)."""
+    provider's, and `model` the model that it says answered; both are empty where it says nothing. `batch` is
+    the provider's id of the batch that brought the reply, empty for a reply at once. `tool_calls` are apart
+    from the text until the reply is used (`structured/tool_calls.py`)."""
 
     text: str
     finish_reason: FinishReason = "stop"
@@ -142,17 +147,20 @@ class Reply:
     response_id: str = ""
     model: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    batch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
     """A model's context window and output limit, in tokens. `known` is False for the defaults. `context` is
     for prompts and the text of replies, `output` for the text alone: the `thinking` tokens that a reply may
-    take besides its text are not part of either."""
+    take besides its text are not part of either. `sees` tells whether the model takes pictures; None means
+    unknown."""
 
     context: int
     output: int
     known: bool = True
+    sees: bool | None = None
     thinking: int = 0
 
 
@@ -169,6 +177,12 @@ class Model(Protocol):
         """Return one reply, after any retries. Raises ModelError and no other exception of a provider."""
 
     async def aclose(self) -> None: ...
+
+
+def price_share(model: Model) -> float:
+    """Return the share of its list price that a call of `model` costs: less than 1 for one that waits in a
+    batch."""
+    return float(getattr(model, "price_share", 1.0))
 
 
 def is_extractive(model: Model) -> bool:

@@ -20,7 +20,8 @@ def import_early(models: Iterable[Model]) -> None:
     seconds, in which a run loads its input and starts its kernel."""
     from rlm.models.http.model import HttpModel
 
-    sdks = {model.name: model.clients.sdk for model in models if isinstance(model, HttpModel)}
+    called = (getattr(model, "inner", model) for model in models)
+    sdks = {model.name: model.clients.sdk for model in called if isinstance(model, HttpModel)}
     if sdks:
         # A daemon, so that a run which ends before its first call does not wait for it.
         threading.Thread(target=_import_sdks, args=(sdks,), daemon=True).start()

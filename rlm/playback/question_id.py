@@ -54,13 +54,16 @@ def identify_child(
     sample: int,
     schema: str | None,
     retry: bool | str = False,
+    pages: Sequence[object] = (),
 ) -> QuestionId:
     """Identify the call of a child. `retry` marks the second call, after an answer that broke the schema. It
-    is the reason if the cell refused the answer."""
-    form = [numbered, part, sample, schema, retry]
+    is the reason if the cell refused the answer. `pages` are the references of those that it sees."""
+    form = [numbered, part, sample, schema, retry, *([list(pages)] if pages else [])]
     spans = _spans([piece.span for piece in pieces if piece.span is not None])
     outline = failure = None
-    if len(spans) == len(pieces) and not numbered:  # events show no text of a cell and no line numbering
+    if (
+        len(spans) == len(pieces) and not numbered and not pages
+    ):  # events show no text of a cell and no line numbering
         instructions = 1 + (schema is not None)
         frames = len(pieces) + (bool(pieces) and part is not None and part[1] > 1)
         outline = ("child", model, question, spans, instructions, frames)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.children.page_looks import can_look
+from rlm.children.routing.sub_models import SubModels, sub_models_of
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (
@@ -32,6 +34,7 @@ from rlm.runs.question_kind import counts_records
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.settings import Limits, Settings
 
 if TYPE_CHECKING:
@@ -58,11 +61,12 @@ _MAX_SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, limits and settings of runs. `tell` passes an event to the observers, and
-    `tell_text` the text of replies, if an observer wants it. `gate` is the caller's check of an answer."""
+    """The models, limits and settings of runs. `sub_models` are those of the children by name, the default
+    one first. `tell` passes an event to the observers, and `tell_text` the text of replies, if an observer
+    wants it. `gate` is the caller's check of an answer."""
 
     model: Model
-    sub_model: Model
+    sub_models: Mapping[str, Model]
     summary_model: Model
     limits: Limits
     settings: Settings
@@ -87,13 +91,55 @@ class RunConfig:
             observe_text=self.tell_text,
         )
 
-    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = (), task: str = "") -> Strategy:
-        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md."""
+    @property
+    def sub_model(self) -> Model:
+        """Return the model of children that nothing else is said of."""
+        return next(iter(self.sub_models.values()))
+
+    @property
+    def strongest(self) -> Model | None:
+        """Return the model that decides where a cheaper one fails, if there is a cascade."""
+        return [*self.sub_models.values()][-1] if self.settings.cascade else None
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Return all models."""
+        return (self.model, *self.sub_models.values(), self.summary_model)
+
+    @property
+    def children(self) -> SubModels:
+        """Return the models of children, with the sizes of their prompts."""
+        settings = self.settings
+        return sub_models_of(
+            self.sub_models,
+            limit=self.limits.child_tokens,
+            output_tokens=settings.child.output_tokens,
+            facts=settings.facts,
+            cascade=settings.cascade,
+        )
+
+    @property
+    def can_look(self) -> bool:
+        """Return whether children can look at pages, so that inputs are loaded with their pictures."""
+        return can_look(self.sub_model)
+
+    def first_strategy(
+        self,
+        body: Body,
+        earlier: Sequence[EarlierQuestion] = (),
+        task: str = "",
+        *,
+        looks: bool = False,
+    ) -> Strategy:
+        """Return how a run over `body` begins. "auto" follows the table in docs/tasks.md. `looks`: children
+        can look at its pages."""
         strategy = self.settings.strategy
         if strategy != "auto":
             return strategy
         if not body.chars:
             return "rlm"  # without a text, Python is the only check on what a model says
+        if looks and blank_pages(body):
+            return "rlm"  # a call over the text alone would miss them
         if is_extractive(self.model):
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):
@@ -123,8 +169,9 @@ class RunConfig:
             minimum=0 if is_extractive(self.model) else 2,
         )
 
-    def for_sub_rlm(self, tell: Callable[[Event], None]) -> RunConfig:
-        """Return the config of a sub-RLM. The observers get its child events but not its rounds."""
+    def for_sub_rlm(self, tell: Callable[[Event], None], model: str = "") -> RunConfig:
+        """Return the config of a sub-RLM. The observers get its child events but not its rounds. `model` is
+        the name of the sub-model that is its root, or "" for the root of this run."""
 
         def forward(event: Event) -> None:
             if isinstance(event, Warned):
@@ -133,15 +180,28 @@ class RunConfig:
             if isinstance(event, _SUB_RLM_EVENTS):
                 tell(event)
 
-        return replace(self, tell=forward)
+        root = self.children.named(model).model if model else self.model
+        return replace(self, model=root, tell=forward)
 
     def facts(self) -> dict[str, Any]:
         """Return what the journal keeps of the config. It holds no secret."""
-        named = {self.model.name, self.sub_model.name, self.summary_model.name}
+        named = {model.name for model in self.models}
+        children = self.children
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
             "summary_model": self.summary_model.name,
+            # With their sizes as they are now: a later version may choose others, and resume with these.
+            "sub_models": [
+                {
+                    "name": one.name,
+                    "model": one.model.name,
+                    **asdict(one.model.window),
+                    "child_tokens": one.prompt_tokens,
+                }
+                for one in children
+            ],
+            "cascade": self.settings.cascade,
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -149,9 +209,10 @@ class RunConfig:
             "cache": self.settings.cache,
             "check_support": self.settings.check_support,
             "root": asdict(self.settings.root),
-            "child": asdict(self.settings.child),
+            "child": {**asdict(self.settings.child), "prompt_tokens": children.default.prompt_tokens},
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
+            **({"slow": True} if self.settings.slow else {}),
             "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
             "windows": {
                 "model": asdict(self.model.window),

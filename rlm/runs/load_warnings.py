@@ -14,6 +14,7 @@ __all__ = ["pruned_warning", "warnings_of", "window_warnings"]
 
 _MAX_ENCODINGS = 3
 _MAX_DOCUMENTS = 20
+_SMALL_WINDOW = 16_000
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
@@ -75,17 +76,16 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
             f"{window.output:,} of them for a reply; if it is smaller, set window and output under "
             f'[models."{names[0]}"] in your settings file'
         )
-    return warnings + [
-        _default_warning(model)
-        for model in {model.name: model for model in models}.values()
-        if _is_cut(model)
-    ]
+    cut = {model.name: model for model in models if _is_cut(model)}
+    return [*warnings, *map(_default_warning, cut.values())]
 
 
 def _is_cut(model: Model) -> bool:
     """Whether prompts go through Ollama's Chat Completions, where nothing sets the size of the context."""
     facts = facts_of_name(model.name)
-    return facts is not None and facts.is_default and model.window.context == facts.context
+    if facts is None or not facts.is_default or model.name.startswith(("ollama:", "ollama/")):
+        return False
+    return model.window.context == facts.context and model.window.context < _SMALL_WINDOW
 
 
 def _default_warning(model: Model) -> str:

@@ -18,6 +18,7 @@ from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.answers.support.answer_support import AnswerSupport
 from rlm.answers.support.model_check import SupportModel
 from rlm.children.child_calls import ChildCalls
+from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
@@ -94,11 +95,13 @@ class Run:
         self._kernels_opened = 0
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
+        self._looks = PageLooks(config.sub_model, input_)
         self._child_calls = ChildCalls(
-            config.sub_model,
+            config.children,
             input_.body,
             run_context=self.run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
+            looks=self._looks,
         )
         self._sub_runs = SubRuns(
             self._run_sub_rlm,
@@ -117,6 +120,7 @@ class Run:
             # A part of a job and a sub-RLM give no answer to the caller.
             gate=config.gate if options.parent is None else None,
             sub_calls=lambda: self._child_calls.calls,
+            sightings=self.run_context.sightings,
         )
         self.handler = RunHandler(
             self._child_calls,
@@ -159,11 +163,17 @@ class Run:
                 above.concurrency,
                 self._observe,
                 above.degradations,
+                above.escalations,
             )
         budget = Budget(config.limits)
         metered = config.metered(budget, log, playback)
         concurrency = ConcurrencyLimits(config.limits.concurrency)
-        return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
+        context = RunContext(
+            budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe
+        )
+        for kind, detail in playback.recording.degradations:
+            context.degradations.note(kind, detail)
+        return context
 
     def _new_support_check(self) -> AnswerSupport | None:
         """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
@@ -175,7 +185,9 @@ class Run:
         return AnswerSupport(
             self._task,
             self.input.body,
-            None if model is None or is_extractive(model) else SupportModel(model, self.run_context),
+            None
+            if model is None or is_extractive(model)
+            else SupportModel.of(model, self.run_context, config.strongest),
             is_extractive=is_extractive(config.model),
         )
 
@@ -217,7 +229,9 @@ class Run:
         return result
 
     async def _answer(self) -> RunResult:
-        first = self.config.first_strategy(self.input.body, self._options.earlier, self._task)
+        first = self.config.first_strategy(
+            self.input.body, self._options.earlier, self._task, looks=self._looks.are_possible
+        )
         if first == "map-reduce":
             return await self._answer_by_map_reduce()
         falls_back = self.config.settings.strategy == "auto"
@@ -235,7 +249,9 @@ class Run:
             return False
         return is_computed(self._task, self.input.body.documents)
 
-    async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
+    async def _run_sub_rlm(
+        self, prompt: str, source: ChildSlice | None, name: str, model: str
+    ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
         from rlm.journal import PartLog
 
@@ -250,10 +266,11 @@ class Run:
             if name not in playback.recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
-                await log.append("sub_rlm", {"depth": below, "prompt": prompt})
+                named = {"model": model} if model else {}
+                await log.append("sub_rlm", {"depth": below, "prompt": prompt, **named})
             coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
             run = Run(
-                self.config.for_sub_rlm(self._observe),
+                self.config.for_sub_rlm(self._observe, model),
                 prompt,
                 sub_input,
                 log,
@@ -339,7 +356,16 @@ class Run:
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools
         )
-        prompt = root_input(question, self.input.body, config.model, config.limits, config.settings)
+        prompt = root_input(
+            question,
+            self.input.body,
+            config.model,
+            config.limits,
+            config.settings,
+            config.children,
+            config.prices,
+            looks=self._looks.are_possible,
+        )
         outcome = await driver.run(prompt)
         if falls_back and outcome.answer is None and outcome.stop_reason in _FALLS_BACK:
             return await self._answer_after(outcome)
@@ -430,8 +456,10 @@ class Run:
         """Return the result with what was checked, what it did without, and the hash of its settings."""
         config, options, degradations = self.config, self._options, self.run_context.degradations
         answer_type = options.answer_type
-        for warning in window_warnings((config.model, config.sub_model, config.summary_model)):
+        for warning in window_warnings(config.models):
             degradations.note("window", warning)
+        if asked_again := self.run_context.escalations.describe():
+            degradations.note("cascade", asked_again)
         if options.unread:
             degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
         if result.forced:
@@ -449,6 +477,7 @@ class Run:
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
+        self._looks.close()
         await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:

@@ -14,8 +14,8 @@ from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
 
 __all__ = ["scaffold_of"]
 
-_NOT_SHAPING = frozenset({"cache", "model_facts"})
-"""Facts of a run that do not change what a model is told: where a reply may come from, and prices."""
+_NOT_SHAPING = frozenset({"cache", "model_facts", "slow"})
+"""Facts of a run that do not change what a model is told: where a reply may come from, when, and prices."""
 
 
 def scaffold_of(facts: Mapping[str, Any], answer_schema: str | None = None) -> str:

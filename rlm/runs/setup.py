@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import Loaded, Progress, Source, default_cache
+from rlm.documents.pictures.originals import Originals
 from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded, Warned
+from rlm.events import ContextLoaded, ContextLoading, Warned
 from rlm.journal.redaction import secrets_of
 from rlm.models import Model
 from rlm.models.base import is_extractive
@@ -61,17 +62,24 @@ class JobResources:
     kernels: KernelPool | None = None
 
 
-async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Workspace) -> Loaded:
+async def load_input(
+    config: RunConfig, sources: Sequence[Source], workspace: Workspace, *, pictures: bool = False
+) -> Loaded:
     """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
-    first model call needs, and asks the models' servers for their windows. Raises DocumentError and
-    UsageError."""
+    first model call needs, and asks the models' servers for their windows. With `pictures`, pages are kept
+    for children that can look at them. Raises DocumentError and UsageError."""
     began = time.monotonic()
-    models = (config.model, config.sub_model, config.summary_model)
-    import_early(models)
+    import_early(config.models)
     cache = default_cache(os.environ) if config.settings.document_cache else None
-    learning = asyncio.ensure_future(learn(models))
+    learning = asyncio.ensure_future(learn(config.models))
     try:
-        loaded = await workspace.load(sources, cache=cache, seconds=config.limits.seconds * _LOADING_SHARE)
+        loaded = await workspace.load(
+            sources,
+            _loading_reporter(config),
+            cache,
+            seconds=config.limits.seconds * _LOADING_SHARE,
+            pictures=pictures and config.can_look,
+        )
         await learning
     finally:
         learning.cancel()
@@ -83,12 +91,29 @@ async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Wo
 
 _LOADING_SHARE = 0.5
 """The part of a run's seconds that loading its input may take."""
+_REPORT_SECONDS = 1.0
+
+
+def _loading_reporter(config: RunConfig) -> Progress:
+    """Return a function that reports ContextLoading from the reading thread, once a second."""
+    loop = asyncio.get_running_loop()
+    next_report: float | None = None
+
+    def report(document: str, bytes_read: int) -> None:
+        nonlocal next_report
+        now = time.monotonic()
+        if next_report is None:
+            next_report = now + _REPORT_SECONDS
+        elif document and now >= next_report:
+            next_report = now + _REPORT_SECONDS
+            loop.call_soon_threadsafe(config.tell, ContextLoading(document, bytes_read))
+
+    return report
 
 
 def start_warnings(config: RunConfig, loaded: Loaded) -> list[str]:
     """Return the warnings about the input and the models, and report them to the observers."""
-    models = (config.model, config.sub_model, config.summary_model)
-    warnings = [*warnings_of(loaded), *window_warnings(models)]
+    warnings = [*warnings_of(loaded), *window_warnings(config.models)]
     for warning in warnings:
         config.tell(Warned(warning))
     return warnings
@@ -150,6 +175,7 @@ def facts_of(
         "context_sha256": context.sha256,
         "context_chars": context.chars,
         "documents": len(context.documents),
+        **({} if Originals(context.folder).is_empty else {"pictures": True}),
         "sources": list(sources),
         "warnings": list(warnings),
         "answer_schema": schema,

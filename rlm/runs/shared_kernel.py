@@ -202,6 +202,9 @@ class HandlerProxy:
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         return await self._current_handler().finalize(final)
 
+    async def chunk_chars(self) -> int:
+        return await self._current_handler().chunk_chars()
+
     async def progress(self) -> Progress:
         return await self._current_handler().progress()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +35,8 @@ MAX_KEPT_FROM_PATHS = 16 * _MB
 """Bytes. The journal keeps inputs of up to this size; larger ones are read again from their paths."""
 MAX_KEPT_FROM_STREAMS = 64 * _MB
 """The same limit for an input that cannot be read again: standard input, strings, pipes."""
+
+_FORMER_CHUNK = 20_000
 
 _T = TypeVar("_T")
 
@@ -84,17 +87,34 @@ class StoredRun:
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
-        """Return the windows and prices that the run used, by the name of the model."""
-        summaries_alone = self.facts["summary_model"] not in (self.facts["model"], self.facts["sub_model"])
+        """Return the windows, prices and sizes of children that the run used, by the name of the model."""
+        given = self.facts.get("model_facts", {})
+        alone = self.facts["summary_model"]
+        if alone in (self.facts["model"], *self.sub_models.values()):
+            alone = None
         return {
-            self.facts[kind]: replace(
-                _restore(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
-                window=window["context"] + window.get("thinking", 0),
-                output=window["output"],
-                calls=self.calls(kind) if kind == "summary_model" and summaries_alone else CallSettings(),
+            name: replace(
+                _restore(ModelFacts, given.get(name, {})),
+                window=sizes["context"] + sizes.get("thinking", 0),
+                output=sizes["output"],
+                child_tokens=sizes.get("child_tokens"),
+                calls=self.calls("summary_model") if name == alone else CallSettings(),
             )
-            for kind, window in self.facts["windows"].items()
+            for name, sizes in self._sizes.items()
         }
+
+    @property
+    def sub_models(self) -> Mapping[str, str]:
+        """Return the names of the models of its children, by the names that its cells use."""
+        one = self.facts["sub_model"]
+        several = self.facts.get("sub_models", ({"name": one, "model": one},))
+        return {child["name"]: child["model"] for child in several}
+
+    @property
+    def _sizes(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the windows of all models, and the sizes of children, by the name of the model."""
+        windows = {self.facts[kind]: window for kind, window in self.facts["windows"].items()}
+        return {**windows, **{one["model"]: one for one in self.facts.get("sub_models", ())}}
 
     def calls(self, kind: str) -> CallSettings:
         """Return what the calls of the run's `model`, `sub_model` or `summary_model` asked for, without
@@ -107,21 +127,30 @@ class StoredRun:
         options = self.facts.get("options", {})
         return {self.facts[kind]: calls["headers"] for kind, calls in options.items() if "headers" in calls}
 
-    def replay_only_models(self) -> tuple[ReplayOnlyModel, ReplayOnlyModel, ReplayOnlyModel]:
+    def replay_only_models(self) -> tuple[ReplayOnlyModel, dict[str, ReplayOnlyModel], ReplayOnlyModel]:
         """Return stubs for the root, sub and summary models, with their names and windows."""
-        root, child, summary = (
-            ReplayOnlyModel(self.run_id, self.facts[kind], ModelWindow(**self.facts["windows"][kind]))
-            for kind in ("model", "sub_model", "summary_model")
-        )
-        return root, child, summary
+
+        def stub(name: str) -> ReplayOnlyModel:
+            return ReplayOnlyModel(self.run_id, name, _restore(ModelWindow, self._sizes[name]))
+
+        children = {name: stub(model) for name, model in self.sub_models.items()}
+        return stub(self.facts["model"]), children, stub(self.facts["summary_model"])
 
     async def load(self, journal: Journal, workspace: Workspace, given: Sequence[Source] = ()) -> Loaded:
         """Load the input again: from the journal, or else from `given`, or else from the original files.
         Raises UsageError if the input is gone or has changed."""
+        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
+        pictures = bool(self.facts.get("pictures"))
+        loaded: Loaded | None = None
+        if pictures and (given or all("path" in source for source in sources)):
+            # The journal keeps the text of a page, and not its file.
+            with suppress(DocumentError):
+                loaded = await workspace.load(given or [_source(source) for source in sources], pictures=True)
+                if loaded.context.sha256 == self.facts["context_sha256"]:
+                    return loaded
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(_open_context, folder))
-        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = [source["name"] for source in sources if "path" not in source]
         if lost and not given:
             raise UsageError(
@@ -130,7 +159,9 @@ class StoredRun:
                 "Ask the question again"
             )
         try:
-            loaded = await workspace.load(given or [_source(source) for source in sources])
+            loaded = loaded or await workspace.load(
+                given or [_source(source) for source in sources], pictures=pictures
+            )
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:
@@ -177,8 +208,9 @@ def input_to_keep(
 
 
 def limits_of(facts: Mapping[str, Any]) -> Limits:
-    """Return the limits of a stored run."""
-    return _restore(Limits, facts["limits"])
+    """Return the limits of a stored run. Older versions stored the size of a child's prompt with the settings
+    of children."""
+    return _restore(Limits, {"child_tokens": facts["child"]["prompt_tokens"], **facts["limits"]})
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
@@ -188,8 +220,11 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         strategy=facts["strategy"],
         cache=facts["cache"],
         check_support=facts.get("check_support"),
+        slow=facts.get("slow", False),
         root=_restore(RootSettings, facts["root"]),
-        child=_restore(ChildSettings, facts["child"]),
+        cascade=facts.get("cascade", False),
+        # Older versions did not store the size of a chunk, which was fixed.
+        child=_restore(ChildSettings, {"chunk_chars": _FORMER_CHUNK, **facts["child"]}),
         direct=_restore(DirectSettings, facts["direct"]),
         kernel=_restore(KernelLimits, facts["kernel"]),
     )

@@ -49,6 +49,9 @@ class KernelHandler(Protocol):
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         """Accept the final answer, or reject it with the reason."""
 
+    async def chunk_chars(self) -> int:
+        """Return the characters of a chunk where a cell names no size. They stay the same in a run."""
+
     async def progress(self) -> Progress:
         """Return limits, coverage and plan of the run."""
 

@@ -24,6 +24,7 @@ __all__ = [
     "Progress",
     "RankQuery",
     "RankedSpan",
+    "SeenPages",
     "Span",
     "SubRLMBatch",
     "ToolCall",
@@ -107,13 +108,19 @@ class ChildSlice:
     pieces: tuple[Span | str, ...]
     numbered: bool | None = False
 
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+
 
 @dataclass(frozen=True, slots=True)
 class ChildBatch:
     """One helper call for children. `prompts` and `slices` have equal length; a slice may be None.
 
     `schema` is a JSON Schema or a short form of one, not yet checked. `retries` are the reasons why earlier
-    answers to the same calls were refused by the cell, one for each prompt, or empty.
+    answers to the same calls were refused by the cell, one for each prompt, or empty. `model` is the name of
+    a sub-model, or "" for the default one. With `look`, each slice is spans of pages, which the child sees as
+    pictures.
     """
 
     prompts: tuple[str, ...]
@@ -122,17 +129,21 @@ class ChildBatch:
     schema: Any = None
     chunked: bool = False
     retries: tuple[str, ...] = ()
+    model: str = ""
+    look: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SubRLMBatch:
     """One helper call for sub-RLMs. `prompts` and `sources` have equal length.
 
-    A source of None gives the sub-RLM an empty handle.
+    A source of None gives the sub-RLM an empty handle. `model` is the name of the sub-model that is its root,
+    or "" for the model of this root.
     """
 
     prompts: tuple[str, ...]
     sources: tuple[ChildSlice | None, ...]
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,8 @@ class ChildAnswer:
     """The answer or the failure of one child. `error` is None exactly when the child answered.
 
     `how` is "child" for one model call and "rlm" for a sub-RLM, which makes `calls` calls of its own.
-    `evidence` holds the spans that a sub-RLM cited. `cost_usd` is None if a price is not known.
+    `evidence` holds the spans that a sub-RLM cited. `escalated`: a stronger model was asked, too. `cost_usd`
+    is None if a price is not known.
     """
 
     text: str
@@ -155,19 +167,27 @@ class ChildAnswer:
     evidence: tuple[Span, ...] = ()
     calls: int = 0
     cost_usd: float | None = 0.0
+    escalated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPages:
+    """A piece of evidence: what a child saw on the pages of this span. Their text need not hold it."""
+
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Finalization:
     """The final answer that a cell submits.
 
-    `evidence` holds spans and quotes in the order given. `access` is what the cell has read and scanned so
-    far.
+    `evidence` holds spans, quotes and seen pages in the order given. `access` is what the cell has read and
+    scanned so far.
     """
 
     value: Any
     confidence: Literal["low", "medium", "high"] | float | None = None
-    evidence: tuple[Span | str, ...] = ()
+    evidence: tuple[Span | str | SeenPages, ...] = ()
     access: CellReport = field(default_factory=CellReport)
 
 

@@ -146,7 +146,7 @@ class Session:
             self._add_past_question(config, one)
 
     async def _load(self, config: RunConfig) -> Loaded:
-        loaded = await load_input(config, self._initial_sources, self._workspace)
+        loaded = await load_input(config, self._initial_sources, self._workspace, pictures=True)
         self._sources = source_facts(self._initial_sources)
         self._warnings = start_warnings(config, loaded)
         self._unread = list(loaded.unread)

@@ -77,6 +77,9 @@ class RecordingHandler:
             raise BadCall("tool", "refuse() failed: ValueError: no")
         return {"name": call.name, "args": list(call.args), "kwargs": dict(call.kwargs)}
 
+    async def chunk_chars(self) -> int:
+        return 20_000
+
     async def progress(self) -> Progress:
         return Progress(
             has_final_answer=bool(self.finals),

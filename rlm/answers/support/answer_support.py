@@ -28,6 +28,8 @@ _COMPUTED = re.compile(
 """Questions whose answer may be a number that no passage has."""
 _MAX_TASK = 4_000
 _LABEL_WORDS = 3
+_MOST_CANDIDATES = 12
+"""Other citations of an answer that the correction of one claim may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,13 @@ class AnswerSupport:
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
         support = await check_support(claims, passages, self.model, is_computed=is_computed)
+        seen = {number for number, one in enumerate(citations, 1) if one.seen}
+        if seen:
+            support = _unchecked(
+                support,
+                lambda claim: not seen.isdisjoint(claim.sources or seen),
+                "it was seen on a page, which no text verifies",
+            )
         if self.is_extractive:
             return _unchecked(support, lambda _: True, "it was computed without a model")
         return _unchecked(support, self._is_label, "it names a class, which no passage needs to name")
@@ -67,7 +76,11 @@ class AnswerSupport:
         answer = replace(answer, support=support)
         if self.model is None or not support.unsupported or not isinstance(answer.value, str):
             return answer
-        claims = claims_of(answer.value, len(answer.citations))
+        every = range(1, len(answer.citations) + 1)
+        claims = tuple(
+            replace(one, candidates=tuple(n for n in every if n not in one.sources)[:_MOST_CANDIDATES])
+            for one in claims_of(answer.value, len(answer.citations))
+        )
         passages = passages_of(answer.citations, self.body)
         mended, support = await mend_claims(
             claims, support, passages, self.model, is_computed=self._is_computed

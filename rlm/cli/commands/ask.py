@@ -36,6 +36,7 @@ Examples:
   journalctl -b | rlm ask "Why did the network go down?" -
   rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
+  rlm ask "Which clauses favour the tenant?" leases/ --slow
   rlm ask "And since when?" --continue 20260131-142501
   rlm ask "In how many zeros does 1000! end?" --no-context
 """
@@ -101,7 +102,7 @@ def ask(
             )
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id) from None
+            raise report_interrupt(progress.run_id, progress.waiting) from None
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
 
 
@@ -163,6 +164,7 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
     """Return the options with the models of the run and their options, if no model is given."""
+    from rlm.children.routing.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
 
     if options.model is not None:
@@ -174,7 +176,7 @@ def _with_models_of(run: str, options: RunOptions) -> RunOptions:
         option=[*stored.calls("model").to_pairs(), *(options.option or ())],
         sub_option=[*stored.calls("sub_model").to_pairs(), *(options.sub_option or ())],
         model=facts["model"],
-        sub_model=options.sub_model or facts["sub_model"],
+        sub_model=options.sub_model or write_sub_models(stored.sub_models),
         summary_model=options.summary_model or facts["summary_model"],
     )
 

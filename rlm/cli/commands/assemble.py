@@ -157,7 +157,11 @@ def root(
 
     given = RootInput(
         task="",
-        helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+        helpers=tuple(
+            HelperDoc(helper.call, helper.summary, helper.fields)
+            for helper in HELPERS
+            if not helper.needs_pages
+        ),
         handle=HandleFacts(chars=0, lines=0),
         contract=contract,
         model=model,

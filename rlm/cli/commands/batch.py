@@ -31,10 +31,14 @@ __all__ = ["batch"]
 _FIRST_PROMPT = 4_000
 """Tokens of the shortest first prompt of a run, about."""
 
+_JOBS, _SLOW_JOBS = 8, 64
+"""Tasks in parallel. Slow ones wait for hours, and a batch of a provider holds the calls of all of them."""
+
 EXAMPLES = """\b
 Examples:
   rlm batch tasks.jsonl --out results.jsonl
   rlm batch tasks.jsonl --out results.jsonl --jobs 32 --budget 20 --max-cost 0.10
+  rlm batch tasks.jsonl --out results.jsonl --slow --budget 10
   rlm batch tasks.jsonl --out results.jsonl --engine ray --store postgresql://rlm@db/rlm --address auto
 
 \b
@@ -78,8 +82,14 @@ def batch(
         typer.Option(min=1, help="Number of Ray workers. Default: one for each CPU of the cluster."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Tasks in parallel; with Ray, on each worker.")
-    ] = 8,
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Tasks in parallel; with Ray, on each worker. Default: 8, with --slow 64.",
+        ),
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(min=0.0, help="US dollars for the whole batch, including earlier starts."),
@@ -104,7 +114,8 @@ def batch(
     for flag, value in (("--address", address), ("--workers", workers)):
         if value is not None and engine != "ray":
             raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
-    models = RunModels(options.model_name, options.sub_model, options.summary_model)
+    jobs = jobs or (_SLOW_JOBS if options.slow else _JOBS)
+    models = RunModels(options.model_name, options.sub_models, options.summary_model)
     journal = str(options.store or default_store(os.environ))
     limits, settings = options.limits, replace(options.settings(ctx), store=journal)
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
@@ -121,7 +132,10 @@ def batch(
         if options.dry_run:
             _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
             return
-        facts = {"model": rlm.model.name, "sub_model": rlm.sub_model.name}
+        facts = {
+            "model": rlm.model.name,
+            "sub_model": ", ".join(model.name for model in rlm.sub_models.values()),
+        }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
             display.note(
@@ -157,6 +171,8 @@ def batch(
             display.close()
             lines = plural(len(results.done), "line")
             say(f"interrupted; {lines} in {out}; the same command resumes the batch")
+            if display.waiting.ids:
+                say(display.waiting.describe_left())
             raise typer.Exit(Exit.INTERRUPTED) from None
     _leave(summary, as_json=options.as_json, quiet=options.quiet, table=summary_table(summary))
 
@@ -180,7 +196,7 @@ def _floor(rlm: RLM, budget: float | None) -> float:
 
     prices = Prices(rlm.settings.facts)
     costs = []
-    for model in (rlm.model, rlm.sub_model, rlm.summary_model):
+    for model in (rlm.model, *rlm.sub_models.values(), rlm.summary_model):
         cost = prices.at_most(model, _FIRST_PROMPT, min(rlm.settings.root.output_tokens, model.window.output))
         if cost is None:
             raise ConfigurationError(

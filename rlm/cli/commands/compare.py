@@ -82,7 +82,7 @@ def compare(
             found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id) from None
+            raise report_interrupt(progress.run_id, progress.waiting) from None
     print_comparison(found, as_json=options.as_json)
 
 

@@ -81,7 +81,7 @@ def research(
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
-            raise report_interrupt(None if plan_only else progress.run_id) from None
+            raise report_interrupt(None if plan_only else progress.run_id, progress.waiting) from None
     if plan_only:
         write_output(made.markdown().rstrip("\n"), out)
         if not options.quiet:

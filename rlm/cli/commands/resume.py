@@ -81,7 +81,7 @@ def resume(
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],
-            sub_model=stored.facts["sub_model"],
+            sub_models=stored.sub_models,
             summary_model=stored.facts["summary_model"],
             settings=settings,
             observe=progress.on_event,
@@ -90,7 +90,7 @@ def resume(
             found = run_interruptible(_resume_job(rlm, stored.run_id, job))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(stored.run_id) from None
+            raise report_interrupt(stored.run_id, progress.waiting) from None
     if isinstance(found, RunResult):
         print_and_exit(found, as_json=as_json, quiet=quiet)
     elif isinstance(found, Comparison):

@@ -45,13 +45,14 @@ def runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """List the newest runs, or remove runs.
+    """List the newest runs, or remove runs, or show what waits at a provider.
 
     \b
     Examples:
       rlm runs -n 5
       rlm runs rm 20260131-142501
       rlm runs prune --older-than 30d
+      rlm runs waiting
     """
     if context.invoked_subcommand is not None:
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "show"]
 
 _MAX_OUTPUT = 1_200
+_MAX_NAME = 100
 _MAX_PROMPT = 200
 
 
@@ -112,7 +113,11 @@ def _event_text(event: JournalEvent) -> str:
             return f"  the {data['role']} model{thought}" if thought else ""
         case "child":
             outcome = data.get("error") or data.get("reply", "")
-            return f"  child {data.get('spans') or ''}{_thought(data)}: {_continued(outcome[:200])}"
+            pages = ", ".join(
+                f"{document[:_MAX_NAME]} page {page}" for document, page, _ in data.get("pages", ())
+            )
+            read = f"looked at {_continued(pages)}" if pages else data.get("spans") or ""
+            return f"  child {read}{_thought(data)}: {_continued(outcome[:200])}"
         case "charge":
             tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
             error = _continued(data["error"][:200])

@@ -109,6 +109,8 @@ def summarize(
             progress.close()
             run_id = progress.run_id
             say("interrupted" + (f"; to resume: the same command with --since {run_id}" if run_id else ""))
+            if progress.waiting.ids:
+                say(progress.waiting.describe_left())
             raise typer.Exit(Exit.INTERRUPTED) from None
     write_output(json_bytes(found.to_json(), indent=2).decode() if options.as_json else _text(found), out)
     if not options.quiet:

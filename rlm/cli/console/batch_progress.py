@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rlm import events
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.render_result import dollars, plural
+from rlm.cli.console.waiting import WaitingBatches
 
 if TYPE_CHECKING:
     from rlm.batch import BatchSummary
@@ -31,19 +32,25 @@ _ENDS = {
 
 
 class BatchDisplay(ProgressDisplay):
-    """Shows how many tasks are done. Of the events of single runs it shows missing isolation only, once."""
+    """Shows how many tasks are done. Of the events of single runs it shows missing isolation, once, and what
+    waits in batches of a provider."""
 
     def __init__(self, *, quiet: bool, budget: float | None) -> None:
         super().__init__("starting", quiet=quiet)
         self._budget = budget
         self._start = time.monotonic()
         self._has_warned = False
+        self.waiting = WaitingBatches()
 
     def on_event(self, event: events.Event) -> None:
         """Handle an event of any run."""
         if isinstance(event, events.KernelOpened) and event.level < 2 and not self._has_warned:
             self._has_warned = True
             self.alert_isolation(event)
+        elif isinstance(event, events.BatchesWaiting):
+            shown = self.waiting.add(event)
+            if shown:
+                self.show_progress(shown)
 
     def show_summary(self, summary: BatchSummary) -> None:
         """Show the figures after one more task."""

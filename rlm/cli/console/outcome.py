@@ -15,6 +15,7 @@ from rlm.escaping import json_bytes
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
+    from rlm.cli.console.waiting import WaitingBatches
     from rlm.results import RunResult
 
 __all__ = ["print_and_exit", "print_plan", "report_interrupt"]
@@ -23,12 +24,13 @@ __all__ = ["print_and_exit", "print_plan", "report_interrupt"]
 def print_and_exit(
     result: RunResult, *, as_json: bool, quiet: bool, data: Mapping[str, Any] | None = None
 ) -> None:
-    """Print the answer on stdout, and the rest on stderr. `data` replaces the result in the JSON output.
+    """Print the answer on stdout, and the rest on stderr. `data` replaces the result, with its text, in the
+    JSON output.
 
     Raises typer.Exit if there is no answer.
     """
     if as_json:
-        typer.echo(json_bytes(data or result.to_json(), indent=2))
+        typer.echo(json_bytes(data or {**result.to_json(), "text": result.text}, indent=2))
     elif result.answer is not None:
         text = answer_text(result)
         if sys.stdout.isatty():
@@ -48,9 +50,11 @@ def print_and_exit(
         raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
 
 
-def report_interrupt(run_id: str | None) -> typer.Exit:
-    """Print the command that resumes the run. Return the exception to raise."""
+def report_interrupt(run_id: str | None, waiting: WaitingBatches | None = None) -> typer.Exit:
+    """Print the command that resumes the run, and what is `waiting`. Return the exception to raise."""
     say("interrupted" + (f"; to resume: rlm resume {run_id}" if run_id else ""))
+    if waiting is not None and waiting.ids:
+        say(waiting.describe_left())
     return typer.Exit(Exit.INTERRUPTED)
 
 

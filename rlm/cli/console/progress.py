@@ -7,6 +7,7 @@ import time
 from rlm import events
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.render_result import dollars, plural, share
+from rlm.cli.console.waiting import WaitingBatches
 
 __all__ = ["Progress"]
 
@@ -27,12 +28,13 @@ class Progress(ProgressDisplay):
         self._doing = "waiting for the model"
         self._draft = ""
         self._drafted_call = 0
+        self.waiting = WaitingBatches()
 
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
         match event:
-            case events.ContextLoaded():
-                self._show_loaded(event)
+            case events.ContextLoading() | events.ContextLoaded():
+                self._show_loading(event)
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
                 self.end_at(time.monotonic() + self._seconds)
@@ -72,8 +74,8 @@ class Progress(ProgressDisplay):
                 self._show_child(event)
             case events.Indexing(done, chars):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
-            case events.ReplyStreaming() | events.ModelAnswered():
-                self._show_stream(event)
+            case events.ReplyStreaming() | events.ModelAnswered() | events.BatchesWaiting():
+                self._show_wait(event)
             case events.Retrying(attempt, wait, reason):
                 why = reason.replace("_", " ")
                 self.note(f"provider: {why}; attempt {attempt} failed, retrying in {wait:.1f} s")
@@ -99,8 +101,14 @@ class Progress(ProgressDisplay):
         self._draft = delta.text if delta.restarted or is_new else self._draft + delta.text
         self.show_draft(self._draft)
 
-    def _show_stream(self, event: events.ReplyStreaming | events.ModelAnswered) -> None:
-        """Show the tokens of replies that have not ended: a slow model may take minutes for one."""
+    def _show_wait(self, event: events.ReplyStreaming | events.ModelAnswered | events.BatchesWaiting) -> None:
+        """Show the tokens of replies that have not ended: a slow model may take minutes for one. Show what
+        waits in batches, which may take hours."""
+        if isinstance(event, events.BatchesWaiting):
+            shown = self.waiting.add(event)
+            if shown:
+                self._show_figure(shown)
+            return
         if isinstance(event, events.ModelAnswered):
             self._streamed = 0
             return
@@ -126,7 +134,12 @@ class Progress(ProgressDisplay):
         # A summary or a comparison has no rounds of a root.
         self.show_progress(text, prefix=f"{self._round}: " if self._round else "", at_once=at_once)
 
-    def _show_loaded(self, event: events.ContextLoaded) -> None:
+    def _show_loading(self, event: events.ContextLoading | events.ContextLoaded) -> None:
+        if isinstance(event, events.ContextLoading):
+            mebibytes = event.bytes_read >> 20
+            so_far = f": {mebibytes:,} MiB read" if mebibytes else ""
+            self.show_progress(f"loading {_one_line(event.document)}{so_far}")
+            return
         skipped = f", {event.skipped:,} skipped" if event.skipped else ""
         self.note(
             f"loaded {plural(event.documents, 'document')}, {event.chars:,} characters in "

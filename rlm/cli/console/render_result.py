@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rlm.cli.console.option_names import option_of
 from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
-from rlm.results import Citation, RunResult
+from rlm.results import SEEN, Citation, RunResult
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -66,6 +66,9 @@ def style_answer(text: str) -> Text:
 
 def _source(citation: Citation) -> str:
     shown = terminal_text(citation.shown)
+    if citation.seen:
+        quote = f" “{shown}”" if shown else ""
+        return f"{citation.marker} {terminal_line(citation.place)}  {SEEN}{quote}"
     if not citation.verified:
         return f"{citation.marker} NOT FOUND in the input: “{shown}”"
     return f"{citation.marker} {terminal_line(citation.place)}  “{shown}”"
@@ -82,7 +85,9 @@ def account(result: RunResult) -> str:
         + ("; ended by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
         f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
-        f"{share(coverage.answered_chars, coverage.input_chars)} read by children" + _figures(result),
+        f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
+        + (f", {plural(coverage.pages_looked, 'page')} looked at" if coverage.pages_looked else "")
+        + _figures(result),
         *(f"note: {_line(claim)}" for claim in _unsupported(result)),
         *(f"note: {_line(note)}" for note in (result.support.notes if result.support else ())),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
@@ -98,7 +103,11 @@ def plan_text(plan: RunPlan) -> str:
     models = plan.model if plan.model == plan.sub_model else f"{plan.model}, children {plan.sub_model}"
     cost = "cost unknown" if plan.cost_usd is None else dollars(plan.cost_usd)
     time = f", {plan.seconds:,.0f} s" if plan.seconds else ""
-    reading = "one call" if plan.strategy == "direct" else "if children read every part once"
+    reading = (
+        "one call"
+        if plan.strategy == "direct"
+        else f"if children of up to {plan.child_tokens:,} tokens read every part once"
+    )
     return (
         f"{plan.strategy}, {models}\n"
         f"input {plan.chars:,} characters, {plural(plan.documents, 'document')}\n"
@@ -124,17 +133,18 @@ def _line(warning: str) -> str:
 
 
 def _gates(result: RunResult) -> list[str]:
-    """Return a line about the caller's check, if it refused an answer, and one about what the run lacked."""
+    """Return lines about the caller's check, if it refused an answer, about children that were asked again of
+    a stronger model, and about what the run lacked."""
     lines = []
     for gate in result.gates:
         if gate.name == "check" and gate.refusals:
             refused = plural(len(gate.refusals), "refusal")
             last = f"the last: {_line(gate.refusals[-1])}"
             lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
-    if result.degradations:
-        lines.append(
-            f"did without: {', '.join(_line(one.kind).replace('_', ' ') for one in result.degradations)}"
-        )
+    lines += [_line(one.detail) for one in result.degradations if one.kind == "cascade"]
+    lacked = [_line(one.kind).replace("_", " ") for one in result.degradations if one.kind != "cascade"]
+    if lacked:
+        lines.append(f"did without: {', '.join(lacked)}")
     return lines
 
 

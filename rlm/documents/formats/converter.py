@@ -37,7 +37,8 @@ class Converter:
     A document's process is confined as `rlm.sandbox.ConfinedWorker` tells: it holds the open document and the
     socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
     and 30 s more for each MB, at most 300 s; 60 s without output; 2 GB of memory; and text of 200 times its
-    size (at least 64 MB).
+    size (at least 64 MB). With `pictures`, pages without text are pages too, because a model can look at
+    them.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Converter:
         memory_mb: int = _MEMORY_MB,
         cpu_seconds: float = _CPU_SECONDS,
         silence: float = _SILENCE_SECONDS,
+        pictures: bool = False,
     ) -> None:
+        self._pictures = pictures
         self._worker = ConfinedWorker(memory_mb=memory_mb)
         self._cpu_seconds = cpu_seconds
         self._silence = silence
@@ -62,7 +65,8 @@ class Converter:
         cpu = int(min(self._cpu_seconds + size / (1 << 20) * _CPU_SECONDS_PER_MB, _MAX_CPU_SECONDS))
         room = max(_MIN_TEXT, _MAX_GROWTH * size)
         try:
-            channel = self._worker.begin(_CONVERT, row.reader, files=[file], cpu_seconds=cpu)
+            reader = (row.page_reader if self._pictures else "") or row.reader
+            channel = self._worker.begin(_CONVERT, reader, files=[file], cpu_seconds=cpu)
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:

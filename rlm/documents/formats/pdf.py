@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import pypdfium2
 
-from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import LOOK_REMEDY, Ended, Note, Page, Piece, Text, Unreadable
 
-__all__ = ["prepare", "read_pdf"]
+__all__ = ["open_sample", "prepare", "read_pages", "read_pdf"]
 
 _LINE_END = re.compile(r"\r\n?")
 # PDFium replaces a hyphen at a line's end with this character.
@@ -34,11 +34,25 @@ def prepare() -> None:
     list(read_pdf(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
+def open_sample() -> pypdfium2.PdfDocument:
+    """Return a small document, to try what will be needed: PDFium's callbacks cannot be made later."""
+    return pypdfium2.PdfDocument(io.BytesIO(_SAMPLE))
+
+
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of each page. A note counts the pages that cannot be read or hold no text.
 
     Raises Unreadable for a PDF that cannot be opened or has no text at all.
     """
+    return _read(file, are_seen=False)
+
+
+def read_pages(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield the text of each page, for a reader that sees pages: one without text is a page like others."""
+    return _read(file, are_seen=True)
+
+
+def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
     try:
         document = pypdfium2.PdfDocument(file)
     except pypdfium2.PdfiumError as error:
@@ -59,7 +73,7 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
             broken += 1
             text = ""
         empty += not text
-        if empty == number + 1:
+        if empty == number + 1 and not are_seen:
             # Hold pages back until one has text, because a scanned document must be refused before anything
             # is written.
             held_pages += 1
@@ -70,15 +84,16 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
         held_pages = 0
         yield Page()
         yield Text(f"{text}\n\n" if text else "\n")
-    if empty == count:
-        if broken:
-            raise Unreadable("a PDF without any readable page", "get it again, or print it to a new PDF")
+    if broken == count or (empty == count and broken and not are_seen):
+        raise Unreadable("a PDF without any readable page", "get it again, or print it to a new PDF")
+    if empty == count and not are_seen:
         raise Unreadable(
-            "a PDF without text (scanned pages?)", "run text recognition over it (ocrmypdf does)"
+            "a PDF without text (scanned pages?)",
+            f"run text recognition over it (ocrmypdf does), or {LOOK_REMEDY}",
         )
     if broken:
         yield Note(f"{broken:,} of {count:,} pages cannot be read: get it again, or print it to a new PDF")
-    if empty > broken:
+    if empty > broken and not are_seen:
         yield Note(
             f"{empty - broken:,} of {count:,} pages hold no text (scanned?): run text recognition over it "
             "(ocrmypdf does) if they matter"

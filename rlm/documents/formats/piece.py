@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Ended", "Heading", "Note", "Page", "Piece", "Text", "Unreadable"]
+__all__ = ["LOOK_REMEDY", "Ended", "Heading", "Note", "Page", "Piece", "Text", "Unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class Ended:
 
 
 Piece = Text | Heading | Page | Note | Ended
+
+
+LOOK_REMEDY = "let a model look at it: a --sub-model that sees, and pip install 'rlm-kernel[vision]'"
+"""What to do with pages and pictures that hold no text."""
 
 
 class Unreadable(Exception):

@@ -18,7 +18,8 @@ class DocumentFormat:
     text format it counts only if the file has no suffix, or, with `magic_beats_text`, the suffix of no other
     format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
-    loader decodes the text itself. `article` names a document of a format with a reader in messages.
+    loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
+    `is_picture` has only this one. `article` names a document of a format with a reader in messages.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     """
 
@@ -27,6 +28,8 @@ class DocumentFormat:
     article: str = ""
     magic: re.Pattern[bytes] | None = None
     reader: str = ""
+    page_reader: str = ""
+    is_picture: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
@@ -34,7 +37,7 @@ class DocumentFormat:
     @property
     def is_converted(self) -> bool:
         """Whether the worker process reads it."""
-        return bool(self.reader)
+        return bool(self.reader or self.page_reader)
 
 
 def _suffixes(words: str) -> frozenset[str]:
@@ -64,6 +67,17 @@ FORMATS = (
         article="a PDF",
         magic=re.compile(rb"\s{0,4000}%PDF-"),
         reader="rlm.documents.formats.pdf:read_pdf",
+        page_reader="rlm.documents.formats.pdf:read_pages",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "image",
+        _suffixes(".png .jpg .jpeg .webp .gif .tif .tiff"),
+        article="a picture",
+        magic=re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|II\*\x00|MM\x00\*", re.S),
+        page_reader="rlm.documents.formats.picture:read_picture",
+        is_picture=True,
         is_binary=True,
         headings_indexed=True,
     ),

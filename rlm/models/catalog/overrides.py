@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlm.errors import ConfigurationError
@@ -15,27 +15,31 @@ from rlm.models.catalog.names import parse_name
 
 __all__ = ["ModelFacts", "facts_for"]
 
-_SIZES = ("window", "output")
+_SIZES = ("window", "output", "child_tokens")
 _PRICES = ("input_price", "output_price", "cached_price")
+_SIGHT = "sees"
 _CALLS = tuple(key for key in SETTING_KEYS if key not in _SIZES)
 _FOLDER_MAY_SET = (*_SIZES, "effort", "thinking", "temperature", "seed")
 """What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost. A
 body or a header could send the texts to another account, or keep them with the provider."""
-_KEYS = (*_SIZES, *_PRICES, *_CALLS)
+_KEYS = (*_SIZES, *_PRICES, _SIGHT, *_CALLS)
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`window` counts the tokens of prompt and reply together, `output` those of a reply. Prices are US
-    dollars per million tokens. `cached_price` is for input from the provider's cache; None means the price of
-    other input. `calls` is what each call asks for, in every role."""
+    """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
+    the most that the prompt of a child may hold, if the run has no such limit. Prices are US dollars per
+    million tokens. `cached_price` is for input from the provider's cache; None means the price of other
+    input. `sees` tells whether the model takes pictures. `calls` is what each call asks for, in every role."""
 
     window: int | None = None
     output: int | None = None
     input_price: float | None = None
     output_price: float | None = None
     cached_price: float | None = None
+    child_tokens: int | None = None
+    sees: bool | None = None
     calls: CallSettings = field(default_factory=CallSettings)
 
     @classmethod
@@ -52,6 +56,8 @@ class ModelFacts:
                 raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
             if key in _SIZES and not (type(value) is int and value > 0):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
+            if key == _SIGHT and not isinstance(value, bool):
+                raise ConfigurationError(f"{path}.{key} is {value!r}: give true or false")
             if key in _PRICES and not (type(value) in (int, float) and 0 <= value < math.inf):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give dollars for a million tokens")
         if ("input_price" in table) != ("output_price" in table) or (
@@ -75,15 +81,16 @@ class ModelFacts:
         return allowed, tuple(sorted(refused))
 
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
-        """Return the shipped window with these facts applied; None when they set no size. It is not `known`
+        """Return the shipped window with these facts applied; None when they set none of it. It is not `known`
         if they set the output alone and the shipped one is a guess."""
+        sees = shipped.sees if self.sees is None else self.sees
         if self.window is None and self.output is None:
-            return None
+            return None if self.sees is None else replace(shipped, sees=sees)
         context = self.window or shipped.context
         # A window alone says nothing of the reply. A reply of its size would leave no room for a prompt.
         output = self.output or min(shipped.output, max(1, context // 4))
         known = self.window is not None or shipped.known
-        return ModelWindow(context=context, output=min(output, context), known=known)
+        return ModelWindow(context=context, output=min(output, context), known=known, sees=sees)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None when no price is set."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rlm.errors import ConfigurationError
-from rlm.models.base import Model, TokenUsage
+from rlm.models.base import Model, TokenUsage, price_share
 from rlm.models.catalog.addresses import is_private_server
 from rlm.models.catalog.names import ModelName, parse_name
 from rlm.models.catalog.overrides import ModelFacts, facts_for
@@ -56,10 +56,12 @@ def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
     from genai_prices import Usage
 
     cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     tokens = Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=cached,
-        cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(usage.cache_write_1h_tokens, written),
         output_tokens=usage.output_tokens,
     )
     return float(listed.model.calc_price(tokens, listed.provider).total_price)
@@ -92,10 +94,11 @@ class Prices:
         self._facts = facts
 
     def of(self, model: Model, usage: TokenUsage) -> float | None:
-        """Return the price of a call with this usage."""
+        """Return the price of a call with this usage: a share of it for a model that waits in batches."""
         facts = facts_for(model.name, self._facts)
         own = None if facts is None else facts.price(usage)
-        return price(model.name, usage) if own is None else own
+        full = price(model.name, usage) if own is None else own
+        return None if full is None else full * price_share(model)
 
     def at_most(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
         """Return the highest price of a call with so many tokens of prompt and reply."""

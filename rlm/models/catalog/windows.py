@@ -3,9 +3,11 @@ that genai-prices ships. Uses no network."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from rlm.models.base import ModelWindow
+from rlm.models.catalog.sight import sees
 from rlm.models.registry import PROVIDERS
 
 __all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
@@ -38,17 +40,17 @@ def window_of(model: str, provider: str | None = None) -> ModelWindow:
     windows = {name: size for spec in specs for name, size in spec.windows.items()}
     listed = _find_version(model, tuple(windows)) or _find_version(_strip_cloud(model), tuple(windows))
     if listed is not None:
-        return ModelWindow(*windows[listed])
+        return ModelWindow(*windows[listed], sees=sees(model))
     # Of names without a provider, only those of the makers: many servers have a `llama3`.
     lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
     contexts = (_find_context(model, price_list) for price_list in lists)
     context = next((found for found in contexts if found is not None), None)
     if context is None:
-        return DEFAULT_WINDOW
+        return replace(DEFAULT_WINDOW, sees=sees(model))
     outputs = {name: size for spec in PROVIDERS.values() for name, size in spec.outputs.items()}
     limited = _find_version(_strip_cloud(model), tuple(outputs))
     output = DEFAULT_WINDOW.output if limited is None else outputs[limited]
-    return ModelWindow(context, min(output, max(1, context // 2)))
+    return ModelWindow(context, min(output, max(1, context // 2)), sees=sees(model))
 
 
 def _find_context(model: str, price_list: str) -> int | None:

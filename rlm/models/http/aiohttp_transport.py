@@ -65,14 +65,15 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
                 request.method,
                 URL(str(request.url), encoded=True),
                 headers=[*_without(request.headers.multi_items(), "accept-encoding"), ACCEPTED],
-                data=request.content,
+                data=await request.aread(),
                 proxy=self._proxy,
                 # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,
             )
         kind = answer.headers.get("content-type", "").partition(";")[0]
         try:
-            body = _Body(answer, request, max_body(answer.status, kind))
+            limit = max_body(answer.status, kind, request.headers.get("accept", ""))
+            body = _Body(answer, request, limit)
         except ReplyTooLarge:
             answer.close()
             raise

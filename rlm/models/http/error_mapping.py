@@ -87,9 +87,10 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
-    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `refusal` is what
-    a server says is wrong with the request itself, if it does. `refuses_schema` is set where the schema of
-    the reply may be what was refused: this one, or "any"; "perhaps" where the server gives no reason."""
+    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `status` is the
+    HTTP status, 0 without one. `refusal` is what a server says is wrong with the request itself, if it does.
+    `refuses_schema` is set where the schema of the reply may be what was refused: this one, or "any";
+    "perhaps" where the server gives no reason."""
 
     error: type[ModelError]
     what: str
@@ -99,6 +100,7 @@ class AttemptFailure:
     spent: TokenUsage = field(default_factory=TokenUsage)
     refusal: str = ""
     refuses_schema: Literal["", "this", "any", "perhaps"] = ""
+    status: int = 0
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
         """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
@@ -116,32 +118,17 @@ class ErrorMapper:
         self._endpoint = endpoint
         self._proxied = proxy is not None
 
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._name
+
     def map_status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
         failure = self._map_status(status, kinds, detail, headers)
-        return replace(failure, refuses_schema=_read_schema_refusal(status, kinds, detail))
-
-    def _map_status(
-        self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
-    ) -> AttemptFailure:
-        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
-        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
-            return AttemptFailure(
-                ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
-                "try again later, or with fewer calls at a time",
-                reason,
-                _read_retry_after(headers),
-            )
-        if 300 <= status < 400:
-            return AttemptFailure(
-                ModelRejected,
-                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
-                "set the base URL to where the API really is",
-            )
-        return self._reject(status, kinds, detail)
+        return replace(failure, status=status, refuses_schema=_read_schema_refusal(status, kinds, detail))
 
     def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """Map an error event within a stream. An unknown kind counts as an error of the server, because the
@@ -215,6 +202,26 @@ class ErrorMapper:
             "not with a stream of events",
             f"check the base URL{self._v1_hint()}",
         )
+
+    def _map_status(
+        self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
+    ) -> AttemptFailure:
+        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
+        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
+            return AttemptFailure(
+                ModelUnavailable,
+                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
+                "try again later, or with fewer calls at a time",
+                reason,
+                _read_retry_after(headers),
+            )
+        if 300 <= status < 400:
+            return AttemptFailure(
+                ModelRejected,
+                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
+                "set the base URL to where the API really is",
+            )
+        return self._reject(status, kinds, detail)
 
     def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable

@@ -145,7 +145,7 @@ async def _ask_program(server: _Server, model: str, provider: str) -> ServerFact
         asked = await _ask_ollama(server, model)
         if asked is not None:
             context = asked.context or min(_OLLAMA_CONTEXT, asked.most_context or _OLLAMA_CONTEXT)
-            found = replace(asked, context=context, is_default=asked.context is None)
+            found = replace(asked, context=context, is_default=asked.context is None or asked.is_default)
     return replace(found, program=program)
 
 
@@ -163,8 +163,10 @@ async def _ask_ollama(server: _Server, model: str) -> ServerFacts | None:
     capabilities = field(shown, "capabilities")
     capabilities = capabilities if isinstance(capabilities, list) else []
     levels = field(field(shown, "thinking"), "values")
+    context = read_size(match[1]) if match else _find_loaded(loaded, model)
     return ServerFacts(
-        context=read_size(match[1]) if match else _find_loaded(loaded, model),
+        context=context,
+        is_default=match is None and context is not None,
         most_context=read_size(sizes[0]) if sizes else None,
         thinks="thinking" in capabilities,
         think_levels=tuple(level for level in levels if isinstance(level, str))

@@ -17,6 +17,8 @@ from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
+from rlm.models.http.batches import BatchApi
+from rlm.models.http.batches.connection import BatchConnection
 from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
@@ -47,6 +49,8 @@ class HttpModel(ABC):
 
     prefix: ClassVar[str]
     clients: ClassVar[ClientPool]
+    batches: ClassVar[type[BatchApi] | None] = None
+    """The provider's batch API, if it has one."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
@@ -227,6 +231,14 @@ class HttpModel(ABC):
         if what not in self._told and self._options.on_refused is not None:
             self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
         self._told.add(what)
+
+    def batch_api(self) -> BatchApi | None:
+        """Return the batch API of this model. None if the provider has none, or the server is not the
+        provider's: nobody knows what it charges."""
+        if self.batches is None or self._endpoint.private:
+            return None
+        connection = BatchConnection(self._lease, self._mapper)
+        return self.batches(connection, self.body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""

@@ -13,6 +13,7 @@ from rlm.sandbox.in_kernel.wire import MAX_WEIGHT, weight
 __all__ = [
     "MAX_COUNT",
     "MAX_EVENT",
+    "RESULTS_TYPE",
     "STREAM_TYPES",
     "BoundedText",
     "Inflater",
@@ -27,6 +28,8 @@ MAX_STREAM = 256 * 2**20
 MAX_EVENT = 4 * 2**20
 """Bytes of one event of a stream, or of a reply that is one JSON value."""
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/vnd.amazon.eventstream")
+MAX_RESULTS = 16 * 2**30
+"""Bytes of the results of a batch, whatever its size. They are not kept."""
 MAX_ERROR = 256 * 2**10
 """Bytes of the body of an error."""
 
@@ -46,10 +49,16 @@ class ReplyTooLarge(Exception):
     """A server sent more than any honest reply holds. The message says what and how much."""
 
 
-def max_body(status: int, content_type: str) -> int:
-    """Return how many bytes the body of a response may have."""
+RESULTS_TYPE = "application/x-jsonl"
+"""What a request for the results of a batch accepts. Its caller bounds them, line by line."""
+
+
+def max_body(status: int, content_type: str, accepted: str = "") -> int:
+    """Return how many bytes the body of a response may have. `accepted` is the type that was asked for."""
     if status >= 300:
         return MAX_ERROR
+    if accepted == RESULTS_TYPE:
+        return MAX_RESULTS
     return MAX_STREAM if content_type.partition(";")[0] in STREAM_TYPES else MAX_EVENT
 
 

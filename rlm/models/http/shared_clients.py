@@ -46,6 +46,9 @@ class SdkClient(Protocol):
     @property
     def post(self) -> Callable[..., Awaitable[Any]]: ...
 
+    @property
+    def get(self) -> Callable[..., Awaitable[Any]]: ...
+
     def is_closed(self) -> bool: ...
 
     def close(self) -> Awaitable[None]: ...
@@ -58,7 +61,8 @@ class SharedClient:
         self,
         sdk: str,
         client: SdkClient,
-        url: str,
+        base_url: str,
+        path: str,
         *,
         stream_type: str,
         make_decoder: Callable[[], StreamDecoder],
@@ -71,7 +75,9 @@ class SharedClient:
         self.make_decoder = make_decoder
         self.users = 0
         self.has_answered = False
-        self._url = url
+        self._base_url = base_url
+        # The whole URL: the SDK would join a path to the base URL for every request.
+        self._url = path if signs else base_url + path
         self._signs = signs
 
     async def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
@@ -94,6 +100,37 @@ class SharedClient:
             if self._signs:
                 raise Unsigned from error
             raise
+        self.has_answered = True
+        return response
+
+    async def exchange(
+        self,
+        path: str,
+        *,
+        content: bytes | None = None,
+        form: Mapping[str, str] | None = None,
+        file: tuple[str, bytes, str] | None = None,
+        headers: Mapping[str, str],
+    ) -> httpx2.Response:
+        """Send a request to another path below the base URL: POST with `content`, or with a `form` and a
+        `file` (its name, bytes and type), else GET. Return the response with its body unread. Raises the
+        SDK's exceptions."""
+        import httpx2
+
+        options = {"headers": dict(headers)}
+        url = self._base_url + path
+        if file is not None:
+            options["headers"]["Content-Type"] = "multipart/form-data"
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, body=form, files=[("file", file)], options=options, stream=True
+            )
+        elif content is not None:
+            sent = self.client.post(
+                url, cast_to=httpx2.Response, content=content, options=options, stream=True
+            )
+        else:
+            sent = self.client.get(url, cast_to=httpx2.Response, options=options, stream=True)
+        response: httpx2.Response = await sent
         self.has_answered = True
         return response
 
@@ -141,12 +178,11 @@ class ClientPool:
         open_here = self._open[loop]
         if key not in open_here:
             client = self._make(endpoint, make_http_client(endpoint, options))
-            # The whole URL: the SDK would join a path to the base URL for every request.
-            url = self.path if self._routed else endpoint.base_url.rstrip("/") + self.path
             open_here[key] = SharedClient(
                 self.sdk,
                 client,
-                url,
+                endpoint.base_url.rstrip("/"),
+                self.path,
                 stream_type=self._stream_type,
                 make_decoder=self._make_decoder,
                 signs=self._routed,

@@ -21,7 +21,7 @@ from rlm.models.listener import ReplyListener
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["StreamAccumulator", "stream_completion"]
+__all__ = ["StreamAccumulator", "map_failure", "read_error", "stream_completion"]
 
 _END = b"[DONE]"
 _REFUSALS = (400, 404, 413, 422)
@@ -68,8 +68,6 @@ async def stream_completion(
 ) -> Reply | AttemptFailure:
     """Send `body` with `headers` besides the usual ones, and collect the reply. Reads no more than a reply of
     `max_output_tokens`, its thinking included, can take. `listener` hears of what arrives."""
-    import httpx2
-
     failure: AttemptFailure | None
     on_tokens = None if listener is None else listener.on_tokens
     on_text = None if listener is None else listener.on_text
@@ -78,22 +76,8 @@ async def stream_completion(
         async with aclosing(await shared.post(body, headers)) as response:
             limit = stream_bytes(max_output_tokens)
             failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
-    except shared.errors.APIStatusError as error:
-        shared.has_answered = True
-        kinds, detail = _read_error(error.body)
-        headers = error.response.headers
-        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
-        if error.status_code in _REFUSALS:
-            refusal = mapper.strip_secrets(describe_refusal(error.body) or detail)
-            failure = replace(failure, refusal=refusal)
-    except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-        failure = mapper.map_transport(error)
-    except ReplyTooLarge as error:
-        failure = mapper.map_too_large(error)
-    except Unsigned as error:
-        failure = mapper.map_unsigned(error.__cause__ or error)
     except Exception as error:  # the boundary to the provider: it may send anything
-        failure = mapper.map_garbled(error)
+        failure = map_failure(error, shared, mapper)
     except BaseException:
         if deltas is not None:
             deltas.close(failed=True)
@@ -102,6 +86,27 @@ async def stream_completion(
     if deltas is not None:
         deltas.close(failed=reply is None)
     return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
+
+
+def map_failure(error: Exception, shared: SharedClient, mapper: ErrorMapper) -> AttemptFailure:
+    """Map what sending a request, or reading its response, raised."""
+    import httpx2
+
+    if isinstance(error, shared.errors.APIStatusError):
+        shared.has_answered = True
+        kinds, detail = read_error(error.body)
+        headers = error.response.headers
+        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        if error.status_code not in _REFUSALS:
+            return failure
+        return replace(failure, refusal=mapper.strip_secrets(describe_refusal(error.body) or detail))
+    if isinstance(error, (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError)):
+        return mapper.map_transport(error)
+    if isinstance(error, ReplyTooLarge):
+        return mapper.map_too_large(error)
+    if isinstance(error, Unsigned):
+        return mapper.map_unsigned(error.__cause__ or error)
+    return mapper.map_garbled(error)
 
 
 async def _read_stream(
@@ -129,7 +134,7 @@ async def _read_stream(
             event = None if data == _END else parse_json(data)
             error = _error_in(event)
             if error is not None:
-                return mapper.map_stream_error(*_read_error(error))
+                return mapper.map_stream_error(*read_error(error))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
@@ -167,7 +172,7 @@ def _error_in(event: object) -> object:
     return field(event, "response") if field(event, "type") == "response.failed" else None
 
 
-def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
+def read_error(answer: object) -> tuple[tuple[str, ...], str]:
     """Return the kinds of a server's error, and its message."""
     if isinstance(answer, list):  # Google's compatible servers send a list of one error
         answer = answer[0] if answer else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from rlm.models.base import Message
 
-__all__ = ["alternating", "cache_borders", "field"]
+__all__ = ["alternating", "cache_borders", "field", "with_openai_cache"]
 
 
 def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:
@@ -20,6 +22,40 @@ def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:
     return frozenset((stable[0], *stable[len(stable) - maximum + 1 :]))
 
 
+def with_openai_cache(body: dict[str, Any], messages: Sequence[Message]) -> dict[str, Any]:
+    """Return a body for OpenAI with what its cache should keep. `messages` are those of the body, in order.
+
+    Requests with one key go to one machine, which has the prefix. The key is that of the system text and of
+    the first message if that is repeated, too: all rounds of a run share them, or all children of a batch. A
+    prefix that is too short to be cached has no key.
+    Later models also charge for writing to the cache, and write every request as a whole unless they are told
+    where the repeated prefix ends. The slice of a child is never repeated.
+    """
+    borders = [at for at, message in enumerate(messages) if message.stable]
+    shared = "\n".join(message.content for message in messages[: borders[:2][-1] + 1]) if borders else ""
+    fields: dict[str, Any] = {}
+    if len(shared) >= _MIN_CACHED_CHARS:
+        key = hashlib.sha256(shared.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        fields["prompt_cache_key"] = key
+    if not _CHARGES_WRITES.match(str(body["model"])):
+        return body | fields
+    fields["prompt_cache_options"] = {"mode": "explicit"}
+    written = list(body["messages"])
+    for at in cache_borders(messages, _MAX_BREAKPOINTS):
+        content = written[at]["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+        kept = {"mode": "explicit", **({"ttl": "12h"} if messages[at].long_lived else {})}
+        parts[-1] = {**parts[-1], "prompt_cache_breakpoint": kept}
+        written[at] = {**written[at], "content": parts}
+    return body | fields | {"messages": written}
+
+
+_MIN_CACHED_CHARS = 3_000
+"""OpenAI caches from 1,024 tokens. A token of English has about 4 characters, one of code fewer."""
+_MAX_BREAKPOINTS = 4
+_CHARGES_WRITES = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)")
+
+
 def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Merge neighbouring messages of one role. Many servers' templates require roles to alternate, while a
     run's history keeps a correction apart from the reply."""
@@ -28,7 +64,7 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
         if merged and merged[-1].role == message.role:
             joined = f"{merged[-1].content}\n\n{message.content}"
             images = (*merged[-1].images, *message.images)
-            merged[-1] = replace(merged[-1], content=joined, stable=message.stable, images=images)
+            merged[-1] = replace(message, content=joined, images=images)
         else:
             merged.append(message)
     return tuple(merged)

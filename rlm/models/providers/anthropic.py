@@ -9,6 +9,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of, nearest_effort
+from rlm.models.http.batches.anthropic import AnthropicBatches
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reasoning import read_name, with_reasoning
@@ -30,6 +31,8 @@ _THINKING = ("thinking", "redacted_thinking")
 _MAX_BLOCKS = 1_000
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _LEAST_BUDGET = 1_024  # the API refuses less
+_LONG_COUNT = "ephemeral_1h_input_tokens"
+"""A field of `cache_creation`: a part of cache_creation_input_tokens."""
 _MAX_CACHE_BORDERS = 4  # the API refuses more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -67,6 +70,7 @@ class AnthropicModel(HttpModel):
 
     prefix = "anthropic"
     clients = ClientPool("anthropic", "/v1/messages", _make_client)
+    batches = AnthropicBatches
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)
@@ -175,6 +179,7 @@ class _Accumulator:
             cached_tokens=cached,
             cache_write_tokens=written,
             reasoning_tokens=min(counts.get("thinking_tokens", 0), counts.get("output_tokens", 0)),
+            cache_write_1h_tokens=min(written, counts.get(_LONG_COUNT, 0)),
         )
         if not self._has_begun:
             return usage
@@ -258,6 +263,7 @@ class _Accumulator:
         """Overwrite the counts: each event reports totals, not increments."""
         thinking = field(field(usage, "output_tokens_details"), "thinking_tokens")
         counts = [(name, field(usage, name)) for name in _COUNT_FIELDS] + [("thinking_tokens", thinking)]
+        counts.append((_LONG_COUNT, field(field(usage, "cache_creation"), _LONG_COUNT)))
         for name, value in counts:
             if isinstance(value, int) and value >= 0:
                 self._counts[name] = min(value, MAX_COUNT)
@@ -276,7 +282,7 @@ def _effort_of(tokens: int) -> str:
 def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "text", "text": encodable(message.content)}
     if cached:
-        block["cache_control"] = {"type": "ephemeral"}
+        block["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if message.long_lived else {})}
     return block
 
 

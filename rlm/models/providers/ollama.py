@@ -32,6 +32,8 @@ _DEFAULT_CONTEXT = 16_384
 """Tokens of context to ask for where nothing says what the machine has memory for. It holds the rounds of a
 root, and takes about 2 GB besides an 8B model. Ollama's own default is too small for either."""
 _REPLY_SHARE = 4
+_LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
+"""Efforts that it does not know, with the nearest that it knows."""
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 
@@ -81,13 +83,16 @@ class OllamaModel(HttpModel):
 
     @property
     def _whole_window(self) -> ModelWindow:
-        """Return the size to ask for: that of the user, else that of the model's own file or of the loaded
-        model, else a default; never more than the model was trained for. It is no guess: Ollama obeys."""
+        """Return the size to ask for: that of the user, else that of the model's own file, else a default, or
+        that of the loaded model if it is larger; never more than the model was trained for. It is no guess:
+        Ollama obeys."""
         given = self._options.window
         if given is not None and given.known:
             return given
         facts = self.facts
         asked = _DEFAULT_CONTEXT if facts is None else facts.context or _DEFAULT_CONTEXT
+        if facts is not None and facts.is_default:
+            asked = max(asked, _DEFAULT_CONTEXT)
         most = None if facts is None else facts.most_context
         context = min(asked, most or asked)
         output = context // _REPLY_SHARE if given is None else min(given.output, context)
@@ -113,7 +118,8 @@ class OllamaModel(HttpModel):
         effort = "none" if calls.thinking_tokens == 0 else request.effort or calls.effort
         if effort is not None and thinks:
             levels = self.facts.think_levels if self.facts is not None else ()
-            body["think"] = effort if effort in levels else effort != "none"
+            nearest = _LEVELS.get(effort, effort)
+            body["think"] = nearest if nearest in levels else effort != "none"
         return body
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

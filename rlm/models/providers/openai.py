@@ -11,6 +11,7 @@ from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
+from rlm.models.http.batches.openai import OpenAIBatches
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
@@ -19,7 +20,7 @@ from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
-from rlm.models.http.wire_messages import alternating, field
+from rlm.models.http.wire_messages import alternating, field, with_openai_cache
 from rlm.models.structured.portable_schema import PortableSchema
 from rlm.models.structured.tool_calls import ToolCallCollector
 
@@ -75,16 +76,19 @@ class OpenAIModel(HttpModel):
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
     clients = ClientPool("openai", "/chat/completions", make_client)
+    batches = OpenAIBatches
 
     def body(self, request: Request) -> dict[str, Any]:
+        messages = alternating(request.messages)
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [_make_message(message) for message in alternating(request.messages)],
+            "messages": [_make_message(message) for message in messages],
             self._limit_field: self.room(request),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return body | self._thinking_fields(request.effort) | self._sampling_fields()
+        body = body | self._thinking_fields(request.effort) | self._sampling_fields()
+        return with_openai_cache(body, messages) if self._is_openai else body
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
         form = {"name": "reply", "schema": schema.schema, "strict": schema.strict}
@@ -120,8 +124,11 @@ class OpenAIModel(HttpModel):
     @property
     def _limit_field(self) -> str:
         """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
-        ours = self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
-        return "max_completion_tokens" if ours or self.takes_completion_limit else "max_tokens"
+        return "max_completion_tokens" if self._is_openai or self.takes_completion_limit else "max_tokens"
+
+    @property
+    def _is_openai(self) -> bool:
+        return self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
 
     @property
     def _host(self) -> str:
@@ -308,5 +315,6 @@ def _read_usage(usage: object) -> TokenUsage:
         input_tokens=prompt,
         output_tokens=output,
         cached_tokens=read_count(field(details, "cached_tokens")),
+        cache_write_tokens=read_count(field(details, "cache_write_tokens")),
         reasoning_tokens=min(reasoning, output),
     )

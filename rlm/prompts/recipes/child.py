@@ -25,6 +25,9 @@ _OUTPUT_RESERVE = 4_000
 _SHORT_TASK_CHARS = 600
 """A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
+_SHARED_TASK_CHARS = 4_000
+"""A task of at least this size stands before the slice if the slice is no longer. All children of a batch
+then begin with it, so that a provider's cache can keep it, which takes 512 to 4,096 tokens at least."""
 _LABEL_CHARS = 160
 _LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
 _FRAMED_PIECES = 16
@@ -59,7 +62,8 @@ class ChildInput:
     """One child call.
 
     `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match, and
-    `empty` the JSON that says "nothing there" under it, if it has one. `remarks`: the child may add some.
+    `empty` the JSON that says "nothing there" under it, if it has one. `pictures` counts those that the
+    message carries. `remarks`: the child may add some.
     `window` is the child model's, in tokens. Of it `output_reserve` stays free, and the prompt takes at most
     `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
     """
@@ -68,6 +72,7 @@ class ChildInput:
     window: int
     output_reserve: int
     slices: tuple[ChildSliceText, ...] = ()
+    pictures: int = 0
     part: tuple[int, int] | None = None
     stage: str | None = None
     numbered: bool = False
@@ -190,7 +195,9 @@ def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
             "task",
             "user",
             "volatile",
-            [data["task"], given.prompt, _close(given, pieces)],
+            [_again(given.prompt), _close(given, pieces)]
+            if _is_shared(given)
+            else [data["task"], given.prompt, _close(given, pieces)],
         ),
     )
     return assemble(
@@ -223,8 +230,22 @@ def _agent(given: ChildInput) -> list[str]:
         lines.append(data["schema"].strip().format(schema=given.schema))
     elif given.remarks:
         lines.append(data["remarks"])
-    lines.append(_brief(given.prompt) if given.slices else data["no_slice"])
+    if _is_shared(given):
+        lines.append(f"{data['task']}\n{given.prompt}")
+    else:
+        lines.append(_brief(given.prompt) if given.slices else data["no_slice"])
     return lines
+
+
+def _is_shared(given: ChildInput) -> bool:
+    """Return whether the whole task stands before the slice, where the calls of a batch share it."""
+    chars = sum(len(piece.text) for piece in given.slices)
+    return bool(given.slices) and len(given.prompt) >= max(_SHARED_TASK_CHARS, chars)
+
+
+def _again(task: str) -> str:
+    """Return the reminder of a task that stands before the slice."""
+    return str(table("child.toml")["task_before"].format(brief=_first_words(" ".join(task.split()))))
 
 
 def _brief(task: str) -> str:
@@ -232,8 +253,11 @@ def _brief(task: str) -> str:
     data, brief = table("child.toml"), " ".join(task.split())
     if len(brief) <= _SHORT_TASK_CHARS:
         return str(data["brief"].format(brief=brief))
-    words_shown = brief[:_BRIEF_CHARS].rpartition(" ")[0] or brief[:_BRIEF_CHARS]
-    return str(data["brief_cut"].format(brief=words_shown))
+    return str(data["brief_cut"].format(brief=_first_words(brief)))
+
+
+def _first_words(task: str) -> str:
+    return task[:_BRIEF_CHARS].rpartition(" ")[0] or task[:_BRIEF_CHARS]
 
 
 def _close(given: ChildInput, pieces: Sequence[str]) -> str:
@@ -265,6 +289,8 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
             f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
             for label, text in zip(labels, pieces, strict=True)
         ]
+    if given.pictures:
+        framed.insert(0, data["pictures"].format(count=given.pictures, code=code))
     if given.part is not None and given.part[1] > 1 and framed:
         part, parts = given.part
         framed.insert(0, data["part"].format(part=f"{part:,}", parts=f"{parts:,}"))

@@ -43,6 +43,7 @@ class HelperDoc:
 @dataclass(frozen=True, slots=True)
 class HandleFacts:
     """Facts about the context body. `documents` is their number; `document_names` may hold any number.
+    `blank_pages` hold no text, and children can look at them.
 
     Previews are cut to 500 characters.
     """
@@ -54,6 +55,7 @@ class HandleFacts:
     preview: str = ""
     tail_preview: str = ""
     sha256: str = ""
+    blank_pages: int = 0
 
     @classmethod
     def of(
@@ -64,6 +66,7 @@ class HandleFacts:
         lines: int,
         documents: int,
         document_names: tuple[str, ...],
+        blank_pages: int = 0,
     ) -> HandleFacts:
         """Return the facts of a body. `read` gives its text between two offsets, for the previews."""
         tail = max(0, chars - PREVIEW_CHARS)
@@ -74,6 +77,7 @@ class HandleFacts:
             document_names=document_names,
             preview=read(0, min(chars, PREVIEW_CHARS)),
             tail_preview=read(tail, chars),
+            blank_pages=blank_pages,
         )
 
 
@@ -242,6 +246,9 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
         documents=_count_noun(handle.documents, "document"),
     )
     items = [Item("shape", shape if handle.chars else first["no_text"], priority=3)]
+    if handle.blank_pages:
+        pages = first["blank_pages"].format(pages=_count_noun(handle.blank_pages, "page"))
+        items.append(Item("blank_pages", pages, priority=3, order=0))
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
     previews = [
         first[name].format(shown=f"{len(text):,}", text=quote(text))

@@ -90,6 +90,7 @@ class ContextFileWriter:
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
         self._fresh = self._needs_break = self._headings_indexed = False
+        self._originals: dict[int, str] = {}
         self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
@@ -118,6 +119,10 @@ class ContextFileWriter:
         self._fresh = self._needs_break = True
         self._above = []
         self._first_page, self._first_message = len(self._pages), len(self._messages)
+
+    def note_original(self, sha256: str) -> None:
+        """Note the hash of the file of the open document, whose pages can be drawn."""
+        self._originals[len(self._documents)] = sha256
 
     def begin_page(self) -> None:
         """Start a page of the open document with the text written next."""
@@ -288,6 +293,7 @@ class ContextFileWriter:
             "headings": len(self._headings),
             "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
             "headings_indexed": [d.headings_indexed for d in done.documents],
+            **({"originals": self._originals} if self._originals else {}),
         }
 
     def _spools(self) -> tuple[Spool, ...]:

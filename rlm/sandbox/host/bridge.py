@@ -155,6 +155,7 @@ class Bridge:
             return
         if method not in (
             "children",
+            "chunk_chars",
             "finalize",
             "progress",
             "rank",
@@ -229,6 +230,8 @@ class Bridge:
                 return asdict(
                     await self._handler.finalize(replace(final, access=self._limit_spans(final.access)))
                 )
+            case "chunk_chars":
+                return await self._handler.chunk_chars()
             case "progress":
                 return asdict(await self._handler.progress())
             case "rank":

@@ -25,6 +25,7 @@ from rlm.sandbox.types import (
     ChildSlice,
     Finalization,
     RankQuery,
+    SeenPages,
     Span,
     SubRLMBatch,
     ToolCall,
@@ -61,7 +62,9 @@ MAX_VALUE = 2**20
 class BadCall(Exception):
     """A call that cannot be executed as requested. The cell gets an error of this type."""
 
-    def __init__(self, type_: Literal["value", "type", "slice_too_large", "tool"], message: str) -> None:
+    def __init__(
+        self, type_: Literal["value", "type", "slice_too_large", "tool", "sub_model"], message: str
+    ) -> None:
         super().__init__(message)
         self.type = type_
 
@@ -88,10 +91,22 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
         raise BadCall("value", "sample must be a whole number from 0")
     slices = tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw)
+    look = params.get("look", False)
+    if not isinstance(look, bool) or (look and None in raw):
+        raise ValueError("look")
     retries = _strings(params.get("retries", []), "retries", MAX_OFFSET)
     if retries and (len(retries) != len(prompts) or max(map(len, retries)) > MAX_REASON):
         raise ValueError("retries")
-    return ChildBatch(prompts, slices, sample, schema, params.get("chunked") is True, retries)
+    return ChildBatch(
+        prompts,
+        slices,
+        sample,
+        schema,
+        params.get("chunked") is True,
+        retries,
+        model=_sub_model(params),
+        look=look,
+    )
 
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
@@ -146,7 +161,7 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
             "Give the text as its source.",
         )
     sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
-    return SubRLMBatch(prompts, sources)
+    return SubRLMBatch(prompts, sources, _sub_model(params))
 
 
 def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
@@ -204,6 +219,13 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
     )
 
 
+def _sub_model(params: Mapping[str, Any]) -> str:
+    name = params.get("model") or ""
+    if not isinstance(name, str) or len(name) > MAX_NAME:
+        raise BadCall("type", "model must be the name of a sub-model, as a str")
+    return name
+
+
 def _list(value: object, what: str, limit: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > limit:
         raise ValueError(what)
@@ -232,10 +254,13 @@ def _span(value: object, chars: int) -> Span:
     raise ValueError("span")
 
 
-def _evidence(value: object) -> Span | str:
-    """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
+def _evidence(value: object) -> Span | str | SeenPages:
+    """Return a quote, a span or seen pages. A span outside the body is allowed: the run marks it as
+    unverified."""
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and set(value) == {"seen"}:
+        return SeenPages(_span(value["seen"], MAX_OFFSET))
     try:
         return _span(value, MAX_OFFSET)
     except ValueError:

@@ -278,7 +278,11 @@ def _remove_files(connection_file: Path) -> None:
 def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
     """Put the handle, the helpers and the host tools into the shell."""
     namespace = shell.user_ns
-    handle = Handle(given.body, plan=lambda: channel.call("progress", {})[0]["plan"])
+    handle = Handle(
+        given.body,
+        plan=lambda: channel.call("progress", {})[0]["plan"],
+        chunk_chars=lambda: int(channel.call("chunk_chars", {})[0]),
+    )
     cells = Cells(channel, handle, namespace, shared=given.shared)
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}

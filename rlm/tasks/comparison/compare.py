@@ -94,7 +94,7 @@ async def plan_comparison(rlm: RLM, context: Context, methods: Sequence[Method] 
             body,
             strategy="direct" if one_call else "rlm",
             limits=rlm.limits if method == "rlm" else replace(rlm.limits, rounds=1),
-            prompt_tokens=rlm.settings.child.prompt_tokens,
+            prompt_tokens=rlm.children.default.prompt_tokens,
             prices=prices,
         )
         window = rlm.model.window.context

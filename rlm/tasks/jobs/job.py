@@ -98,7 +98,7 @@ class Job:
             self._observe,
         )
         self._children = ChildCalls(
-            config.sub_model,
+            config.children,
             body,
             run_context=self._run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
@@ -172,7 +172,7 @@ class Job:
 
     def support_model(self, model: Model) -> SupportModel:
         """Return a model that checks and corrects claims, within the budget of the job."""
-        return SupportModel(model, self._run_context)
+        return SupportModel.of(model, self._run_context, self.config.strongest)
 
     def progress(self, at: int, of: int) -> None:
         """Report to the observers that call `at` of `of` is in flight."""
@@ -332,8 +332,8 @@ async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[J
             from rlm.journal import ReadOnlyLog
 
             log: RunLog = ReadOnlyLog(left.events)
-            root, child, summary = left.replay_only_models()
-            config = replace(job_resources.config, model=root, sub_model=child, summary_model=summary)
+            root, children, summary = left.replay_only_models()
+            config = replace(job_resources.config, model=root, sub_models=children, summary_model=summary)
             job_resources = replace(job_resources, config=config)
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))

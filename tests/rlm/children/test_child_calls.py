@@ -13,7 +13,6 @@ from rlm.errors import ModelUnavailable
 from rlm.events import ChildrenStarted
 from rlm.models.base import Reply, TokenUsage
 from rlm.prompts import NOT_FOUND, get_counter
-from rlm.settings import ChildSettings
 from rlm.testing import ScriptedModel
 
 TOKENS = get_counter("estimate")
@@ -58,8 +57,7 @@ async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> Non
         ],
         child="35",
     )
-    settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=2_000))
-    await run(model, BODY, settings=settings)
+    await run(model, BODY, limits=Limits(child_tokens=2_000))
     (request,) = children(model)
     text = "\n".join(message.content for message in request.messages)
     assert "Record 5:" in request.slices[0].text
@@ -73,17 +71,13 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
     model = ScriptedModel.of(
         root=[block("sub_query('q', (0, 40_000))"), block("peek(0, 1)\nfinalize('no')")], child="never asked"
     )
-    result = await run(
-        model, BODY, settings=Settings(strategy="rlm", child=ChildSettings(prompt_tokens=3_000))
-    )
+    result = await run(model, BODY, limits=Limits(child_tokens=3_000))
     assert (result.answer, children(model), result.sub_calls) == ("no", [], 0)
     feedback_text = model.requests[-1].messages[-1].content
     assert "SliceTooLarge" in feedback_text
     advised = int(re.search(r"max_chars=([\d_,]+)", feedback_text)[1].replace(",", ""))
     model = ScriptedModel.of(root=[block(f"finalize(sub_query('q', (0, {advised})))")], child="fits")
-    assert (
-        await run(model, BODY, settings=Settings(child=ChildSettings(prompt_tokens=3_000)))
-    ).answer == "fits"
+    assert (await run(model, BODY, limits=Limits(child_tokens=3_000), settings=Settings())).answer == "fits"
 
 
 async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, block) -> None:
@@ -389,8 +383,7 @@ async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block
         ],
         child="x",
     )
-    settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=20_000))
-    result = await run(model, body, settings=settings)
+    result = await run(model, body, limits=Limits(child_tokens=20_000))
     assert (result.answer, children(model)) == ("no", [])
 
 

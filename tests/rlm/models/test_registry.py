@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,11 +173,11 @@ def test_a_scripted_name_reads_its_file(tmp_path):
 
 def test_windows():
     """An unknown model has 128,000 and 8,000 tokens, and `known` is False."""
-    assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000)
-    assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000)
+    assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000, sees=True)
+    assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000, sees=True)
     assert window_of("claude-sonnet-5-5").context == 1_000_000
     for unknown in ("llama3", "gpt-5-mini-foo", "gpt-5x", "gpt-", ""):
-        assert window_of(unknown) == ModelWindow(128_000, 8_000, known=False)
+        assert replace(window_of(unknown), sees=None) == ModelWindow(128_000, 8_000, known=False)
 
 
 def test_windows_are_those_of_the_price_data():

@@ -41,12 +41,15 @@ async def test_an_attempt_that_was_refused_at_once_costs_nothing(make_model, pro
 
 
 def test_writing_to_a_cache_has_its_own_price():
-    """Anthropic charges a quarter more for writing to its cache, and a tenth for reading from it."""
+    """Anthropic charges a quarter more for writing to its cache, twice as much for keeping it an hour, and a
+    tenth for reading from it."""
     name = "anthropic:claude-sonnet-4-5"
     plain = price(name, TokenUsage(input_tokens=1_000))
     written = price(name, TokenUsage(input_tokens=1_000, cache_write_tokens=1_000))
     read = price(name, TokenUsage(input_tokens=1_000, cached_tokens=1_000))
+    kept = price(name, TokenUsage(input_tokens=1_000, cache_write_tokens=1_000, cache_write_1h_tokens=1_000))
     assert plain is not None
+    assert kept == pytest.approx(2 * plain)
     assert written == pytest.approx(1.25 * plain)
     assert read == pytest.approx(0.1 * plain)
 

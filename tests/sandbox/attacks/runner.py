@@ -102,6 +102,9 @@ class PatientHandler:
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
         return ()
 
+    async def chunk_chars(self) -> int:
+        return 20_000
+
     async def progress(self) -> Progress:
         return Progress(False, {}, {}, {"recommended_chunk": 1, "calls": 1, "cost_usd": None})
 

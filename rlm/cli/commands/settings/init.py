@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -67,7 +67,10 @@ def template(ctx: typer.Context) -> str:
 
 
 def _option_line(option: KnownOption) -> str:
-    value = '"…"' if option.default is None else _toml(option.default)
+    if option.default is not None:
+        value = _toml(option.default)
+    else:
+        value = "32_000" if int in get_args(option.type) else '"…"'
     return _line(f"{option.name} = {value}", option.help)
 
 

@@ -22,10 +22,11 @@ from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader, SectionReader
 from .lines import Lines
+from .page_places import page_of, pages_of
 from .parts import parts_of
 from .places import is_span, place_of, resolve_range, stretch_of, whole_number
 from .quotes import locate, nearest_line
-from .records import Hit, Hits, LazyRecord, Passages, Record, Records, Text
+from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows
 from .sections import section_of
 from .sentences import sentence_at
@@ -60,9 +61,15 @@ class Handle:
     keys are attributes too.
     """
 
-    def __init__(self, body: Body, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        body: Body,
+        plan: Plan | None = None,
+        chunk_chars: Callable[[], int] = lambda: _USUAL_CHUNK,
+    ) -> None:
         self._whole = self._body = body
         self._plan = plan
+        self._chunk_chars = chunk_chars
         self._log = AccessLog()
         self._scanner = Scanner(body)
         self._second_looks = 0
@@ -105,7 +112,20 @@ class Handle:
         """
         if self._documents is None:
             self._documents = [self._document(document) for document in self._body.documents]
-        return Records(Record(document) for document in self._documents)
+        return Records(DocumentRecord(document, self.page) for document in self._documents)
+
+    def page(self, document: Any, number: Any) -> Record:
+        """Return document, page, start and end of a page, counted from 1. `document` is one of documents() or
+        its name. Raises ValueError if there is no such page."""
+        found = page_of(self._body, document, number)
+        return Record(
+            document=found.document.name, page=found.number, start=found.span.start, end=found.span.end
+        )
+
+    def pages(self, given: Any) -> list[Span]:
+        """Return the spans of the pages that one place touches: a page, a span, a hit, a document, or
+        (document, page). Raises TypeError or ValueError if it has none, or more than a child can see."""
+        return [page.span for page in pages_of(self._body, given)]
 
     def _document(self, document: Document) -> Record:
         parts = parts_of(self._body, document) if self._body.chars <= _MAX_CHARS_WITH_PARTS else []
@@ -290,18 +310,19 @@ class Handle:
         return self._text(0, self._body.chars)
 
     def chunk(
-        self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
+        self, max_chars: int | None = None, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
     ) -> Chunks:
         """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
-        Each has at most `max_chars` characters and begins at most `overlap` before the end of the last one.
-        With an overlap, chunks begin and end with sentences where they can.
+        Each has at most `max_chars` characters (None: as many as a child takes), and begins at most `overlap`
+        before the end of the last one. With an overlap, chunks begin and end with sentences where they can.
         With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
         they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
         is that of the chunk's start.
         """
         first, part, _ = self._part(within)
-        size, shared = whole_number("max_chars", max_chars), whole_number("overlap", overlap)
+        size = self._chunk_chars() if max_chars is None else whole_number("max_chars", max_chars)
+        shared = whole_number("overlap", overlap)
         return Chunks(self._body, self._log, *cut(part, size, shared, by), first=first)
 
     def chunk_coverage(self, chunks: Iterable[Any], within: Any = None) -> Record:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, Self, SupportsIndex, overload
 
 from ..body.body import Span
 
 __all__ = [
     "SHOWN_TEXT",
+    "DocumentRecord",
     "Fields",
     "Hit",
     "HitFields",
@@ -141,6 +142,23 @@ class Fields(Protocol):
 
     def shown(self, record: LazyRecord, key: str) -> str:
         """Return the field in short form, for printing."""
+
+
+class DocumentRecord(Record):
+    """A record of documents(). `page(n)` returns a page of a document that has pages, counted from 1."""
+
+    __slots__ = ("_page",)
+
+    def __init__(self, fields: Mapping[str, Any], page: Callable[[Any, Any], Record]) -> None:
+        super().__init__(fields)
+        self._page = page
+
+    def page(self, number: int) -> Record:
+        """Return document, page, start and end of a page. Raises ValueError if there is no such page."""
+        return self._page(self, number)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (dict(self),)
 
 
 class _Later:

@@ -23,6 +23,10 @@ class SliceTooLarge(SubQueryError):
     """A slice does not fit in a child's prompt. Nothing was sent. The message gives the size that fits."""
 
 
+class UnknownSubModel(ValueError):
+    """There is no sub-model of that name. Nothing was sent. The message lists the names."""
+
+
 class DepthLimit(SubQueryError):
     """A sub-RLM would exceed the depth limit, and its source does not fit in a single child."""
 
@@ -35,7 +39,7 @@ class ChildResult(str):
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
     cached: whether the answer cost nothing. value: the parsed answer if a schema was given (an instance, if
     the schema is a model), or the final value of a sub-RLM if that is not text. how: "child" for one call,
-    "rlm" for a sub-RLM. evidence: the spans that a sub-RLM cited.
+    "rlm" for a sub-RLM, "look" for a child that saw pages. evidence: the spans that a sub-RLM cited.
     grounded: False if no text was given, so that it is the model's own knowledge.
     """
 

@@ -21,12 +21,13 @@ from .children import (
     DepthLimit,
     SliceTooLarge,
     SubQueryError,
+    UnknownSubModel,
     failure_lines,
 )
 from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
-from .slices import LEFT_OUT, EmptySlice, Slice, pieces_of, read_slice
+from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
 
@@ -37,6 +38,7 @@ _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is no
 
 _ERRORS: Mapping[str, type[Exception]] = {
     "slice_too_large": SliceTooLarge,
+    "sub_model": UnknownSubModel,
     "limit": ValueError,
     "value": ValueError,
     "type": TypeError,
@@ -83,9 +85,10 @@ class Helpers:
         numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
+        model: str | None = None,
     ) -> ChildResult:
         _check_prompt(prompt)
-        form, options = AnswerForm(schema, check), _options(numbered=numbered, sample=sample)
+        form, options = AnswerForm(schema, check), _options(numbered=numbered, sample=sample, model=model)
         result = self._ask([prompt], [self._slice(slice)], options, form)[0]
         if not result.ok:
             raise SubQueryError(result.error)
@@ -99,10 +102,12 @@ class Helpers:
         numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
+        model: str | None = None,
     ) -> ChildResults:
         _check_prompt(prompt)
         _check_on_error(on_error)
-        form, options = AnswerForm(schema, check), _options(numbered=numbered, chunked=_is_chunks(slices))
+        form = AnswerForm(schema, check)
+        options = _options(numbered=numbered, chunked=_is_chunks(slices), model=model)
         chosen = self._slices(slices, on_error)
         return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
 
@@ -114,12 +119,29 @@ class Helpers:
         numbered: bool | None = None,
         schema: Any = None,
         check: Any = None,
+        model: str | None = None,
     ) -> ChildResults:
         every = _prompts(prompts, "for one prompt over many slices: sub_query_batch")
         _check_on_error(on_error)
-        form, options = AnswerForm(schema, check), _options(numbered=numbered)
+        form, options = AnswerForm(schema, check), _options(numbered=numbered, model=model)
         chosen = self._paired(every, slices, "slices", on_error)
         return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
+
+    def look(self, pages: Any, prompt: str, schema: Any = None, check: Any = None) -> Any:
+        _check_prompt(prompt)
+        places, is_one = looked_places(pages)
+        slices: list[Slice | EmptySlice | None] = [
+            Slice([list(span) for span in self._handle.pages(place)]) for place in places
+        ]
+        form, options = AnswerForm(schema, check), {**_options(), "look": True}
+        results = self._ask([prompt] * len(slices), slices, options, form)
+        for result in results:
+            result.how = "look"
+        if not is_one:
+            return _apply_error_policy(results, "keep")
+        if not results[0].ok:
+            raise SubQueryError(results[0].error)
+        return results[0]
 
     def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
         if not isinstance(query, str) or not query.strip():
@@ -133,7 +155,9 @@ class Helpers:
     def merge(self, answers: Any, key: Any = None) -> Records:
         return merge_answers(answers, key)
 
-    def sub_query_sequence(self, prompt: str, slices: Any, carry_prompt: str | None = None) -> ChildResults:
+    def sub_query_sequence(
+        self, prompt: str, slices: Any, carry_prompt: str | None = None, model: str | None = None
+    ) -> ChildResults:
         _check_prompt(prompt)
         if carry_prompt is not None:
             _check_prompt(carry_prompt)
@@ -144,23 +168,25 @@ class Helpers:
             if results:
                 step = Slice([f"{_CARRIED}\n{results[-1]}", *one.pieces], one.grounded)
             asked = prompt if not results else carry_prompt or prompt
-            result = self._ask([asked], [step], _options(), AnswerForm())[0]
+            result = self._ask([asked], [step], _options(model=model), AnswerForm())[0]
             if not result.ok:
                 raise SubQueryError(result.error)
             results.append(result)
         return results
 
-    def sub_rlm(self, prompt: str, source: Any = LEFT_OUT) -> ChildResult:
+    def sub_rlm(self, prompt: str, source: Any = LEFT_OUT, model: str | None = None) -> ChildResult:
         _check_prompt(prompt)
-        result = self._ask_rlms([prompt], [self._slice(source)])[0]
+        result = self._ask_rlms([prompt], [self._slice(source)], model)[0]
         if not result.ok:
             raise _failure(result)
         return result
 
-    def sub_rlm_batch(self, prompts: Sequence[str], sources: Any = LEFT_OUT) -> ChildResults:
+    def sub_rlm_batch(
+        self, prompts: Sequence[str], sources: Any = LEFT_OUT, model: str | None = None
+    ) -> ChildResults:
         every = _prompts(prompts, "for a single one call sub_rlm(prompt, source)")
         chosen = self._paired(every, sources, "sources", "keep")
-        return _apply_error_policy(self._ask_rlms(every, chosen), "keep")
+        return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
@@ -254,8 +280,10 @@ class Helpers:
                 results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
         return results
 
-    def _ask_rlms(self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None]) -> ChildResults:
-        return self._results("sub_rlms", "sources", prompts, sources, {})
+    def _ask_rlms(
+        self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None], model: str | None
+    ) -> ChildResults:
+        return self._results("sub_rlms", "sources", prompts, sources, _routed(model))
 
     def _results(
         self,
@@ -340,7 +368,10 @@ class Helpers:
             place = next((span for span in found if span is not None), None)
             return [list(place)] if place else [list(span) for span in given.spans]
         if isinstance(given, ChildResult) and given.span is not None:
-            return [list(self._handle.quoted(given, given.span) or given.span)]
+            quoted = self._handle.quoted(given, given.span)
+            if quoted is None and given.how == "look":
+                return [{"seen": list(given.span)}]
+            return [list(quoted or given.span)]
         if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):
             return [piece for one in given for piece in self._evidence(one)]
         return pieces_of(given)
@@ -399,7 +430,18 @@ def _prompts(given: Any, single: str) -> list[str]:
     return prompts
 
 
-def _options(*, numbered: Any = None, sample: Any = 0, chunked: bool = False) -> dict[str, Any]:
+def _routed(model: Any) -> dict[str, Any]:
+    """Return the option that names a sub-model, if one is named. Raises TypeError for anything but a name."""
+    if model is None:
+        return {}
+    if not isinstance(model, str) or not model.strip():
+        raise TypeError(f"model must be the name of a sub-model, as a str, not {model!r:.40}")
+    return {"model": model.strip()}
+
+
+def _options(
+    *, numbered: Any = None, sample: Any = 0, chunked: bool = False, model: Any = None
+) -> dict[str, Any]:
     """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
     if numbered is not None and not isinstance(numbered, bool):
         raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
@@ -407,7 +449,7 @@ def _options(*, numbered: Any = None, sample: Any = 0, chunked: bool = False) ->
         raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
     if sample < 0:
         raise ValueError(f"sample must be a whole number from 0, not {sample}")
-    return {"sample": sample, "numbered": numbered, "chunked": chunked}
+    return {"sample": sample, "numbered": numbered, "chunked": chunked, **_routed(model)}
 
 
 def _check_on_error(on_error: Any) -> None:

@@ -51,14 +51,16 @@ def check_slice(pieces: Sequence[Any]) -> None:
 
 
 def check_evidence(pieces: Sequence[Any], resolve: Callable[[int, int], Span]) -> list[Any]:
-    """Return evidence as it crosses the channel: spans as [start, end], quotes as str.
+    """Return evidence as it crosses the channel: spans as [start, end], quotes as str, seen pages as dict.
 
     Negative offsets count from the end, as `resolve` does. A span may end beyond the input: the driver marks
     it as unverified. Raises ValueError for a span that holds nothing, and for too many pieces.
     """
     if len(pieces) > MAX_EVIDENCE:
         raise ValueError(too_much_evidence(len(pieces)))
-    return [piece if isinstance(piece, str) else _span(piece[0], piece[1], resolve) for piece in pieces]
+    return [
+        piece if isinstance(piece, (str, dict)) else _span(piece[0], piece[1], resolve) for piece in pieces
+    ]
 
 
 def _span(start: int, end: int, resolve: Callable[[int, int], Span]) -> list[int]:

@@ -17,6 +17,8 @@ class Helper:
     signature: str
     summary: str
     fields: tuple[str, ...] = ()
+    needs_pages: bool = False
+    """Whether it is named only where the input has pages and a model sees them."""
 
     @property
     def call(self) -> str:
@@ -102,9 +104,9 @@ HELPERS: tuple[Helper, ...] = (
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
     Helper(
         "chunk",
-        "(max_chars=20000, overlap=0, by=None, within=None)",
-        "full-coverage chunks, lazily; by='lines', 'paragraphs', 'headings', 'messages' or 'documents' "
-        "keeps such units whole where they fit",
+        "(max_chars=None, overlap=0, by=None, within=None)",
+        "full-coverage chunks, lazily, as large as a child takes unless max_chars is given; by='lines', "
+        "'paragraphs', 'headings', 'messages' or 'documents' keeps such units whole where they fit",
         ("index", "start", "end", "text", "document"),
     ),
     Helper(
@@ -115,26 +117,34 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query",
-        "(prompt, slice=..., sample=0, numbered=None, schema=None, check=None)",
+        "(prompt, slice=..., sample=0, numbered=None, schema=None, check=None, model=None)",
         "one child reads one slice and answers. schema: types, a JSON Schema, a pydantic model or dataclass "
         "(.value is its instance); check(value, index) raises or returns what is wrong, and that child is "
         "asked once more",
     ),
     Helper(
         "sub_query_batch",
-        "(prompt, slices, on_error='keep', numbered=None, schema=None, check=None)",
+        "(prompt, slices, on_error='keep', numbered=None, schema=None, check=None, model=None)",
         "one prompt over many independent slices, concurrently",
     ),
     Helper(
         "sub_query_map",
-        "(prompts, slices=..., on_error='keep', numbered=None, schema=None, check=None)",
+        "(prompts, slices=..., on_error='keep', numbered=None, schema=None, check=None, model=None)",
         "many prompts, each with its own slice if given, concurrently; a list like sub_query_batch's",
     ),
     Helper(
         "sub_query_sequence",
-        "(prompt, slices, carry_prompt=None)",
+        "(prompt, slices, carry_prompt=None, model=None)",
         "dependent steps, one child after another: each reads its slice and the last one's answer "
         "(carry_prompt, if given, is the prompt from the second step on); a list of all answers",
+    ),
+    Helper(
+        "look",
+        "(pages, prompt, schema=None, check=None)",
+        "a child sees pages of a PDF, or pictures: documents()[i].page(n), (document name, n), a hit or span "
+        "there; for a list, one child each. Scans and drawings hold no text to search; evidence is the "
+        "answer itself",
+        needs_pages=True,
     ),
     Helper(
         "merge",
@@ -144,13 +154,13 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_rlm",
-        "(prompt, source=...)",
+        "(prompt, source=..., model=None)",
         "a whole RLM like you, with a kernel and a handle of its own over source (a slice, of any size; "
         "none: an empty handle); answers like a child, with .value when it finalised no text",
     ),
     Helper(
         "sub_rlm_batch",
-        "(prompts, sources=...)",
+        "(prompts, sources=..., model=None)",
         "several of these, concurrently; a list like sub_query_batch's",
     ),
     Helper("SHOW_VARS", "()", "your variables and their types"),
@@ -184,6 +194,7 @@ ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "k": ("n", "top_k", "limit", "max_hits", "max_results"),
     "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
     "by": ("unit", "split_by"),
+    "pages": ("page", "slice", "slices", "document", "image", "images"),
     "answers": ("results", "findings", "items"),
     "key": ("by", "keys"),
     "prompt": ("question", "query", "task"),

@@ -6,13 +6,16 @@ Every call has the bounds of the helper behind it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ..context_handle.handle import Handle
+from .children import UnknownSubModel
 from .helpers import Finalized, Helpers
 
 __all__ = ["RlmsDialect"]
+
+_Answers = TypeVar("_Answers")
 
 
 class RlmsDialect:
@@ -62,16 +65,24 @@ class RlmsDialect:
             print(f"`answer` was not accepted: {error}")  # noqa: T201
 
     def llm_query(self, prompt: str, model: str | None = None) -> str:
-        return self._helpers.sub_query(prompt)
+        return self._routed(model, self._helpers.sub_query, prompt)
 
     def llm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> Sequence[str]:
-        return self._helpers.sub_query_map(list(prompts))
+        return self._routed(model, self._helpers.sub_query_map, list(prompts))
 
     def rlm_query(self, prompt: str, model: str | None = None) -> str:
-        return self._helpers.sub_rlm(prompt)
+        return self._routed(model, self._helpers.sub_rlm, prompt)
 
     def rlm_query_batched(self, prompts: Sequence[str], model: str | None = None) -> Sequence[str]:
-        return self._helpers.sub_rlm_batch(list(prompts))
+        return self._routed(model, self._helpers.sub_rlm_batch, list(prompts))
+
+    def _routed(self, model: str | None, ask: Callable[..., _Answers], asked: Any) -> _Answers:
+        """Ask the sub-model of that name, or the default one if this run has none of that name: who knows the
+        dialect may name any model."""
+        try:
+            return ask(asked, model=model)
+        except UnknownSubModel:
+            return ask(asked)
 
     def FINAL(self, value: Any) -> None:  # noqa: N802 - the name models know
         self._helpers.finalize(value)

@@ -13,7 +13,7 @@ from ..context_handle.records import Hit
 from .children import ChildResult
 from .pieces import check_slice
 
-__all__ = ["LEFT_OUT", "EmptySlice", "Slice", "pieces_of", "read_slice"]
+__all__ = ["LEFT_OUT", "EmptySlice", "Slice", "looked_places", "pieces_of", "read_slice"]
 
 
 class _LeftOut:
@@ -73,6 +73,21 @@ def read_slice(given: Any, resolve: Callable[[int, int], Span]) -> Slice:
         raise EmptySlice(_EMPTY.format(why="a text without words" if is_text else "a list without items"))
     check_slice(pieces)
     return Slice(pieces, _is_grounded(given))
+
+
+def looked_places(given: Any) -> tuple[list[Any], bool]:
+    """Return the places of a `look`, and whether only one was given. (document, page) is one place, too.
+    Raises TypeError or ValueError if there is none."""
+    if given is None:
+        raise ValueError("pages is None. Nothing was sent. Give a page: documents()[0].page(1)")
+    is_list = isinstance(given, (list, tuple)) and not is_span(given)
+    if is_list and isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int):
+        is_list = False
+    if not is_list:
+        return [given], True
+    if not given:
+        raise ValueError("pages is an empty list. Nothing was sent. Give at least one page")
+    return list(given), False
 
 
 _EMPTY = "the slice is empty: {why}"

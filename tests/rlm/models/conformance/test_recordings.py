@@ -22,7 +22,15 @@ KEY = "sk-PLANTED-key-0123456789"
 REQUEST = Request("child", (Message("user", "hello"),), 1000, "task")
 MAX_COUNT = 10**9
 
-SHORT = {"plain", "reasoning", "tool_call", "usage_missing", "cut_before_the_end", "error_401", "error_context"}
+SHORT = {
+    "plain",
+    "reasoning",
+    "tool_call",
+    "usage_missing",
+    "cut_before_the_end",
+    "error_401",
+    "error_context",
+}
 """For a provider that shares its class with another: what differs is its entry in the registry."""
 
 CASES = [

@@ -5,6 +5,7 @@ A variant is the name of a model. Where a provider speaks several protocols, eac
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,10 +51,15 @@ def make_variant(variant: str, url: str, *, key: str = "sk-test-0123456789", **o
 
 def is_first_of_its_class(variant: str) -> bool:
     """Return whether no variant before it is of the same class: the others differ in facts only."""
-    kinds = [type(make_variant(one, "http://127.0.0.1:9")) for one in VARIANTS]
-    return kinds.index(kinds[VARIANTS.index(variant)]) == VARIANTS.index(variant)
+    kind = type(_example_of(variant))
+    return variant == next(one for one in VARIANTS if type(_example_of(one)) is kind)
 
 
 def protocol_of(variant: str) -> str:
     """Return the name of the protocol that a variant speaks."""
-    return PROTOCOLS[make_variant(variant, "http://127.0.0.1:9").clients.path]
+    return PROTOCOLS[_example_of(variant).clients.path]
+
+
+@cache
+def _example_of(variant: str) -> Any:
+    return make_variant(variant, "http://127.0.0.1:9")

@@ -1,0 +1,32 @@
+"""Counts the children that a cascade asked again of a stronger model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Escalations"]
+
+
+@dataclass(slots=True)
+class Escalations:
+    """The counts of a run and its sub-RLMs, which share it. `again` counts by the name of the model that was
+    asked again."""
+
+    children: int = 0
+    again: dict[str, int] = field(default_factory=dict)
+
+    def note_child(self) -> None:
+        """Count a child that a cascade may ask again."""
+        self.children += 1
+
+    def note_again(self, model: str) -> None:
+        """Count a child that was asked again of `model`."""
+        self.again[model] = self.again.get(model, 0) + 1
+
+    def describe(self) -> str:
+        """Return `7 of 40 children were asked again by middle, 2 by strong`, or "" if none was."""
+        parts = [f"{count:,} by {model}" for model, count in self.again.items()]
+        if not parts:
+            return ""
+        asked = f" of {self.children:,} children were asked again by "
+        return ", ".join([parts[0].replace(" by ", asked, 1), *parts[1:]])

@@ -1,0 +1,47 @@
+"""When batches are sent and polled, and what is reported meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rlm.errors import ConfigurationError
+from rlm.events import BatchesWaiting
+from rlm.models.options import RetryPolicy
+
+__all__ = ["BatchingPolicy", "OnBatches"]
+
+
+OnBatches = Callable[[BatchesWaiting], None]
+"""Called from the event loop when a batch was sent or polled, for the batches of one model."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingPolicy:
+    """All times are in seconds.
+
+    A batch is sent when no call has come for `idle_seconds`, and `longest_wait` after its first call at the
+    latest, or when its requests take `max_bytes`. The interval between two polls grows from `first_poll` to
+    `longest_poll`. `retry` is for the requests that create and read a batch. A request that failed within a
+    batch for a reason that passes is sent again, in `attempts` batches at most.
+    """
+
+    idle_seconds: float = 3.0
+    longest_wait: float = 60.0
+    first_poll: float = 2.0
+    longest_poll: float = 60.0
+    max_requests: int = 100_000
+    max_bytes: int = 64_000_000
+    attempts: int = 3
+    retry: RetryPolicy = field(
+        default_factory=lambda: RetryPolicy(
+            attempts=20, base=1.0, cap=60.0, total=3_600.0, retry_after_cap=600.0
+        )
+    )
+
+    def __post_init__(self) -> None:
+        times = (self.idle_seconds, self.longest_wait, self.first_poll, self.longest_poll)
+        if min(times) <= 0:
+            raise ConfigurationError("a time of the batching policy is not above 0 seconds: raise it")
+        if min(self.max_requests, self.max_bytes, self.attempts) < 1:
+            raise ConfigurationError("a number of the batching policy is below 1: raise it")

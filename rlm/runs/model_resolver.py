@@ -1,0 +1,100 @@
+"""Turns the models that a caller names into models, with their settings, windows and batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from rlm.errors import ConfigurationError
+from rlm.events import Event, Retrying, Warned
+from rlm.models import CallSettings, Model, resolve
+from rlm.models.catalog.overrides import facts_for
+from rlm.settings import Settings
+from rlm.store_file import default_store
+
+__all__ = ["ModelResolver"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResolver:
+    """Resolves models under `settings`. `concurrency` limits the calls in flight at one endpoint. `tell` gets
+    events of their connections."""
+
+    settings: Settings
+    concurrency: int
+    tell: Callable[[Event], None]
+
+    def resolve(
+        self, model: str | Model | None, calls: CallSettings, given_as: str
+    ) -> tuple[Model, CallSettings]:
+        """Return the model, and the settings of its calls: `calls`, or else those of its facts. `given_as`
+        names `calls` in the error for a model that takes none, "" if it may ignore them."""
+        resolved, calls = self._resolve_fast(model, calls, given_as)
+        return self.make_slow(resolved) if self.settings.slow else resolved, calls
+
+    def resolve_children(
+        self,
+        root: tuple[Model, CallSettings],
+        given_root: str | Model | None,
+        one: str | Model | None,
+        several: Mapping[str, str | Model] | None,
+    ) -> tuple[Mapping[str, Model], CallSettings]:
+        """Return the models of children by name, the default one first, and the settings of its calls. `one`
+        or `several` are what the caller gave, `given_root` is his model of the root. Raises
+        ConfigurationError."""
+        if several and one is not None:
+            raise ConfigurationError("both sub_model and sub_models are given: leave one out")
+        own = self.settings.sub_options
+        if several:
+            resolved = {name: self.resolve(model, own, "sub_options") for name, model in several.items()}
+        else:
+            child = root
+            if one is not None or own != self.settings.options:
+                child = self.resolve(given_root if one is None else one, own, "sub_options")
+            resolved = {child[0].name: child}
+        if self.settings.cascade and len(resolved) < 2:
+            raise ConfigurationError(
+                "a cascade needs two sub-models, the cheap one first: "
+                "--sub-model cheap=MODEL --sub-model strong=MODEL"
+            )
+        _, calls = next(iter(resolved.values()))
+        return {name: model for name, (model, _) in resolved.items()}, calls
+
+    def make_slow(self, model: Model) -> Model:
+        """Return `model` over its provider's batch API. Raises ConfigurationError if it has none."""
+        from rlm.models.batching.slow_model import make_slow  # imports the database's library
+
+        return make_slow(
+            model,
+            self.settings.store or default_store(os.environ),
+            policy=self.settings.batching,
+            on_batches=self.tell,
+            on_retry=lambda attempt, wait, reason: self.tell(Retrying(attempt, wait, reason)),
+        )
+
+    def _resolve_fast(
+        self, model: str | Model | None, calls: CallSettings, given_as: str
+    ) -> tuple[Model, CallSettings]:
+        if model is not None and not isinstance(model, str):
+            if calls and given_as:
+                raise ConfigurationError(
+                    f"{given_as} need a model that is given by name, and {model.name} is an object: make "
+                    "it with ModelOptions(calls=…)"
+                )
+            return model, calls
+        options = replace(
+            self.settings.models,
+            concurrency=self.concurrency,
+            on_refused=lambda line: self.tell(Warned(line)),
+        )
+        store = self.settings.store
+        resolved = resolve(model, os.environ, options, store=store)
+        facts = facts_for(resolved.name, self.settings.facts)
+        calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
+        shipped = resolved.window
+        shipped = replace(shipped, context=shipped.context + shipped.thinking, thinking=0)
+        window = options.window if facts is None else facts.apply_to_window(shipped)
+        if window is None and calls == options.calls:
+            return resolved, calls
+        return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls

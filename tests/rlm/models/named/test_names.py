@@ -1,0 +1,119 @@
+"""Test the names of models by provider, and where each provider's key goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm.errors import ConfigurationError
+from rlm.models import Message, Request, default_model, resolve
+from rlm.models.catalog.names import parse_name
+from rlm.models.registry import PROVIDERS
+
+REQUEST = Request("child", (Message("user", "Hi"),), 100, task="")
+HOSTED = [
+    prefix
+    for prefix, spec in PROVIDERS.items()
+    if spec.factory.endswith(":CompatibleModel") and spec.port is None
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model", "url"),
+    [
+        ("openrouter:meta/llama", "openrouter", "meta/llama", None),
+        ("openrouter/meta/llama", "openrouter", "meta/llama", None),
+        ("openrouter/meta/llama:free", "openrouter", "meta/llama:free", None),
+        ("ollama:qwen3:8b", "ollama", "qwen3:8b", None),
+        ("ollama/qwen3:8b", "ollama", "qwen3:8b", None),
+        ("ollama:hf.co/org/model:Q4_K_M", "ollama", "hf.co/org/model:Q4_K_M", None),
+        ("openai:org/model@http://h:1/v1", "openai", "org/model", "http://h:1/v1"),
+        ("openai/org/model@http://h:1/v1", "openai", "org/model", "http://h:1/v1"),
+        ("vllm:Qwen/Qwen3-8B@http://h:1/v1", "vllm", "Qwen/Qwen3-8B", "http://h:1/v1"),
+        ("openai/gpt-5", "openai", "gpt-5", None),
+        ("anthropic/claude-x", "anthropic", "claude-x", None),
+        ("vertex:claude-sonnet-4-5@20250929", "vertex", "claude-sonnet-4-5@20250929", None),
+        ("bedrock:us.anthropic.claude-x-v1:0", "bedrock", "us.anthropic.claude-x-v1:0", None),
+        ("together:meta-llama/Llama-3.3", "together", "meta-llama/Llama-3.3", None),
+    ],
+)
+def test_names_by_provider(name: str, provider: str, model: str, url: str | None) -> None:
+    parsed = parse_name(name)
+    assert (parsed.provider, parsed.model, parsed.base_url, parsed.text) == (provider, model, url, name)
+    assert parsed.canonical == f"{provider}:{model}{f'@{url}' if url else ''}"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("meta-llama/Llama-3", "unknown model 'meta-llama/Llama-3'; the forms are"),
+        ("openruter/meta/llama", "did you mean 'openrouter/meta/llama'?"),
+        ("olama:qwen3", "did you mean 'ollama:qwen3'?"),
+        ("ollama/", "names no model"),
+        ("scripted/x.jsonl", "unknown model"),
+        ("openai/x@localhost:1", "must begin with http:// or https://"),
+    ],
+)
+def test_other_names_are_explained(name: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_name(name)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("prefix", HOSTED)
+async def test_a_provider_gets_its_own_key_and_nothing_of_openais(
+    prefix: str, provider_server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "of-openai-only")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Of-OpenAI: of-openai-only")
+    spec = PROVIDERS[prefix]
+    for variable in spec.key_variables:
+        env = {variable: f"key-of-{prefix}", spec.base_url_variable: f"{provider_server.url}/v1"}
+        model = resolve(f"{prefix}:a/b", env)
+        assert (await model.generate(REQUEST)).text == "ok"
+        await model.aclose()
+    for received in provider_server.requests:
+        assert received.headers["authorization"] == f"Bearer key-of-{prefix}"
+        assert "of-openai-only" not in str(received.headers)
+        assert received.body["model"] == "a/b"
+        assert "max_tokens" in received.body
+        assert ("stream_options" in received.body) is (prefix != "mistral")
+
+
+def test_a_key_is_bound_to_its_providers_host() -> None:
+    env = {variable: "key-0123456789" for spec in PROVIDERS.values() for variable in spec.key_variables}
+    for prefix in HOSTED:
+        endpoint = resolve(f"{prefix}:m", env)._endpoint  # type: ignore[attr-defined]
+        assert endpoint.base_url == PROVIDERS[prefix].base_url
+    with pytest.raises(ConfigurationError, match="needs a key: set GROQ_API_KEY"):
+        resolve("groq:m", {name: key for name, key in env.items() if name != "GROQ_API_KEY"})
+    # A URL in a name may come from anywhere: no provider's own key goes there.
+    for name in ("vllm:m@http://evil.example/v1", "ollama:m@http://evil.example"):
+        assert resolve(name, env)._endpoint.key == "no-key-set"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("prefix", ["ollama", "vllm", "llamacpp", "lmstudio"])
+def test_a_server_of_ones_own_needs_no_key(prefix: str) -> None:
+    endpoint = resolve(f"{prefix}:m", {})._endpoint  # type: ignore[attr-defined]
+    assert endpoint.base_url == PROVIDERS[prefix].base_url
+    assert endpoint.key_remedy == f"set {PROVIDERS[prefix].key_variable}"
+
+
+def test_a_password_in_a_variable_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="OLLAMA_HOST holds a user name or password") as caught:
+        resolve("ollama:m", {"OLLAMA_HOST": "me:hunter2@gpu.lan:11434"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        ({"GEMINI_API_KEY": "k"}, "gemini:gemini-3.8-flash"),
+        ({"GOOGLE_API_KEY": "k"}, "extractive"),
+        ({"OPENROUTER_API_KEY": "k"}, "extractive"),
+        ({"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "k", "AWS_REGION": "r"}, "extractive"),
+        ({"MISTRAL_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai:gpt-6.1-sol"),
+    ],
+)
+def test_a_key_that_is_set_for_other_reasons_makes_no_default(env: dict[str, str], name: str) -> None:
+    assert default_model(env) == name

@@ -1,0 +1,195 @@
+"""Test Ollama's own API: the size of the context goes with each request, so that no prompt is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rlm.errors import ModelRejected
+from rlm.models import Message, ModelOptions, ModelWindow, Request, RetryPolicy, resolve
+from rlm.models.http.model import learn
+from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
+from rlm.models.options import CallSettings
+from rlm.models.providers.ollama import LineDecoder
+
+REQUEST = Request("child", (Message("system", "S"), Message("user", "Hi")), 100, task="")
+QUICK = RetryPolicy(base=0.001, cap=0.002, attempts=3)
+SHOWN = {
+    "license": "MIT",
+    "parameters": 'stop    "<|im_end|>"\ntemperature                    0.6',
+    "details": {"family": "qwen3", "parameter_size": "8.2B"},
+    "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40_960},
+    "capabilities": ["completion", "tools", "thinking"],
+}
+
+
+def lines(*events: dict) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def chat(text: str = "ok", **end: object) -> bytes:
+    base = {"model": "qwen3:8b", "created_at": "2026-11-20T10:00:00Z"}
+    return lines(
+        base | {"message": {"role": "assistant", "content": "", "thinking": "Hm."}, "done": False},
+        *(base | {"message": {"role": "assistant", "content": piece}, "done": False} for piece in text),
+        base
+        | {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+        | {"total_duration": 5_000, "prompt_eval_count": 26, "eval_count": 12}
+        | end,
+    )
+
+
+@pytest.fixture
+def ollama(pages):
+    pages.pages |= {
+        "/api/show": SHOWN,
+        "/api/ps": {"models": []},
+        "/api/chat": lambda _: (200, "application/x-ndjson", chat()),
+    }
+    return pages
+
+
+def make(ollama, name: str = "ollama:qwen3:8b", **options: object):
+    return resolve(name, {"OLLAMA_HOST": ollama.url}, ModelOptions(retry=QUICK, **options))  # type: ignore[arg-type]
+
+
+def sent(ollama) -> dict:
+    return [asked.json for asked in ollama.asked if asked.path == "/api/chat"][-1]
+
+
+async def test_a_request_sets_the_size_that_the_window_says(ollama) -> None:
+    model = make(ollama)
+    await learn([model])
+    assert model.window == ModelWindow(16_384, 4_096)
+    reply = await model.generate(REQUEST)
+    await model.aclose()
+    assert (reply.text, reply.thinking, reply.finish_reason) == ("ok", "Hm.", "stop")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (26, 12)
+    body = sent(ollama)
+    assert body["options"] == {"num_ctx": 16_384, "num_predict": 100}
+    assert body["messages"][0] == {"role": "system", "content": "S"}
+    assert "think" not in body
+
+
+@pytest.mark.parametrize(
+    ("shown", "loaded", "context"),
+    [
+        ({}, None, 16_384),
+        ({"parameters": "num_ctx                        8192\nstop x"}, None, 8_192),
+        ({"parameters": "num_ctx 99999999"}, None, 40_960),
+        ({}, 32_768, 32_768),
+        ({}, 4_096, 16_384),
+        ({"model_info": {"llama.context_length": 2_048}}, None, 2_048),
+        ({"model_info": {"llama.context_length": "many"}}, None, 16_384),
+        ({"model_info": []}, None, 16_384),
+    ],
+)
+async def test_where_the_size_comes_from(ollama, shown: dict, loaded: int | None, context: int) -> None:
+    """The model's own file, else the loaded model if it holds more than the default, never above what it was
+    trained for."""
+    ollama.pages["/api/show"] = SHOWN | shown
+    if loaded is not None:
+        ollama.pages["/api/ps"] = {"models": [{"name": "qwen3:8b", "context_length": loaded}]}
+    model = make(ollama)
+    await learn([model])
+    assert model.window.context == context
+    assert model.window.known
+
+
+async def test_the_users_window_is_sent(ollama) -> None:
+    model = make(ollama, window=ModelWindow(24_000, 2_000))
+    await model.generate(REQUEST)
+    await model.aclose()
+    assert sent(ollama)["options"]["num_ctx"] == 24_000
+
+
+@pytest.mark.parametrize(
+    ("effort", "levels", "think"),
+    [
+        ("none", None, False),
+        ("high", None, True),
+        ("high", ["low", "high"], "high"),
+        ("max", ["low", "high"], "high"),
+    ],
+)
+async def test_effort_is_said_in_its_words(ollama, effort, levels, think) -> None:
+    if levels is not None:
+        ollama.pages["/api/show"] = SHOWN | {"thinking": {"values": levels, "default": "low"}}
+    model = make(ollama, calls=CallSettings(effort=effort, temperature=0.2, seed=7))
+    await learn([model])
+    await model.generate(REQUEST)
+    await model.aclose()
+    assert sent(ollama)["think"] == think
+    assert sent(ollama)["options"]["seed"] == 7
+
+
+async def test_a_model_that_does_not_think_is_not_told_to(ollama) -> None:
+    """It would refuse the request."""
+    ollama.pages["/api/show"] = SHOWN | {"capabilities": ["completion"]}
+    model = make(ollama, calls=CallSettings(effort="high"))
+    await learn([model])
+    await model.generate(REQUEST)
+    await model.aclose()
+    assert "think" not in sent(ollama)
+
+
+async def test_a_reply_that_was_cut_says_so(ollama) -> None:
+    ollama.pages["/api/chat"] = lambda _: (200, "application/x-ndjson", chat(done_reason="length"))
+    model = make(ollama)
+    assert (await model.generate(REQUEST)).finish_reason == "length"
+    await model.aclose()
+
+
+async def test_a_missing_model_is_named_in_ollamas_words(ollama) -> None:
+    error = b'{"error":"model \\"qwen3:8b\\" not found, try pulling it first"}'
+    ollama.pages["/api/chat"] = lambda _: (404, "application/json", error)
+    model = make(ollama)
+    with pytest.raises(
+        ModelRejected, match=r"knows no model 'qwen3:8b' .*try pulling it first; check the model's name$"
+    ):
+        await model.generate(REQUEST)
+    await model.aclose()
+
+
+async def test_an_error_amid_the_stream_and_a_dropped_one_are_retried(ollama) -> None:
+    broken = lines({"message": {"role": "assistant", "content": "ha"}, "done": False})
+    answers = [broken + lines({"error": "an error was encountered"}), broken, chat("fine")]
+    ollama.pages["/api/chat"] = lambda _: (200, "application/x-ndjson", answers.pop(0))
+    model = make(ollama)
+    assert (await model.generate(REQUEST)).text == "fine"
+    await model.aclose()
+
+
+@pytest.mark.parametrize("url", ["{}", "{}/v1", "{}/v1/", "{}/"])
+async def test_a_url_may_be_written_with_or_without_v1(ollama, url: str) -> None:
+    model = resolve(f"ollama:qwen3:8b@{url.format(ollama.url)}", {})
+    assert (await model.generate(REQUEST)).text == "ok"
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:9999", "http://127.0.0.1:9999"),
+        (":9999", "http://127.0.0.1:9999"),
+        ("[::]:9999", "http://[::1]:9999"),
+        ("gpu.lan", "http://gpu.lan:11434"),
+        ("https://ollama.example.com", "https://ollama.example.com"),
+        ("http://gpu.lan:8080/", "http://gpu.lan:8080"),
+    ],
+)
+def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str) -> None:
+    assert resolve("ollama:x", {"OLLAMA_HOST": host})._endpoint.base_url == url  # type: ignore[attr-defined]
+
+
+def test_lines_are_bounded() -> None:
+    decoder = LineDecoder()
+    assert decoder.feed(b'{"a":1}\n\n{"b"') == [b'{"a":1}']
+    assert decoder.feed(b":2}\r\n") == [b'{"b":2}\r']
+    decoder.feed(b"x" * (MAX_EVENT + 1))
+    with pytest.raises(ReplyTooLarge):
+        decoder.feed(b"x")
