@@ -49,7 +49,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 def _load(name: str) -> ModuleType:
     """Load a shared module by its path. tests/ is not a package, because it would shadow the real ones."""
-    path = Path(__file__).with_name(f"{name}.py")
+    path = Path(__file__).parent / f"{name}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -43,8 +43,8 @@ async def test_a_storm_of_rate_limits_is_ridden_out(make_provider, provider_serv
 
 
 async def test_a_dropped_stream_is_asked_for_again(make_provider, provider_server, providers, variant):
-    """By a reset, by an end of the connection, by a polite end too soon. A whole reply whose connection is cut
-    after it is kept."""
+    """After a reset, an end of the connection, and a polite end too soon. A whole reply whose connection is
+    cut after it is kept."""
     provider_server.play(
         providers.Dropped(reset=True),
         providers.Dropped(),

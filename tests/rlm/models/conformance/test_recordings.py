@@ -22,15 +22,7 @@ KEY = "sk-PLANTED-key-0123456789"
 REQUEST = Request("child", (Message("user", "hello"),), 1000, "task")
 MAX_COUNT = 10**9
 
-SHORT = {
-    "plain",
-    "reasoning",
-    "tool_call",
-    "usage_missing",
-    "cut_before_the_end",
-    "error_401",
-    "error_context",
-}
+SHORT = {"plain", "tool_call", "usage_missing", "cut_before_the_end", "error_401", "error_context"}
 """For a provider that shares its class with another: what differs is its entry in the registry."""
 
 CASES = [
@@ -46,7 +38,7 @@ def check(reply: Reply, recording: Recording) -> None:
     assert reply.text == expected["text"]
     assert reply.finish_reason == expected["finish_reason"]
     assert reply.thinking == expected.get("thinking", "")
-    check_usage(reply.usage, expected["usage"] if "usage" in expected else None)
+    check_usage(reply.usage, expected.get("usage"))
     if expected.get("tool_calls") != "any":
         calls = [[call.name, call.arguments] for call in reply.tool_calls]
         assert calls == expected.get("tool_calls", [])
