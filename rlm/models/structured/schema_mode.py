@@ -32,7 +32,7 @@ class SchemaMode:
         return found
 
     def remember(self, schema: PortableSchema, *, alone: bool) -> None:
-        """Note that the server refused `schema`, so that it is not asked again. `alone`: it may take others."""
+        """Note that the server refused `schema`, so that it is not asked again. `alone`: others may be."""
         anything, this = self._keys(schema)
         if len(_refusals) < _MAX_REMEMBERED:
             _refusals.add(this if alone else anything)
