@@ -80,7 +80,8 @@ async def test_a_huge_reply_is_cut_and_paid_for(make_provider, provider_server, 
 
 
 async def test_an_endless_event_is_no_reply(make_provider, provider_server, providers, variant):
-    provider_server.always = providers.Raw(b"data: " + b"x" * (6 * 2**20))
+    kind = "application/x-ndjson" if protocol_of(variant) == "ollama" else "text/event-stream"
+    provider_server.always = providers.Raw(b"data: " + b"x" * (6 * 2**20), kind)
     with pytest.raises(ModelProtocolError, match="more than a reply holds"):
         await make_provider(variant, provider_server.url).generate(REQUEST)
 
