@@ -70,7 +70,8 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 def _load(name: str) -> ModuleType:
     """Load a shared module by its path. tests/ is not a package, because it would shadow the real ones."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    path = Path(__file__).parent / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -79,13 +80,13 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-_load("provider_streams")
+_load("provider_shapes/provider_streams")
 _provider_server = _load("provider_server")
 for _shared in (
     "batch_server",
-    "recorded_traffic",
-    "official_sdks",
-    "conformance_models",
+    "provider_shapes/recorded_traffic",
+    "provider_shapes/official_sdks",
+    "provider_shapes/conformance_models",
     "document_tree",
     "driver_processes",
     "handmade_pdf",

@@ -87,7 +87,8 @@ class Silence:
 
 @dataclass(frozen=True)
 class Raw:
-    """Any body under any type ("" for none) and status. With `piece`, it is sent in chunks of so many bytes."""
+    """Any body under any type ("" for none) and status. With `piece`, it is sent in pieces of so many
+    bytes."""
 
     body: bytes
     content_type: str = "text/event-stream"

@@ -139,7 +139,8 @@ def _calls_of_json(text: str) -> Iterator[CalledTool]:
     for one in value if isinstance(value, list) else [value]:
         if not isinstance(one, dict):
             return
-        inner = one.get("function") if isinstance(one.get("function"), dict) else one
+        function = one.get("function")
+        inner: dict[str, Any] = function if isinstance(function, dict) else one
         name = inner.get("name", inner.get("tool", inner.get("function")))
         given = next(
             (inner[key] for key in ("arguments", "parameters", "input", "args") if key in inner), None

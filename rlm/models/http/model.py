@@ -61,7 +61,7 @@ class HttpModel(ABC):
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = ClientLease(self.clients, endpoint, self._options)
-        self._schema_mode = SchemaMode(endpoint, model)
+        self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.extra_body)
         self._told: set[str] = set()
@@ -182,7 +182,7 @@ class HttpModel(ABC):
         refusal costs nothing."""
         limit: int | None = None
         schema = self._schema_mode.schema_of(request)
-        perhaps: tuple[PortableSchema, AttemptFailure] | None = None
+        perhaps: PortableSchema | None = None
         for remaining in reversed(range(_MAX_CONCESSIONS + 1)):
             fields = {} if schema is None else self._enforcing_fields(schema)
             plain = self.request_body(request, limit)
@@ -198,16 +198,16 @@ class HttpModel(ABC):
             )
             if isinstance(result, Reply):
                 if perhaps is not None:
-                    self._schema_mode.remember(*perhaps)
+                    self._schema_mode.remember(perhaps, alone=False)
                 return result
             if not remaining:
                 return result
             if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
                 # The prompt holds the schema, too, so the reply can be had without.
                 if result.refuses_schema == "perhaps":
-                    perhaps = schema, result
+                    perhaps = schema
                 else:
-                    self._schema_mode.remember(schema, result)
+                    self._schema_mode.remember(schema, alone=result.refuses_schema == "this")
                 schema = None
                 continue
             if not result.refusal:

@@ -17,8 +17,8 @@ from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import cache_borders, field
+from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
-from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2

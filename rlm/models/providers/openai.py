@@ -21,8 +21,8 @@ from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field, with_openai_cache
+from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
-from rlm.models.structured.tool_calls import ToolCallCollector
 
 if TYPE_CHECKING:
     import httpx2

@@ -21,8 +21,8 @@ from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.openai import OpenAIModel, make_client
+from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
-from rlm.models.structured.tool_calls import ToolCallCollector
 
 __all__ = ["OpenAIResponsesModel", "make_openai_model"]
 

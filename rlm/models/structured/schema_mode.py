@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm.models.base import Request
-from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import AttemptFailure
 from rlm.models.structured.portable_schema import PortableSchema, portable
 
 __all__ = ["SchemaMode", "merged"]
@@ -20,10 +18,10 @@ server that knows no schema mode would else be asked in vain by each run."""
 
 
 class SchemaMode:
-    """The schema mode of one model at one endpoint."""
+    """The schema mode of one model at the server with this base URL."""
 
-    def __init__(self, endpoint: Endpoint, model: str) -> None:
-        self._where = (endpoint.base_url, model)
+    def __init__(self, base_url: str, model: str) -> None:
+        self._where = (base_url, model)
 
     def schema_of(self, request: Request) -> PortableSchema | None:
         """Return what to enforce for `request`. None if it has no schema, or one that providers cannot
@@ -33,11 +31,11 @@ class SchemaMode:
             return None
         return found
 
-    def remember(self, schema: PortableSchema, refusal: AttemptFailure) -> None:
-        """Note that the server refused `schema`, or any schema, so that it is not asked again."""
+    def remember(self, schema: PortableSchema, *, alone: bool) -> None:
+        """Note that the server refused `schema`, so that it is not asked again. `alone`: others may be."""
         anything, this = self._keys(schema)
         if len(_refusals) < _MAX_REMEMBERED:
-            _refusals.add(this if refusal.refuses_schema == "this" else anything)
+            _refusals.add(this if alone else anything)
 
     def _keys(self, schema: PortableSchema) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
         return (*self._where, ""), (*self._where, json.dumps(schema.schema))

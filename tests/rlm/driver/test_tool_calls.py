@@ -1,4 +1,4 @@
-"""Test that a root which insists on calling a tool is understood: in the text, as models write it, and natively."""
+"""Test that a root which insists on calling a tool is understood: natively, and in text as it is written."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ CALLS = {
     "a fence within": "<tool_call>"
     + json.dumps({"name": "python", "arguments": {"code": fenced(CODE).replace("repl", "python")}})
     + "</tool_call>",
-    "an old name": f'<function_call>{{"name": "run_code", "arguments": {json.dumps({"code": CODE})}}}</function_call>',
-    "Qwen Coder": f"<tool_call>\n<function=repl>\n<parameter=code>\n{CODE}\n</parameter>\n</function>\n</tool_call>",
+    "an old name": "<function_call>"
+    + json.dumps({"name": "run_code", "arguments": {"code": CODE}})
+    + "</function_call>",
+    "Qwen Coder": "<tool_call>\n<function=repl>\n<parameter=code>\n"
+    f"{CODE}\n</parameter>\n</function>\n</tool_call>",
     "Qwen Coder, bare": f"<function=repl>\n<parameter=code>\n{CODE}\n</parameter>\n</function>",
     "Llama, custom": f"<function=python>{json.dumps({'code': CODE})}</function>",
     "GLM": f"<tool_call>python\n<arg_key>code</arg_key>\n<arg_value>{CODE}</arg_value>\n</tool_call>",
@@ -47,7 +50,9 @@ CALLS = {
     + CODE
     + "</parameter>\n</invoke>\n</minimax:tool_call>",
     "Llama, code": f"<|python_tag|>{CODE}<|eom_id|>",
-    "Llama, JSON": f'<|python_tag|>{{"name": "python", "parameters": {json.dumps({"code": CODE})}}}<|eot_id|>',
+    "Llama, JSON": "<|python_tag|>"
+    + json.dumps({"name": "python", "parameters": {"code": CODE}})
+    + "<|eot_id|>",
     "Mistral, list": f"[TOOL_CALLS] [{JSON}]</s>",
     "Mistral": f"[TOOL_CALLS]python{json.dumps({'code': CODE})}",
     "Mistral, arguments": f"[TOOL_CALLS]python[ARGS]{json.dumps({'code': CODE})}",
@@ -144,20 +149,9 @@ def test_what_only_looks_like_a_call_is_none(reply: str) -> None:
     assert find_calls(reply) == ([], reply)
 
 
-_PIECES = st.sampled_from(
-    [
-        "<tool_call>",
-        "</tool_call>",
-        "<invoke ",
-        'name="a">',
-        "<|python_tag|>",
-        "[TOOL_CALLS]",
-        "{",
-        '"name"',
-        ":",
-    ]
-    + ["<function=", "<arg_key>", "</arg_key>", "<arg_value>", "```", "\n", "}", "[", "code", "\\", "'", " "]
-)
+_TAGS = """<tool_call> </tool_call> <invoke name="a"> <|python_tag|> [TOOL_CALLS] <function=
+<arg_key> </arg_key> <arg_value> { } [ "name" : ``` code \\ '"""
+_PIECES = st.sampled_from([*_TAGS.split(), "<invoke ", " ", "\n"])
 
 
 @given(st.lists(_PIECES, max_size=30).map("".join) | st.text(max_size=100))

@@ -32,8 +32,8 @@ def no_cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 async def make_provider(provider_server: Any) -> AsyncIterator[Callable[..., Any]]:
-    """Yield `make_provider(variant, url, key=..., **options)`. It returns the model of a variant, whose gateway
-    is the server at `url`, and whose retries hardly wait. They are closed before the server."""
+    """Yield `make_provider(variant, url, key=..., **options)`. It returns the model of a variant, whose
+    gateway is the server at `url`, and whose retries hardly wait. They are closed before the server."""
     made: list[Any] = []
 
     def make(variant: str, url: str, *, key: str = "sk-test-0123456789", **options: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from provider_server import Raw
 
-FOLDER = Path(__file__).parent / "rlm" / "models" / "conformance" / "recordings"
+FOLDER = Path(__file__).parents[1] / "rlm" / "models" / "conformance" / "recordings"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ A variant is the name of a model. Where a provider speaks several protocols, eac
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.registry import PROVIDERS
 from rlm.models.resolution import resolve
 
-__all__ = ["FRAMED", "PROTOCOLS", "QUICK", "VARIANTS", "make_variant", "protocol_of"]
+__all__ = ["FRAMED", "PROTOCOLS", "QUICK", "VARIANTS", "is_first_of_its_class", "make_variant", "protocol_of"]
 
 QUICK = RetryPolicy(attempts=3, base=0.001, cap=0.002, retry_after_cap=0.01)
 
@@ -48,6 +49,17 @@ def make_variant(variant: str, url: str, *, key: str = "sk-test-0123456789", **o
     return resolve(name, env, ModelOptions(**options))
 
 
+def is_first_of_its_class(variant: str) -> bool:
+    """Return whether no variant before it is of the same class: the others differ in facts only."""
+    kind = type(_example_of(variant))
+    return variant == next(one for one in VARIANTS if type(_example_of(one)) is kind)
+
+
 def protocol_of(variant: str) -> str:
     """Return the name of the protocol that a variant speaks."""
-    return PROTOCOLS[make_variant(variant, "http://127.0.0.1:9").clients.path]
+    return PROTOCOLS[_example_of(variant).clients.path]
+
+
+@cache
+def _example_of(variant: str) -> Any:
+    return make_variant(variant, "http://127.0.0.1:9")
