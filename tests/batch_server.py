@@ -40,10 +40,13 @@ class Batch:
 
 
 class BatchServer(ProviderServer):
-    """`url` has no `/v1`. `outcome` maps a request to its result: None for an answer by `always`, or one
-    of errored, server_error, canceled, expired, absent. `on_lines` may change the lines of results. `lose` lets
-    so many creations succeed without an answer; with `stalls` they are never answered. `refuse` answers the next creations. `cut` drops the next
-    downloads in their middle. `fails` makes whole batches fail with that code (OpenAI only).
+    """Use as a context manager. `url` has no `/v1`.
+
+    `outcome` maps a request to its result: None for an answer by `always`, or one of errored, server_error,
+    canceled, expired, absent. `on_lines` may change the lines of results. `lose` lets so many creations
+    succeed without an answer; with `stalls` they are never answered. `refuse` answers the next creations,
+    `refuse_polls` the next polls. `cut` drops the next downloads in their middle. `fails` makes whole batches
+    fail with that code (OpenAI only).
     """
 
     def __init__(self, always: Always = "ok") -> None:

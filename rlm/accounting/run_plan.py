@@ -54,7 +54,7 @@ class RunPlan:
             strategy="rlm" if "rlm" in (self.strategy, other.strategy) else "direct",
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=None if None in costs else round(sum(cost or 0.0 for cost in costs), 4),
+            cost_usd=None if None in costs else round(sum(cost or 0.0 for cost in costs), 6),
             seconds=self.seconds + other.seconds,
         )
 
@@ -105,7 +105,7 @@ def plan_run(
         documents=len(body.documents),
         calls=calls,
         tokens=tokens,
-        cost_usd=None if cost is None else round(cost, 4),
+        cost_usd=None if cost is None else round(cost, 6),
         seconds=0.0 if is_extractive(model) else seconds,
         child_tokens=prompt_tokens,
         chunk_chars=forecaster.fitting_chars,

@@ -168,7 +168,10 @@ def test_tables_results_events_and_traces_of_a_new_run_are_those_of_an_old_one(
     assert indexes(store) == CONTRACT["indexes"]
 
 
-def test_the_tables_of_the_old_store_are_the_same(away) -> None:
+def test_the_tables_of_the_old_store_are_kept_and_new_ones_are_added(rlm, away) -> None:
+    assert {name: CONTRACT["tables"][name] for name in tables(away)} == tables(away)
+    assert set(indexes(away)) <= set(CONTRACT["indexes"])
+    assert rlm("runs", "--store", str(away)).code == 0
     assert tables(away) == CONTRACT["tables"]
     assert indexes(away) == CONTRACT["indexes"]
 
