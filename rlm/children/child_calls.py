@@ -18,10 +18,10 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.children.child_failure import explain_too_long, failure, with_cost
 from rlm.children.child_reply import read_answer
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs, schema_of
 from rlm.children.cooperative_yield import CooperativeYield
+from rlm.children.failed_answer import failure, too_long, with_cost
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.routing.cascade import doubt_of
 from rlm.children.routing.child_model import ChildModel
@@ -271,7 +271,7 @@ class ChildCalls:
                 except SliceTooLarge as error:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
-                    raise BadCall("value", f"child {position}: {explain_too_long(error)}") from error
+                    raise BadCall("value", f"child {position}: {too_long(error)}") from error
                 await others.checkpoint()
 
     def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
@@ -369,7 +369,7 @@ class ChildCalls:
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
-            return failure("slice_too_large", explain_too_long(error))
+            return failure("slice_too_large", too_long(error))
         return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
@@ -395,7 +395,7 @@ class ChildCalls:
             if error.spent is not None:
                 answer = with_cost(answer, self._cost_of(error.spent, spec.model))
         except (SliceTooLarge, BudgetExceeded) as error:
-            answer = with_cost(failure("slice_too_large", explain_too_long(error)), answer)
+            answer = with_cost(failure("slice_too_large", too_long(error)), answer)
         escalated = await self._escalate(child, answer)
         if escalated is not None:
             # Its own call has noted and journalled how it ended.

@@ -1,4 +1,4 @@
-"""Makes the answer of a child that failed, and adds up what its attempts cost."""
+"""Makes the answers of children that failed: the reason, and what the attempt cost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.sandbox.types import ChildAnswer
 
-__all__ = ["explain_too_long", "failure", "with_cost"]
+__all__ = ["failure", "too_long", "with_cost"]
 
 
-def explain_too_long(error: SliceTooLarge | BudgetExceeded) -> str:
+def too_long(error: SliceTooLarge | BudgetExceeded) -> str:
     """Return the reason for the root, which can change its prompt and its slices but no limit."""
     if isinstance(error, SliceTooLarge):
         return str(error)
@@ -20,7 +20,6 @@ def explain_too_long(error: SliceTooLarge | BudgetExceeded) -> str:
 
 
 def failure(type_: str, message: str) -> ChildAnswer:
-    """Return the answer of a child that failed."""
     return ChildAnswer(text="", error=message, error_type=type_, found=False)
 
 
