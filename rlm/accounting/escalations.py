@@ -28,5 +28,6 @@ class Escalations:
         if not self.again:
             return ""
         (model, count), *others = self.again.items()
-        first = f"{count:,} of {self.children:,} children {'was' if count == 1 else 'were'} asked again by {model}"
+        asked = "was asked" if count == 1 else "were asked"
+        first = f"{count:,} of {self.children:,} children {asked} again by {model}"
         return ", ".join([first, *(f"{count:,} by {model}" for model, count in others)])
