@@ -25,8 +25,9 @@ class Escalations:
 
     def describe(self) -> str:
         """Return `7 of 40 children were asked again by middle, 2 by strong`, or "" if none was."""
-        parts = [f"{count:,} by {model}" for model, count in self.again.items()]
-        if not parts:
+        if not self.again:
             return ""
-        asked = f" of {self.children:,} children were asked again by "
-        return ", ".join([parts[0].replace(" by ", asked, 1), *parts[1:]])
+        (model, count), *others = self.again.items()
+        asked = "was asked" if count == 1 else "were asked"
+        first = f"{count:,} of {self.children:,} children {asked} again by {model}"
+        return ", ".join([first, *(f"{count:,} by {model}" for model, count in others)])

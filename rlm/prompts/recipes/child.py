@@ -25,7 +25,7 @@ _OUTPUT_RESERVE = 4_000
 _SHORT_TASK_CHARS = 600
 """A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
-_SHARED_TASK_CHARS = 4_000
+_SHARED_TASK_CHARS, _MAX_SHARED_CHARS = 4_000, 100_000
 """A task of at least this size stands before the slice if the slice is no longer. All children of a batch
 then begin with it, so that a provider's cache can keep it, which takes 512 to 4,096 tokens at least."""
 _LABEL_CHARS = 160
@@ -240,7 +240,7 @@ def _agent(given: ChildInput) -> list[str]:
 def _is_shared(given: ChildInput) -> bool:
     """Return whether the whole task stands before the slice, where the calls of a batch share it."""
     chars = sum(len(piece.text) for piece in given.slices)
-    return bool(given.slices) and len(given.prompt) >= max(_SHARED_TASK_CHARS, chars)
+    return bool(given.slices) and max(_SHARED_TASK_CHARS, chars) <= len(given.prompt) <= _MAX_SHARED_CHARS
 
 
 def _again(task: str) -> str:

@@ -170,6 +170,11 @@ class Job:
             self.stop_reason = "model"
         return answers
 
+    @property
+    def chunk_chars(self) -> int:
+        """Return the characters of the body that fit one child."""
+        return self._children.chunk_chars
+
     def support_model(self, model: Model) -> SupportModel:
         """Return a model that checks and corrects claims, within the budget of the job."""
         return SupportModel.of(model, self._run_context, self.config.strongest)

@@ -18,7 +18,6 @@ from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Citation
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.summaries.extracts import choose_sentences
@@ -99,10 +98,10 @@ def _share_tokens(sections: Sequence[DocumentSection], tokens: int) -> list[int]
     return [max(1, int(tokens * weight / sum(weights))) for weight in weights]
 
 
-def _slices(body: Body, section: DocumentSection) -> list[Span]:
-    """Cut the section where sentences end, into slices that a child can read."""
-    count = max(1, -(-section.chars // _SLICE_CHARS))
-    borders = cut_evenly(body, section.start, section.end, count)
+def _slices(job: Job, section: DocumentSection) -> list[Span]:
+    """Cut the section where sentences end, into slices that a child reads well and that fit it."""
+    count = max(1, -(-section.chars // min(_SLICE_CHARS, job.chunk_chars)))
+    borders = cut_evenly(job.body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
@@ -129,7 +128,7 @@ def _extract(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int
     """Return the most informative sentences of each section, in about its share of tokens."""
     points: list[_Point] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
-        spans = _slices(job.body, section)
+        spans = _slices(job, section)
         for place in choose_sentences(job.body, spans, share):
             points.append(_Point(number, " ".join(job.body.text(*place).split()), place))
         job.coverage.note_read(spans)
@@ -141,7 +140,7 @@ async def _ask_children(job: Job, sections: Sequence[DocumentSection], shares: S
     prompts: list[str] = []
     slices: list[tuple[int, Span]] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
-        spans = _slices(job.body, section)
+        spans = _slices(job, section)
         max_points = max(1, min(_MAX_POINTS, share // _TOKENS_PER_POINT // len(spans)))
         prompt = table("tasks.toml")["section"].strip().format(title=section.title, points=max_points)
         prompts += [prompt] * len(spans)

@@ -28,6 +28,8 @@ SETTINGS = Settings(strategy="rlm", cascade=True)
         ('It says "Invoice 3: paid 9 euros on 2026-04-11".', False),
         ("It says “invoice 3: paid 9 … by firm number 3”.", False),
         ('It says "Invoice 3: paid 90 euros on 2026-04-11".', True),
+        ('It says "Invoice 3: paid euros by firm number 3".', False),
+        ('It says "by firm number 3 invoice 3 was paid".', True),
         ("I cannot determine the amount from this slice.", True),
         ("It is unclear which invoice is meant.", True),
         ("Not enough information.", True),
@@ -144,7 +146,7 @@ async def test_what_a_check_of_the_cell_refuses_goes_to_the_strong_model(run, bl
     assert (len(cheap.requests), len(strong.requests)) == (1, 1)
     assert "too little" in strong.requests[0].messages[-1].content
     notes = {one.kind: one.detail for one in result.degradations}
-    assert notes["cascade"] == "1 of 1 children were asked again by strong"
+    assert notes["cascade"] == "1 of 1 children was asked again by strong"
 
 
 @pytest.mark.parametrize("strong_reply", [ModelError("the provider is down"), Reply("", "stop")])
@@ -192,4 +194,4 @@ async def test_three_models_are_asked_in_their_order(run, block, named) -> None:
     assert result.answer == "Ann"
     assert [len(model.requests) for model in models.values()] == [1, 1, 1]
     notes = {one.kind: one.detail for one in result.degradations}
-    assert notes["cascade"] == "1 of 1 children were asked again by middle, 1 by large"
+    assert notes["cascade"] == "1 of 1 children was asked again by middle, 1 by large"
