@@ -111,8 +111,8 @@ def run() -> int:
     try:
         return _run()
     finally:
-        if "rlm.cli.process.telemetry" in sys.modules:
-            from rlm.cli.process.telemetry import finish_telemetry
+        if "rlm.cli.telemetry" in sys.modules:
+            from rlm.cli.telemetry import finish_telemetry
 
             finish_telemetry()
 

@@ -271,7 +271,7 @@ class RunOptions:
         text_observers: Sequence[TextObserver] = (),
     ) -> RLM:
         """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
-        from rlm.cli.process.telemetry import start_telemetry
+        from rlm.cli.telemetry import start_telemetry
         from rlm.runtime import RLM
 
         start_telemetry()

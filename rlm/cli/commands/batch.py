@@ -107,7 +107,7 @@ def batch(
     from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, RunModels, TasksFile, unfinished_costs
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
     from rlm.cli.console.render_result import plural
-    from rlm.cli.process.telemetry import start_telemetry
+    from rlm.cli.telemetry import start_telemetry
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
 

@@ -59,7 +59,7 @@ def resume(
       rlm resume 20260131 --json
     """
     from rlm.cli.console.progress import Progress
-    from rlm.cli.process.telemetry import start_telemetry
+    from rlm.cli.telemetry import start_telemetry
     from rlm.results import RunResult
     from rlm.runtime import RLM
     from rlm.settings import Settings

@@ -84,14 +84,12 @@ def test_what_is_not_installed_or_known_is_one_line(ask, tmp_path) -> None:
     assert "pip install opentelemetry-exporter-otlp-proto-grpc" in ran.stderr
 
 
-def test_a_settings_file_cannot_name_a_collector(ask, otlp_collector, tmp_path) -> None:
+def test_a_settings_file_cannot_name_a_collector(rlm, ask, otlp_collector, tmp_path) -> None:
     """A folder could otherwise have the content of runs sent to its author."""
     with otlp_collector() as collector:
         (tmp_path / "work" / "rlm.toml").write_text(
             f'OTEL_EXPORTER_OTLP_ENDPOINT = "{collector.url}"\n[otel]\nendpoint = "{collector.url}"\n'
         )
-        try:
-            ask()
-        except AssertionError as refused:
-            assert "rlm.toml" in str(refused)
+        ran = rlm("ask", "What does it cost?", str(tmp_path / "offer.txt"), "--model", "extractive")
     assert not collector.spans
+    assert "rlm.toml" in ran.stderr
