@@ -10,15 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlm.journal import Journal, JournalEvent
 
-__all__ = ["discarded", "first_try", "read", "rebuild", "slim", "write"]
+__all__ = ["as_written", "declined", "discarded", "first_try", "read", "rebuild", "slim", "write"]
 
 Event = dict[str, Any]
+_EDIT = re.compile(r"^\W*L\d[\dL+,& ]*=")
+_NEXT = re.compile(r"^NEXT:.*$", re.MULTILINE)
 _OUTPUTS = ("stdout", "stderr", "traceback", "evalue")
 
 
@@ -110,28 +113,58 @@ def _summaries(events: Sequence[Event]) -> list[str]:
 def discarded(events: Sequence[Event], kind: str, answer: str) -> list[str]:
     """Return a line for each text that was paid for and then thrown away.
 
-    A failed call that was charged is one, and so is a direct reply that was refused. The last reply of a
-    summary is one if no line of it is in the result. Rounds and children are no texts for the user.
+    A failed call that was charged is one, and so is a direct reply that says something and was refused. A
+    summary is one if no line of any of its replies is in the result. Rounds and children are no texts for the
+    user, and neither is a reply that says only that the text does not hold the answer (`declined`).
     """
     found = [
         f"a failed call was charged: {one['data']['error']}" for one in events if one["kind"] == "charge"
     ]
     if kind == "summarize":
         written = [reply for reply in _summaries(events) if reply.strip()]
-        if written and not _lines(written[-1]) & _lines(answer):
+        kept = _lines(answer)
+        if written and not any(_lines(reply) & kept for reply in written):
             found.append("the summary that the model wrote is not the result")
     ended = events[-1]["data"] if events else {}
-    direct = [one["data"] for one in events if one["data"].get("role") == "direct" and "reply" in one["data"]]
-    rounds = {one["data"].get("within", "") for one in events if one["data"].get("role") == "root"}
-    for one in direct:
-        if one.get("within", "") in rounds:
+    for one, is_asked_again in _direct(events):
+        if _declines(one["reply"]):
+            continue
+        if is_asked_again:
             found.append("a direct reply was refused, and an RLM was asked again")
         elif ended.get("answer") is None and ended.get("stop_reason") in ("unverified", "invalid_reply"):
             found.append(f"a direct reply was refused: {ended['stop_reason']}")
     return found
 
 
+def declined(events: Sequence[Event]) -> int:
+    """Return how many replies said that the text does not hold the answer, and were followed by a run that
+    looked again."""
+    return sum(is_asked_again and _declines(one["reply"]) for one, is_asked_again in _direct(events))
+
+
+def as_written(events: Sequence[Event], answer: str) -> tuple[int, int]:
+    """Return how many lines of a summary stand as a reply wrote them, and how many it has. The others were
+    computed or corrected."""
+    written = frozenset().union(*map(_lines, _summaries(events)))
+    kept = _lines(answer)
+    return len(kept & written), len(kept)
+
+
+def _direct(events: Sequence[Event]) -> list[tuple[Event, bool]]:
+    """Return the direct replies, each with whether a root was asked the same afterwards."""
+    replies = [one["data"] for one in events if one["data"].get("role") == "direct" and "reply" in one["data"]]
+    rounds = {one["data"].get("within", "") for one in events if one["data"].get("role") == "root"}
+    return [(one, one.get("within", "") in rounds) for one in replies]
+
+
+def _declines(reply: str) -> bool:
+    from rlm.prompts import is_not_found
+
+    return is_not_found(_NEXT.sub("", reply))
+
+
 def _lines(text: str) -> set[str]:
-    """Return the lines of a summary without marks, to see which survived."""
-    lines = ("".join(one for one in line.split("[")[0] if one.isalnum()) for line in text.splitlines())
-    return {line.casefold() for line in lines if len(line) > 20}
+    """Return the lines of a summary without marks, to see which survived. `L3 = - text` is the line `text`."""
+    rows = (_EDIT.sub("", line).split("[")[0] for line in text.splitlines())
+    words = ("".join(one for one in row if one.isalnum()).casefold() for row in rows)
+    return {one for one in words if len(one) > 20}

@@ -101,6 +101,7 @@ def _product(scores: Scores) -> str:
     lookups = [one for one in own if one["lookup"] and one["right"] is not False]
     spent = [one["input_tokens"] + one["output_tokens"] for one in lookups]
     firsts = [one["first_try"] for one in own if one["first_try"]]
+    written = [one["as_written"] for one in own if one["as_written"]]
     lost = [reason for one in own for reason in one["discarded"]]
     rows = [
         ("citations found in the text", _share(sum(one["verified"] for one in own), found)),
@@ -115,7 +116,12 @@ def _product(scores: Scores) -> str:
             "summaries within their length at the first try",
             _share(sum(one["kept"] for one in firsts), len(firsts)),
         ),
+        (
+            "lines of summaries that stand as a model first wrote them",
+            _share(sum(one[0] for one in written), sum(one[1] for one in written)),
+        ),
         ("paid texts thrown away", str(len(lost))),
+        ("replies of `not found` after which a run looked again", str(sum(one["declined"] for one in own))),
         ("items without an answer", str(sum(one["status"] == "no answer" for one in own))),
     ]
     return _table(("the product", ""), rows)

@@ -141,7 +141,6 @@ def _record(item: Item, outcome: Outcome, events: list[dict[str, Any]]) -> dict[
         "verified": sum(bool(one["verified"]) for one in citations),
         "support": counts,
         "warnings": [one for one in result.get("warnings") or () if "window of" not in one],
-        "discarded": journal.discarded(events, item.kind, text),
         "run_id": result.get("run_id"),
     }
 

@@ -81,11 +81,13 @@ def score(item: Item, record: Mapping[str, Any], events: list[dict[str, Any]], l
         **{key: record[key] for key in ("calls", "rounds", "input_tokens", "output_tokens", "seconds")},
     }
     if record["arm"] == "product":
-        kept = ("citations", "verified", "support", "discarded")
-        figures |= {key: record[key] for key in kept}
-        figures["first_try"] = None
+        figures |= {key: record[key] for key in ("citations", "verified", "support")}
+        figures["discarded"] = journal.discarded(events, item.kind, record["answer"])
+        figures["declined"] = journal.declined(events)
+        figures["first_try"] = figures["as_written"] = None
         if item.kind == "summarize":
             figures["first_try"] = journal.first_try(events, limit)
+            figures["as_written"] = journal.as_written(events, record["answer"])
     return figures
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.readers import journal
 from tests.provider_server import ProviderServer, Received
 
 ROOT = Path(__file__).parents[2]
@@ -196,3 +197,24 @@ def test_items_that_share_a_text_share_their_readers() -> None:
     names = [[reader_of(items, one, arm, ["r0", "r1", "r2", "r3"]) for arm in ARMS] for one in items]
     assert names[1] == names[2] == names[3] != names[0]
     assert all(len(set(one)) == 4 for one in names)
+
+
+def call(role: str, reply: str, within: str = "") -> dict[str, object]:
+    return {"kind": "model_call", "data": {"role": role, "reply": reply, "within": within}}
+
+
+def test_a_text_is_thrown_away_only_if_it_said_something_and_nothing_of_it_is_left() -> None:
+    first = "Kind: story\n## What Happened\n- The crane came from the northern yard in May. [m3]"
+    last = "L1 + L2 = - ! The crane came from the northern yard in May, late. [m3]\nL4 = gone"
+    shrunk = "L3 = gone\nL4 = gone"
+    page = "## What Happened\n- The crane came from the northern yard in May, late. [m3]"
+    events = [call("summary", first), call("summary", last), call("summary", shrunk)]
+    assert journal.discarded(events, "summarize", page) == []
+    assert journal.as_written(events, f"{page}\n- A line that a check put there instead. [m4]") == (1, 2)
+    other = "## What Happened\n- Sentences of the messages stand here instead. [m1]"
+    assert len(journal.discarded(events, "summarize", other)) == 1
+
+    declines = [call("direct", "NOT_FOUND\nNEXT: priority 0 card", "q1"), call("root", "…", "q1")]
+    assert (journal.discarded(declines, "research", "Two."), journal.declined(declines)) == ([], 1)
+    refused = [call("direct", "Two cards have priority 0.", "q1"), call("root", "…", "q1")]
+    assert (len(journal.discarded(refused, "research", "Two.")), journal.declined(refused)) == (1, 0)
