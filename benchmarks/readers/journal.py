@@ -21,6 +21,7 @@ __all__ = ["as_written", "declined", "discarded", "first_try", "read", "rebuild"
 
 Event = dict[str, Any]
 _EDIT = re.compile(r"^\W*L\d[\dL+,& ]*=")
+_MARK = re.compile(r"\[m\d[^\]\n]*\]")
 _NEXT = re.compile(r"^NEXT:.*$", re.MULTILINE)
 _OUTPUTS = ("stdout", "stderr", "traceback", "evalue")
 
@@ -152,8 +153,9 @@ def as_written(events: Sequence[Event], answer: str) -> tuple[int, int]:
 
 def _direct(events: Sequence[Event]) -> list[tuple[Event, bool]]:
     """Return the direct replies, each with whether a root was asked the same afterwards."""
-    replies = [one["data"] for one in events if one["data"].get("role") == "direct" and "reply" in one["data"]]
-    rounds = {one["data"].get("within", "") for one in events if one["data"].get("role") == "root"}
+    calls = [one["data"] for one in events if "role" in one["data"]]
+    replies = [one for one in calls if one["role"] == "direct" and "reply" in one]
+    rounds = {one.get("within", "") for one in calls if one["role"] == "root"}
     return [(one, one.get("within", "") in rounds) for one in replies]
 
 
@@ -164,7 +166,8 @@ def _declines(reply: str) -> bool:
 
 
 def _lines(text: str) -> set[str]:
-    """Return the lines of a summary without marks, to see which survived. `L3 = - text` is the line `text`."""
-    rows = (_EDIT.sub("", line).split("[")[0] for line in text.splitlines())
+    """Return the lines of a summary, or its sentences if it is prose, without marks, to see which survived.
+    `L3 = - text` is the line `text`."""
+    rows = (row for line in text.splitlines() for row in _MARK.split(_EDIT.sub("", line)))
     words = ("".join(one for one in row if one.isalnum()).casefold() for row in rows)
     return {one for one in words if len(one) > 20}

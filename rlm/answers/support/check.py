@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim
-from rlm.answers.support.model_check import SupportModel, UnusableReply
+from rlm.answers.support.model_check import Doubt, SupportModel, UnusableReply
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
 from rlm.answers.support.word_check import SupportCheck
 from rlm.errors import BudgetExhausted, ModelError, cause_of
@@ -83,7 +83,7 @@ async def _ask(
         return Support(tuple(judged), None, tuple(notes))
     claims = list(judged)
     try:
-        reasons = await model.find_unsupported(chosen, passages)
+        doubts = await model.find_unsupported(chosen, passages)
     except UnusableReply as error:
         for number in chosen:
             if claims[number - 1].status == "supported":
@@ -97,20 +97,28 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
-    if len(reasons) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
+    contradicted = {number for number, doubt in doubts.items() if doubt.is_contradicted}
+    if len(doubts) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
         # In talk a message says little without those around it. Correcting would cut true claims to nothing.
-        doubted = f"{model.name} doubted {len(reasons):,} of {len(chosen):,} claims"
-        notes.append(f"{doubted}: their passages may be too short to judge them, so only words were compared")
-        return Support(tuple(judged), None, tuple(notes))
-    for number in chosen:
-        reason = reasons.get(number)
-        claims[number - 1] = replace(
-            claims[number - 1],
-            status="supported" if reason is None else "unsupported",
-            test="model",
-            reason=reason or "",
+        doubted = f"{model.name} doubted {len(doubts):,} of {len(chosen):,} claims"
+        few = len(contradicted) <= max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS)
+        kept = contradicted if few else set()
+        but = f" but for {len(kept):,} that their passages contradict" if kept else ""
+        notes.append(
+            f"{doubted}: their passages may be too short to judge them, so only words were compared{but}"
         )
+        for number in kept:
+            claims[number - 1] = _judged(claims[number - 1], doubts[number])
+        return Support(tuple(claims), model.name if kept else None, tuple(notes))
+    for number in chosen:
+        claims[number - 1] = _judged(claims[number - 1], doubts.get(number))
     return Support(tuple(claims), model.name, tuple(notes))
+
+
+def _judged(claim: ClaimSupport, doubt: Doubt | None) -> ClaimSupport:
+    if doubt is None:
+        return replace(claim, status="supported", test="model", reason="")
+    return replace(claim, status="unsupported", test="model", reason=doubt.reason)
 
 
 _FEW_DOUBTS = 4

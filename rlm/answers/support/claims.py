@@ -41,13 +41,15 @@ class Claim:
     """A sentence or a line of an answer, without its marks.
 
     `sources` are the numbers of the passages that it cites, from 1; () if it cites none. `start` and `end`
-    are its place in the answer with its marks, or None in a value that is no text.
+    are its place in the answer with its marks, or None in a value that is no text. `candidates` are passages
+    that it does not cite and that may prove it.
     """
 
     text: str
     sources: tuple[int, ...] = ()
     start: int | None = None
     end: int | None = None
+    candidates: tuple[int, ...] = ()
 
 
 def claims_of(answer: Any, sources: int) -> tuple[Claim, ...]:

@@ -28,29 +28,30 @@ async def mend_claims(
 ) -> tuple[tuple[Claim, ...], Support]:
     """Return the claims with those that were corrected, and the support of all.
 
-    Only unsupported claims are sent, in one call. A correction is checked as the claims were, by a second
-    call if `support` is a model's, and replaces its claim only if it is supported. A claim that is not
-    corrected stays, and stays unsupported.
+    Only unsupported claims are sent, in one call. A correction may be another text, or the same with passages
+    that prove it. It is checked as the claims were, by a second call if `support` is a model's, and replaces
+    its claim only if it is supported. A claim that is not corrected stays, and stays unsupported.
     """
     faulty = {
         number: claim
         for number, (claim, one) in enumerate(zip(claims, support.claims, strict=True), 1)
-        if one.status == "unsupported" and any(passages[source - 1].found for source in one.sources)
+        if one.status == "unsupported"
+        and any(passages[source - 1].found for source in (*one.sources, *claim.candidates))
     }
-    faulty = model.choose(faulty, passages)
+    faulty = model.choose(faulty, passages, mend=True)
     if not faulty:
         return tuple(claims), support
     reasons = {number: support.claims[number - 1].reason for number in faulty}
     try:
-        texts = await model.correct(faulty, reasons, passages)
+        found = await model.correct(faulty, reasons, passages)
     except (BudgetExhausted, ModelError, UnusableReply) as error:
         why = cause_of(error) if not isinstance(error, UnusableReply) else str(error)
         note = f"unsupported claims were not corrected: {why}"
         return tuple(claims), replace(support, notes=(*support.notes, note))
     corrected = {
-        number: replace(faulty[number], text=text)
-        for number, text in texts.items()
-        if text and text != faulty[number].text
+        number: replace(faulty[number], text=one.text, sources=one.passages)
+        for number, one in found.items()
+        if one.text and (one.text, set(one.passages)) != (faulty[number].text, set(faulty[number].sources))
     }
     if not corrected:
         return tuple(claims), support
@@ -84,8 +85,8 @@ def with_texts(
             continue
         before = answer[at : claim.start]
         text = answer[claim.start : claim.end]
-        if new.text != claim.text:
-            marks = "".join(map(marker, claim.sources)) if any(marks_in(text)) else ""
+        if (new.text, new.sources) != (claim.text, claim.sources):
+            marks = "".join(map(marker, new.sources)) if any(marks_in(text)) else ""
             text = f"{new.text} {marks}".rstrip()
         start = length + len(before)
         pieces += [before, text]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,13 +26,18 @@ from rlm.prompts.recipes.support import (
     planted_claims,
 )
 
-__all__ = ["SupportModel", "UnusableReply"]
+__all__ = ["Correction", "Doubt", "SupportModel", "UnusableReply"]
 
 _PROMPT_TOKENS = 60_000
 _INSTRUCTIONS = 700
 """Tokens of the prompt besides claims and passages."""
 _FRAME = 45
 """Tokens around a claim or a passage."""
+_ROW_FRAME = 8
+"""Tokens around a passage that is one line of a block."""
+_FOR_CANDIDATES = 0.25
+"""The share of the room that is left which one more passage for a correction may take."""
+_MOST_PASSAGES = 6
 _SHOWN_CHARS = 6_000
 _NEAR_CHARS = 300
 _OUTPUT_TOKENS = 4_000
@@ -45,7 +50,11 @@ _UNSUPPORTED = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"claim": {"type": "integer"}, "reason": {"type": "string"}},
+                "properties": {
+                    "claim": {"type": "integer"},
+                    "reason": {"type": "string"},
+                    "contradicted": {"type": "boolean"},
+                },
                 "required": ["claim", "reason"],
                 "additionalProperties": False,
             },
@@ -61,7 +70,11 @@ _CORRECTED = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"claim": {"type": "integer"}, "text": {"type": "string"}},
+                "properties": {
+                    "claim": {"type": "integer"},
+                    "text": {"type": "string"},
+                    "passages": {"type": "array", "items": {"type": "integer"}},
+                },
                 "required": ["claim", "text"],
                 "additionalProperties": False,
             },
@@ -70,6 +83,23 @@ _CORRECTED = {
     "required": ["claims"],
     "additionalProperties": False,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a claim is not supported. `is_contradicted`: its passages say something else."""
+
+    reason: str
+    is_contradicted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The text of a claim after its correction, "" if the passages say nothing of the matter, and the numbers
+    of the passages that it cites."""
+
+    text: str
+    passages: tuple[int, ...]
 
 
 class UnusableReply(Exception):
@@ -92,29 +122,44 @@ class SupportModel:
         """The name of the model."""
         return self.model.name
 
-    def choose(self, claims: Mapping[int, Claim], passages: Sequence[Passage]) -> dict[int, Claim]:
-        """Return the claims, in their order, that fit one prompt with their passages."""
+    def choose(
+        self, claims: Mapping[int, Claim], passages: Sequence[Passage], *, mend: bool = False
+    ) -> dict[int, Claim]:
+        """Return the claims, in their order, that fit one prompt with their passages. To `mend` them, those
+        candidates are kept that fit, too."""
         left = self._room(len(claims)) - _INSTRUCTIONS
         shown: set[int] = set()
         chosen: dict[int, Claim] = {}
         for number, claim in claims.items():
-            new = [source for source in claim.sources if source not in shown]
-            tokens = estimate(claim.text) + _FRAME
-            tokens += sum(_FRAME + estimate(_shown(passages[source - 1])) for source in new)
-            if tokens <= left:
-                left -= tokens
-                shown.update(new)
-                chosen[number] = claim
+            kept: list[int] = []
+            new = _with_windows(claim.sources, passages) - shown
+            tokens = estimate(claim.text) + _FRAME + _tokens_of(new, passages)
+            if tokens > left:
+                continue
+            left -= tokens
+            shown |= new
+            for candidate in claim.candidates if mend else ():
+                more = _with_windows([candidate], passages) - shown
+                if (tokens := _tokens_of(more, passages)) <= left * _FOR_CANDIDATES:
+                    left -= tokens
+                    shown |= more
+                    kept.append(candidate)
+            chosen[number] = replace(claim, candidates=tuple(kept))
         return chosen
 
     async def find_unsupported(
         self, claims: Mapping[int, Claim], passages: Sequence[Passage]
-    ) -> dict[int, str]:
+    ) -> dict[int, Doubt]:
         """Return the claims that their passages do not support, each with the reason."""
         texts = [ClaimText(number, claim.text, claim.sources) for number, claim in claims.items()]
         planted = _plant(texts, passages)
         reply = await self._ask(planted, passages, mend=False)
-        found = {one["claim"]: " ".join(one["reason"].split())[:_MAX_REASON] for one in reply["unsupported"]}
+        found = {
+            one["claim"]: Doubt(
+                " ".join(one["reason"].split())[:_MAX_REASON], one.get("contradicted") is not False
+            )
+            for one in reply["unsupported"]
+        }
         # The claims were renumbered around the planted one.
         numbers = {place: one.number for place, one in enumerate(planted, 1)}
         if any(place not in numbers for place in found):
@@ -126,17 +171,24 @@ class SupportModel:
 
     async def correct(
         self, claims: Mapping[int, Claim], reasons: Mapping[int, str], passages: Sequence[Passage]
-    ) -> dict[int, str]:
-        """Return the corrected texts of claims; "" where the passages say nothing of the matter."""
+    ) -> dict[int, Correction]:
+        """Return the corrections of claims. One cites its claim's passages, or those that were shown and that
+        the reply names instead."""
         texts = [
-            ClaimText(number, claim.text, claim.sources, reasons[number]) for number, claim in claims.items()
+            ClaimText(number, claim.text, claim.sources, reasons[number], claim.candidates)
+            for number, claim in claims.items()
         ]
         reply = await self._ask(texts, passages, mend=True)
-        return {
-            list(claims)[one["claim"] - 1]: " ".join(one["text"].split())
-            for one in reply["claims"]
-            if 1 <= one["claim"] <= len(claims)
-        }
+        shown = _with_windows([n for one in texts for n in (*one.passages, *one.candidates)], passages)
+        corrections: dict[int, Correction] = {}
+        for one in reply["claims"]:
+            if 1 <= one["claim"] <= len(claims):
+                number = list(claims)[one["claim"] - 1]
+                named = [n for n in dict.fromkeys(one.get("passages", ())) if n in shown][:_MOST_PASSAGES]
+                corrections[number] = Correction(
+                    " ".join(one["text"].split()), tuple(named) or claims[number].sources
+                )
+        return corrections
 
     def _room(self, claims: int) -> int:
         return min(_PROMPT_TOKENS, self.model.window.context - self._output(claims))
@@ -146,7 +198,9 @@ class SupportModel:
 
     async def _ask(self, texts: Sequence[ClaimText], passages: Sequence[Passage], *, mend: bool) -> Any:
         texts = [replace(one, number=place) for place, one in enumerate(texts, 1)]
-        cited = sorted({source for one in texts for source in one.passages})
+        cited = sorted(
+            _with_windows([n for one in texts for n in (*one.passages, *one.candidates)], passages)
+        )
         output = self._output(len(texts))
         try:
             prompt = SupportPrompt().assemble(
@@ -157,7 +211,9 @@ class SupportModel:
                             number,
                             passages[number - 1].text[:_SHOWN_CHARS],
                             passages[number - 1].label,
-                            passages[number - 1].near[:_NEAR_CHARS],
+                            "" if _is_row(passages[number - 1]) else passages[number - 1].near[:_NEAR_CHARS],
+                            _is_row(passages[number - 1]),
+                            passages[number - 1].follows,
                         )
                         for number in cited
                     ],
@@ -205,5 +261,24 @@ def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[Clai
     return [*texts[:place], claim, *texts[place:]]
 
 
-def _shown(passage: Passage) -> str:
-    return passage.text[:_SHOWN_CHARS] + passage.label[:200] + passage.near[:_NEAR_CHARS]
+def _with_windows(numbers: Iterable[int], passages: Sequence[Passage]) -> set[int]:
+    """Return the numbers of the passages that are shown if these are."""
+    shown: set[int] = set()
+    for number in numbers:
+        first, last = passages[number - 1].window or (number, number)
+        shown.update(range(first, last + 1))
+    return shown
+
+
+def _is_row(passage: Passage) -> bool:
+    return passage.window is not None
+
+
+def _tokens_of(numbers: Iterable[int], passages: Sequence[Passage]) -> int:
+    """Return the tokens of these passages in a prompt."""
+    total = 0
+    for number in numbers:
+        one = passages[number - 1]
+        near, frame = ("", _ROW_FRAME) if _is_row(one) else (one.near[:_NEAR_CHARS], _FRAME)
+        total += frame + estimate(one.text[:_SHOWN_CHARS] + one.label[:200] + near)
+    return total

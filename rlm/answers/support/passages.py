@@ -19,7 +19,10 @@ _NEAR_CHARS = 400
 class Passage:
     """A cited passage. `near` is the text around it. `label` is its place, with author and time of a message.
 
-    `complete` is False if the passage was cut. `found` is False if the text does not hold it.
+    `complete` is False if the passage was cut. `found` is False if the text does not hold it. A message of a
+    conversation says little alone: `window` holds the numbers, from 1, of the first and the last passage that
+    a model is shown with it. They are the messages around it, and each of them is a passage, too.
+    `follows`: it stands right after the passage before it in the text.
     """
 
     text: str
@@ -27,6 +30,8 @@ class Passage:
     label: str = ""
     complete: bool = True
     found: bool = True
+    window: tuple[int, int] | None = None
+    follows: bool = False
 
 
 def passages_of(citations: Sequence[Citation], body: Body) -> tuple[Passage, ...]:

@@ -20,22 +20,27 @@ _LABEL_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class PassageText:
-    """A passage with its number, its place and the text around it ("" for none)."""
+    """A passage with its number, its place and the text around it ("" for none). `is_row`: it is a short
+    message, shown on one line. `follows`: it stands right after the row before it in the text."""
 
     number: int
     text: str
     label: str = ""
     near: str = ""
+    is_row: bool = False
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimText:
-    """A claim with its number and the numbers of its passages. `fault` says what is wrong with it."""
+    """A claim with its number and the numbers of its passages. `fault` says what is wrong with it, and
+    `candidates` are other passages that may prove it."""
 
     number: int
     text: str
     passages: tuple[int, ...]
     fault: str = ""
+    candidates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class SupportPrompt:
         texts = [text for one in given.passages for text in (one.text, one.label, one.near)]
         texts += [text for one in given.claims for text in (one.text, one.fault)]
         code = boundary_code(texts)
-        passages = [_passage(one, code) for one in given.passages]
+        passages = ["\n".join(_block(rows, code)) for rows in _blocks(given.passages)]
         claims = [
             words["claims"].format(code=code),
             *map(_claim, given.claims),
@@ -95,6 +100,32 @@ def planted_claims() -> tuple[str, ...]:
     return tuple(table("support.toml")["planted"])
 
 
+def _blocks(passages: Sequence[PassageText]) -> list[list[PassageText]]:
+    """Return the passages, rows that follow each other together."""
+    blocks: list[list[PassageText]] = []
+    for one in passages:
+        if one.is_row and one.follows and blocks and blocks[-1][-1].is_row:
+            blocks[-1].append(one)
+        else:
+            blocks.append([one])
+    return blocks
+
+
+def _block(rows: Sequence[PassageText], code: str) -> list[str]:
+    if not rows[0].is_row:
+        return [_passage(rows[0], code)]
+    words = table("support.toml")
+    shown = [
+        words["row"].format(
+            number=one.number,
+            label=" ".join(one.label[:_LABEL_CHARS].split()),
+            text=" ".join(one.text.split()),
+        )
+        for one in rows
+    ]
+    return [words["rows"].format(code=code, first=rows[0].number, last=rows[-1].number), *shown]
+
+
 def _passage(one: PassageText, code: str) -> str:
     words = table("support.toml")
     label = f": {quote(one.label[:_LABEL_CHARS])}" if one.label else ""
@@ -108,4 +139,7 @@ def _claim(one: ClaimText) -> str:
     passages = form.format(numbers=", ".join(map(str, one.passages)))
     text = " ".join(one.text.split())
     template = words["fault" if one.fault else "claim"]
-    return str(template.format(number=one.number, passages=passages, text=text, reason=one.fault))
+    shown = str(template.format(number=one.number, passages=passages, text=text, reason=one.fault))
+    if one.fault and one.candidates:
+        shown += f"\n{words['candidates'].format(numbers=', '.join(map(str, one.candidates)))}"
+    return shown

@@ -119,7 +119,11 @@ async def summarize_history(
     known = frozenset(start.draft.lines) if start and start.draft else frozenset()
     model = job.config.summary_model if wish.check else None
     checked = await check_lines(
-        draft.lines, entries, None if model is None else job.support_model(model), known
+        draft.lines,
+        entries,
+        None if model is None else job.support_model(model),
+        known,
+        alone=cards or (),
     )
     for note in checked.notes:
         job.warn(note)
@@ -258,7 +262,7 @@ def _finished(
     citations = _citations(job.body, lines, texts.entries)
     quoted = [line if line.test or line.doubtful or not line.names else replace(line, test="extract")
               for line in draft.sorted().lines]  # fmt: skip
-    support = support_of(quoted, [one.marker for one in citations], text, checked)
+    support = support_of(quoted, [one.marker for one in citations], text, checked, form.prose)
     return HistorySummary(
         text,
         form_name or form.name,

@@ -41,7 +41,7 @@ MUST, USUAL, FIRST_TO_GO = 2, 1, 0
 
 _WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
 _WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
-_MAX_MARKS = 2
+_MAX_MARKS = 4
 """A line has more marks than this only if its words need them."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
@@ -51,6 +51,7 @@ _NEXT = _REFERENCE.replace("m", "m?", 1)
 _MARK = re.compile(rf"\s*[\[(]({_REFERENCE}(?:\s*[,;&]\s*{_NEXT})*)[\])]", re.IGNORECASE)
 _RANGE = re.compile(r"m?(\d+)(?:\s*[-–—]\s*m?(\d+))?", re.IGNORECASE)
 _MAX_RANGE = 20
+_PARAGRAPH = 4  # sentences
 _WORD = re.compile(r"\w[\w.'’/@:+-]*\w|\w")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EMPTY = re.compile(
@@ -61,7 +62,7 @@ _EMPTY = re.compile(
 """Matches texts that say that a heading has no lines. `No queue.` does not match: it is a line."""
 _COMMON = 2.0
 """A word proves nothing if more than one in this number of messages contains it."""
-_NEAR = 3
+_NEAR = 8
 """A cited message is accepted at this distance from a cited message that contains the line's words."""
 _NEEDED = 0.15
 """The share of a line's words that a third message must add to be cited, too."""
@@ -83,27 +84,43 @@ class Line:
     is_item: bool = field(default=True, compare=False)
     test: SupportTest | None = field(default=None, compare=False)
 
-    def to_markdown(self) -> str:
-        """Return the line as Markdown: `- text [m3, m7]`, with a remark if it is doubtful."""
+    def to_markdown(self, *, is_prose: bool = False) -> str:
+        """Return the line as Markdown: `- text [m3, m7]`, with a remark if it is doubtful. In prose it is a
+        sentence of a paragraph."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
         if self.doubtful:
             mark += f" {DOUBTFUL if self.names else NO_SOURCE}"
         if "```" in self.text or "~~~" in self.text:
             inside = markdown_answer(self.text).strip("\n").replace("\n", "\n  ")
             return f"-{mark}\n  {inside}"
-        return f"- {markdown_phrase(self.text)}{mark}"
+        return f"{markdown_phrase(self.text)}{mark}" if is_prose else f"- {markdown_phrase(self.text)}{mark}"
 
 
 def page(
-    lines: Sequence[Line], titles: Sequence[str] = HEADINGS, *, empty: Collection[str] = HEADINGS
+    lines: Sequence[Line],
+    titles: Sequence[str] = HEADINGS,
+    *,
+    empty: Collection[str] = HEADINGS,
+    prose: Collection[str] = (),
 ) -> str:
-    """Return the headings, each with its lines. A heading without lines is shown if it is in `empty`."""
+    """Return the headings, each with its lines. A heading without lines is shown if it is in `empty`. The
+    lines under the headings `prose` are written as paragraphs."""
     parts = []
     for title in titles:
-        own = [line.to_markdown() for line in lines if line.heading == title]
+        own = [line.to_markdown(is_prose=title in prose) for line in lines if line.heading == title]
+        if own and title in prose:
+            own = [*_paragraphs(own)]
         if own or title in empty:
             parts.append("\n".join([f"## {title}", *(own or [NONE_FOUND])]))
     return "\n\n".join(parts)
+
+
+def _paragraphs(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences as paragraphs of nearly the same number of them, with an empty line between."""
+    count = math.ceil(len(sentences) / _PARAGRAPH)
+    for at in range(count):
+        own = sentences[at * len(sentences) // count : (at + 1) * len(sentences) // count]
+        yield ("\n" if at else "") + " ".join(own)
 
 
 def parse_lines(text: str, titles: Sequence[str] = HEADINGS) -> list[Line]:

@@ -278,7 +278,7 @@ async def test_the_prompt_limits_the_length_of_the_summary(summary: Summarize) -
         return counting(request)
 
     await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_111)
-    assert "At most 15 lines in all" in asked[0]
+    assert "At most 15 lines of facts" in asked[0]
 
 
 REPORT = "\n\n".join(

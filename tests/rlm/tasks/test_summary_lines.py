@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,20 +106,29 @@ def test_a_mark_is_accepted_if_its_message_shares_words_with_the_line() -> None:
 
 
 def test_an_answer_may_be_cited_with_the_message_it_agrees_to() -> None:
-    said = entries("Shall we drop the queue?", "Yes, do that.", "ok", "hm", "so", "Thanks!")
-    line = Line("Key Decisions", "The queue is dropped.", ("m1", "m2", "m6"))
+    said = entries("Shall we drop the queue?", "Yes, do that.", *["ok", "hm", "so"] * 3, "Thanks!")
+    line = Line("Key Decisions", "The queue is dropped.", ("m1", "m2", "m12"))
     assert Tracer(said).find_sources(line) == ("m1", "m2")
 
 
-def test_a_line_has_two_marks_and_more_only_if_its_words_need_them() -> None:
+def test_a_line_has_four_marks_and_more_only_if_its_words_need_them() -> None:
     said = entries(
-        "The hall costs 400 euros.", "The hall is red.", "The hall opens in May.", "The hall.", "Hm"
+        "The hall costs 400 euros.",
+        "The hall is red.",
+        "The hall opens in May.",
+        "The hall.",
+        "The hall has a stage.",
+        "Ben laid oak planks.",
+        "Hm",
     )
     tracer = Tracer(said)
     line = Line("Key Decisions", "The hall costs 400 euros.", ("m1", "m2", "m3", "m4"))
-    assert len(tracer.find_sources(line)) == 2
-    all_three = Line("Key Decisions", "The hall costs 400 euros, is red, opens in May.", line.names)
-    assert tracer.find_sources(all_three) == ("m1", "m2", "m3")
+    assert tracer.find_sources(line) == line.names
+    names = ("m1", "m2", "m3", "m4", "m5", "m6")
+    assert len(tracer.find_sources(replace(line, names=names))) == 4
+    jobs = ("Ann paid 400 euros", "Ben laid oak", "Cem sang opera", "Dana drew maps", "Eve baked bread")
+    all_five = Line("Key Decisions", ", ".join(jobs), names)
+    assert Tracer(entries(*jobs, "Hm", "ok")).find_sources(all_five) == names[:5]
 
 
 HISTORY = (

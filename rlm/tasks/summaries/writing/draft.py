@@ -42,20 +42,28 @@ _SAME = 0.85
 _SAME_SOURCE = 0.65
 """The share for lines that cite the same message."""
 _MARKS = {MUST: "! ", USUAL: "", FIRST_TO_GO: "? "}
+_WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a reply wants of the lines `places` (from 0): `line` instead of them. `is_right`: they stay as
-    they are. Without either, they go."""
+    """What a reply wants of the lines `places` (from 0): `line` instead of them, a `heading` or a `weight`
+    for them. `is_right`: they stay as they are. Without any of these, they go."""
 
     places: tuple[int, ...]
     line: Line | None = None
     is_right: bool = False
+    heading: str = ""
+    weight: int | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        return self.line is None and not self.heading and self.weight is None and not self.is_right
 
 
-def edits_in(text: str, count: int) -> tuple[list[Edit], str]:
-    """Return the edits in a reply about `count` numbered lines, and the rest of the reply."""
+def edits_in(text: str, count: int, titles: Sequence[str] = ()) -> tuple[list[Edit], str]:
+    """Return the edits in a reply about `count` numbered lines, and the rest of the reply. Lines can be moved
+    under one of the headings `titles`."""
     edits: list[Edit] = []
     rest: list[str] = []
     for row in text.splitlines():
@@ -66,13 +74,28 @@ def edits_in(text: str, count: int) -> tuple[list[Edit], str]:
             rest.append(row)
             continue
         value = _BULLET.sub("", found[3].strip())
-        if _GONE.match(value):
+        heading, value = _moved(value, titles)
+        if value.strip("`* ") in _WEIGHTS and not heading:
+            edits.append(Edit(known, weight=_WEIGHTS[value.strip("`* ")]))
+        elif heading and not _WORD.search(value):
+            edits.append(Edit(known, heading=heading))
+        elif _GONE.match(value):
             edits.append(Edit(known))
         elif _RIGHT.match(value):
             edits.append(Edit(known, is_right=True))
         elif _WORD.search((line := read_line(value, "")).text):
-            edits.append(Edit(known, line))
+            edits.append(Edit(known, line, heading=heading))
     return edits, "\n".join(row for row in rest if not _NO_CHANGE.match(_BULLET.sub("", row.strip())))
+
+
+def _moved(value: str, titles: Sequence[str]) -> tuple[str, str]:
+    """Return the heading that an edit begins with, "" for none, and the rest of the edit."""
+    if value.startswith("#"):
+        rest = value.lstrip("#` ")
+        for title in sorted(titles, key=len, reverse=True):
+            if rest.casefold().startswith(title.casefold()):
+                return title, _BULLET.sub("", rest[len(title) :].strip("`*: \t"))
+    return "", value
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +107,8 @@ class Draft:
 
     def page(self) -> str:
         """Return the summary as Markdown."""
-        return page(self.lines, self.form.titles, empty=self.form.titles if self.form.is_work else ())
+        empty = self.form.titles if self.form.is_work else ()
+        return page(self.lines, self.form.titles, empty=empty, prose=self.form.prose)
 
     def sorted(self) -> Draft:
         """Return the draft with its lines in the order of the headings."""
@@ -106,17 +130,29 @@ class Draft:
     def edited(self, reply: str, trace: Callable[[Sequence[Line]], list[Line]]) -> Draft:
         """Return the draft with the edits and new lines of a reply. `trace` finds the sources of lines. A new
         line that tells what a line tells already takes its place: some models write everything again."""
-        edits, rest = edits_in(reply, len(self.lines))
+        edits, rest = edits_in(reply, len(self.lines), self.form.titles)
         lines: list[Line | None] = list(self.lines)
         for edit in edits:
             old = [line for place in edit.places if (line := lines[place]) is not None]
             if edit.is_right or not old:
                 continue
+            if edit.line is None and not edit.is_gone:
+                for place in edit.places:
+                    if (line := lines[place]) is not None:
+                        weight = line.weight if edit.weight is None else edit.weight
+                        lines[place] = replace(line, heading=edit.heading or line.heading, weight=weight)
+                continue
             changed: list[Line] = []
             if edit.line is not None:
                 names = edit.line.names or tuple(dict.fromkeys(name for line in old for name in line.names))
-                weight = max(edit.line.weight, *(line.weight for line in old))
-                changed = trace([replace(edit.line, heading=old[0].heading, names=names, weight=weight)])
+                # A line written without a mark keeps its weight; `?` says that it matters less now.
+                weight = (
+                    FIRST_TO_GO
+                    if edit.line.weight == FIRST_TO_GO
+                    else max(edit.line.weight, *(line.weight for line in old))
+                )
+                heading = edit.heading or old[0].heading
+                changed = trace([replace(edit.line, heading=heading, names=names, weight=weight)])
                 if not changed:
                     continue  # no line at all: the old ones stay
             for place in edit.places:

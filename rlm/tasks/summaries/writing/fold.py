@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlm.errors import BudgetExhausted, ModelError
@@ -19,8 +19,8 @@ __all__ = ["Brief", "Start", "Written", "line_limit", "write_summary"]
 
 _COUNTER = get_counter()
 _PROMPT_TOKENS = 100_000
-_TOKENS_A_LINE = 52
-"""Tokens of a line of 25 words with two marks: so a model that keeps the lines keeps the tokens."""
+_TOKENS_A_LINE = 54
+"""Tokens of a line of 30 words with its marks, as most lines are not the longest."""
 _PAGE_TOKENS = 60  # of the headings
 _LINES_A_ROOT = 0.3
 """Without a given length, a summary has this number of lines times the root of the messages' tokens: 30 for
@@ -121,7 +121,7 @@ class _Writer:
             _first(replace(brief, form=None)),
             _next(brief, Draft(brief.usual), 10_000, 10_000),
         )
-        overhead = max(map(_COUNTER.count, prompts)) + 50
+        overhead = max(map(_COUNTER.count, prompts)) + 80
         folding = Folding(_COUNTER, brief.tokens, window, overhead=overhead)
         return folding if folding.chunk_tokens > 0 else None
 
@@ -145,9 +145,10 @@ class _Writer:
         for number, (text, through) in enumerate(parts, 1):
             self._job.progress(number, len(parts))
             share = (start.read + through) / len(messages)
-            lines = max(_MIN_LINES, int(self._brief.lines * min(1.0, share)))
+            # What the first part tells has to last: later parts add less, or replace it.
+            lines = max(_MIN_LINES, int(self._brief.lines * min(1.0, share) ** 0.5))
             try:
-                reply = await self._ask(self._prompt(draft, text, lines))
+                reply = await self._ask(self._prompt(draft, text, lines, number, len(parts)))
             except (ModelError, BudgetExhausted) as error:
                 failure = error
                 fault = f"the summarizer failed ({type(error).__name__}: {error})"
@@ -167,12 +168,15 @@ class _Writer:
             read = max(read, start.read + through)
         return Written(draft, tuple(one for one in unread if one), fault, dropped=tuple(self._chatter))
 
-    def _prompt(self, draft: Draft | None, text: str, lines: int) -> str:
+    def _prompt(self, draft: Draft | None, text: str, lines: int, number: int, count: int) -> str:
+        words = table("summaries.toml")["part"]
+        part = words["more" if number < count else "last"].format(number=number, count=count)
+        part = f"\n\n{part}" if count > 1 else ""
         if draft is None:
-            return _first(self._brief, lines) + BREAK + text
+            return f"{_first(self._brief, lines)}{part}{BREAK}{text}"
         new = max(_MIN_LINES, lines - len(draft.lines))
         ask = _next(self._brief, draft, lines, new)
-        return f"{ask}{BREAK}Summary so far:\n\n{draft.numbered()}\n\nNew messages:\n\n{text}"
+        return f"{ask}{part}{BREAK}Summary so far:\n\n{draft.numbered()}\n\nNew messages:\n\n{text}"
 
     async def _ask(self, prompt: str) -> str:
         try:
@@ -254,7 +258,8 @@ def _first(brief: Brief, lines: int = 10_000) -> str:
     else:
         headings = words["given"].strip().format(headings=brief.form.described())
     opening = words["opening"].strip().format(reader=brief.reader)
-    return "\n\n".join([opening, headings, words["rules"].strip().format(lines=lines)])
+    prose = _prose([brief.form] if brief.form else FORMS.values())
+    return "\n\n".join([opening, headings, words["rules"].strip().format(lines=lines, prose=prose)])
 
 
 def _next(brief: Brief, draft: Draft, lines: int, new: int) -> str:
@@ -265,6 +270,15 @@ def _next(brief: Brief, draft: Draft, lines: int, new: int) -> str:
         [
             words["opening"].strip().format(reader=reader),
             words["headings"].strip().format(headings=draft.form.described()),
-            words["rules"].strip().format(lines=lines, new=new, count=len(draft.lines)),
+            words["rules"]
+            .strip()
+            .format(lines=lines, new=new, count=len(draft.lines), prose=_prose([draft.form])),
         ]
     )
+
+
+def _prose(forms: Iterable[Form]) -> str:
+    """Return the rule for headings that are shown as paragraphs, "" if there are none."""
+    titles = sorted(frozenset().union(*(form.prose for form in forms)))
+    headings = ", ".join(f"`## {title}`" for title in titles)
+    return table("summaries.toml")["part"]["prose"].rstrip().format(headings=headings) if titles else ""

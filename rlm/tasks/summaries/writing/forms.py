@@ -23,7 +23,9 @@ _MAX_HEADINGS = 20
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*$")
 _LOG_SHARE = 0.7
 """The share of the entries of a log that have a time and no person who speaks."""
-_LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|E|W|I)\b[\]:\s]")
+_LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b[\]:\s]")
+_LETTER_LEVEL = re.compile(r"(?:^|[\d\]|] ?)[EWI](?:[\]:/|]| (?=\S))")
+"""A level of one letter, as in logs of Android. A chat's `Ann: I came late` has none."""
 _LEVEL_SHARE = 0.2
 _SPOKEN = re.compile(r"[\"“«„][^\"”»“\n]{2,}(?:\n(?!\n)[^\"”»“\n]+){0,8}[\"”»“]")
 _SPOKEN_SHARE = 0.1
@@ -35,12 +37,14 @@ _EXAMINED_CHARS = 500_000
 @dataclass(frozen=True, slots=True)
 class Form:
     """Headings, each with what belongs under it ("" if its name says it). The lines of `ordered` headings are
-    in the order of events. `about` says for which texts the form is."""
+    in the order of events, and those of `prose` headings are shown as paragraphs. `about` says for which
+    texts the form is."""
 
     name: str
     headings: tuple[tuple[str, str], ...]
     about: str = ""
     ordered: frozenset[str] = frozenset()
+    prose: frozenset[str] = frozenset()
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -70,6 +74,7 @@ def _forms() -> dict[str, Form]:
             tuple((title, what) for title, what in one["headings"]),
             one["about"],
             frozenset(one.get("ordered", ())),
+            frozenset(one.get("prose", ())),
         )
         for name, one in table("summaries.toml")["forms"].items()
     }
@@ -139,6 +144,7 @@ def certain_form(entries: Sequence[Entry], cards: Mapping[str, Card], text: str)
     if entries and len(timed) >= _LOG_SHARE * len(entries):
         leveled = sum(
             _LEVEL.search(f"{entry.message.author or ''}: {entry.message.content[:80]}") is not None
+            or (not entry.message.author and _LETTER_LEVEL.search(entry.message.content[:80]) is not None)
             for entry in timed
         )
         unnamed = sum(not entry.message.author for entry in timed)

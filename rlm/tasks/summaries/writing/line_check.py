@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlm.answers.support.check import check_support
@@ -12,13 +12,19 @@ from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
 from rlm.results import ClaimSupport, Support, SupportStatus
 from rlm.tasks.summaries.entries import Entry
-from rlm.tasks.summaries.summary_lines import Line
+from rlm.tasks.summaries.summary_lines import Line, Tracer
 
 __all__ = ["COMPUTED", "Checked", "check_lines", "support_of"]
 
 COMPUTED = "it was computed"
 """The reason for which a line without a source was not checked."""
-_NEAR_CHARS = 400
+_AROUND = (600, 300, 150)
+"""Characters of messages before and after a cited one that are shown with it; fewer if they do not fit."""
+_MOST_AROUND = 20
+_SHORT_CHARS = 1_000
+"""A longer message is understood alone."""
+_CANDIDATES = 2
+"""Messages that a correction may cite instead, for each line: those that share most words with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +43,29 @@ async def check_lines(
     entries: Sequence[Entry],
     model: SupportModel | None,
     known: Collection[Line] = (),
+    *,
+    alone: Collection[str] = (),
 ) -> Checked:
     """Return the lines, mended or doubtful where their messages do not support them. The lines of `known`
-    were checked before. Without a `model`, words alone are compared and nothing is mended."""
+    were checked before. Without a `model`, words alone are compared and nothing is mended.
+
+    A model is shown short messages with those around them: in talk, one message says little alone. The
+    messages with the contents of `alone`, cards of a board, have nothing to do with their neighbours.
+    """
     fresh = [at for at, line in enumerate(lines) if line not in known]
     if not fresh:
         return Checked(tuple(lines))
-    places = {entry.name: place for place, entry in enumerate(entries)}
-    cited = sorted({places[name] for at in fresh for name in lines[at].names})
-    numbers = {entries[place].name: number for number, place in enumerate(cited, 1)}
-    passages = [_passage(entries, place) for place in cited]
-    claims = [Claim(lines[at].text, tuple(numbers[name] for name in lines[at].names)) for at in fresh]
+    tracer = Tracer(entries)
+    asked = [(lines[at], tracer.nearest(lines[at], _CANDIDATES)) for at in fresh]
+    is_short = [
+        len(text) <= _SHORT_CHARS and not entry.card and text not in alone
+        for entry in entries
+        for text in [entry.message.content]
+    ]
+    for around in _AROUND:
+        claims, passages = _claims_and_passages(asked, entries, is_short, around)
+        if model is None or len(model.choose(dict(enumerate(claims, 1)), passages)) == len(claims):
+            break
     speakers = sorted({entry.message.author for entry in entries if entry.message.author})
     corpus = [entry.message.content for entry in entries]
     support = await check_support(claims, passages, model, speakers=speakers, corpus=corpus)
@@ -57,23 +75,30 @@ async def check_lines(
             claims, support, passages, model, speakers=speakers, corpus=corpus
         )
     judged = list(lines)
-    for at, claim, verdict in zip(fresh, mended, support.claims, strict=True):
+    for at, old, claim, verdict in zip(fresh, claims, mended, support.claims, strict=True):
         is_doubtful = verdict.status == "unsupported" or not claim.sources
-        judged[at] = replace(lines[at], text=claim.text, doubtful=is_doubtful, test=verdict.test)
-    changed = sum(old.text != new.text for old, new in zip(claims, mended, strict=True))
+        names = lines[at].names
+        if claim.sources != old.sources:
+            names = tuple(passages[number - 1].label.split(",")[0] for number in sorted(claim.sources))
+        judged[at] = replace(lines[at], text=claim.text, names=names, doubtful=is_doubtful, test=verdict.test)
+    changed = sum(old != new for old, new in zip(claims, mended, strict=True))
     return Checked(tuple(judged), support.model, support.notes, changed)
 
 
 def support_of(
-    lines: Sequence[Line], markers: Sequence[str | None], text: str, checked: Checked | None
+    lines: Sequence[Line],
+    markers: Sequence[str | None],
+    text: str,
+    checked: Checked | None,
+    prose: Collection[str] = (),
 ) -> Support:
     """Return the support of a summary's lines, whose citations have these `markers`, with their places in its
-    `text`."""
+    `text`. Those under the headings `prose` are in paragraphs."""
     numbers = {marker: number for number, marker in enumerate(markers, 1)}
     at = 0
     claims: list[ClaimSupport] = []
     for line in lines:
-        shown = line.to_markdown()
+        shown = line.to_markdown(is_prose=line.heading in prose)
         start = text.find(shown, at)
         at = start + len(shown) if start >= 0 else at
         place = (start, at) if start >= 0 else (None, None)
@@ -86,15 +111,71 @@ def support_of(
     return Support(tuple(claims), checked.model if checked else None, checked.notes if checked else ())
 
 
-def _passage(entries: Sequence[Entry], place: int) -> Passage:
+def _claims_and_passages(
+    asked: Sequence[tuple[Line, Sequence[int]]],
+    entries: Sequence[Entry],
+    is_short: Sequence[bool],
+    around: int,
+) -> tuple[list[Claim], list[Passage]]:
+    """Return the lines as claims, each with the places of messages that it does not cite and that may prove
+    it, and the messages that they cite and those around them as passages."""
+    places = {entry.name: place for place, entry in enumerate(entries)}
+    cited = {places[name] for line, _ in asked for name in line.names}
+    wanted = sorted(cited.union(*(nearest for _, nearest in asked)))
+    windows = {place: _window(entries, is_short, place, around) for place in wanted}
+    shown = sorted({one for window in windows.values() for one in window})
+    numbers = {place: number for number, place in enumerate(shown, 1)}
+    passages = [
+        _passage(entries, place, windows.get(place, range(place, place + 1)), numbers, is_row=is_short[place])
+        for place in shown
+    ]
+    claims = [
+        Claim(
+            line.text,
+            tuple(numbers[places[name]] for name in line.names),
+            candidates=tuple(numbers[place] for place in nearest if entries[place].name not in line.names),
+        )
+        for line, nearest in asked
+    ]
+    return claims, passages
+
+
+def _window(entries: Sequence[Entry], is_short: Sequence[bool], place: int, around: int) -> range:
+    """Return the places of the messages that are shown with one: `around` characters before it and after it,
+    of the same document. A long message and a card stand alone."""
+    first = last = place
+    if is_short[place]:
+        for step in (-1, 1):
+            left, at = around, place + step
+            while (
+                0 <= at < len(entries)
+                and abs(at - place) <= _MOST_AROUND
+                and entries[at].document == entries[place].document
+                and is_short[at]
+                and left > 0
+            ):
+                left -= len(entries[at].message.content)
+                first, last = min(first, at), max(last, at)
+                at += step
+    return range(first, last + 1)
+
+
+def _passage(
+    entries: Sequence[Entry], place: int, window: range, numbers: Mapping[int, int], *, is_row: bool
+) -> Passage:
+    """Return a message as a passage, shown with those at the places `window`."""
     entry = entries[place]
     text = entry.message.content
-    before = entries[place - 1].message.content[-_NEAR_CHARS:] if place else ""
-    after = entries[place + 1].message.content[:_NEAR_CHARS] if place + 1 < len(entries) else ""
     label = ", ".join(filter(None, (entry.name, entry.message.author, entry.message.created_at)))
     return Passage(
         text[:MAX_PASSAGE_CHARS],
-        near="\n".join(filter(None, (before, after))),
+        near="\n".join(
+            f"{entries[one].message.author or ''}: {entries[one].message.content}"
+            for one in window
+            if one != place
+        ),
         label=label,
         complete=len(text) <= MAX_PASSAGE_CHARS,
+        window=(numbers[window[0]], numbers[window[-1]]) if is_row else None,
+        follows=place - 1 in numbers and entries[place - 1].document == entry.document,
     )

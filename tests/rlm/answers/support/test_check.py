@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -182,3 +184,21 @@ async def test_hostile_claims_and_passages_of_any_size_end_soon() -> None:
     claims = [Claim("“1.1.1 x " * 400, tuple(range(1, 51)))] * 1_200
     support = await check_support(claims, passages)
     assert support.claims[-1].status == "unchecked"
+
+
+async def test_of_many_doubts_only_contradictions_count(support_model: Make) -> None:
+    """A reader of talk finds most claims not shown in so many words, but one says another name."""
+    claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
+
+    def check(request: Request) -> str:
+        rows = re.findall(r"^claim (\d+) \(passage 2\): (.*)$", request.messages[-1].content, re.MULTILINE)
+        doubts = [
+            {"claim": int(number), "reason": "no", "contradicted": text.endswith("day 4.")}
+            for number, text in rows
+        ]
+        return json.dumps({"unsupported": doubts})
+
+    support = await check_support(claims, PASSAGES, support_model(ScriptedModel.of(check=check)))
+    assert [one.test for one in support.claims].count("model") == 1
+    assert (support.claims[4].status, support.claims[4].test) == ("unsupported", "model")
+    assert any("but for 1 that their passages contradict" in note for note in support.notes)

@@ -169,3 +169,33 @@ def test_a_message_is_never_cut_in_mid_word() -> None:
     assert len(parts) > 2
     for part, _ in parts:
         assert set(part.partition(") ")[2].split()) <= words
+
+
+def test_a_line_can_be_moved_and_weighed_anew() -> None:
+    form = FORMS["story"]
+    draft = Draft(
+        form,
+        (
+            Line("What Happened", "Ann leaves.", ("m1",), weight=2),
+            Line("How It Stands", "Ben holds the gate.", ("m2",)),
+            Line("How It Stands", "Cem waits.", ("m3",)),
+        ),
+    )
+    reply = "L1 = ?\nL2 = ## What Happened\nL3 = ## people and places: - Cem waits for Ann. [m4]"
+    lines = draft.edited(reply, list).lines
+    assert [(one.heading, one.text, one.names, one.weight) for one in lines] == [
+        ("What Happened", "Ann leaves.", ("m1",), 0),
+        ("What Happened", "Ben holds the gate.", ("m2",), 1),
+        ("People and Places", "Cem waits for Ann.", ("m4",), 1),
+    ]
+    assert draft.edited("L1 = - ? Ann leaves late. [m5]", list).lines[0].weight == 0
+    assert draft.edited("L1 = - Ann leaves late. [m5]", list).lines[0].weight == 2
+
+
+def test_what_happened_is_told_in_paragraphs_with_its_marks() -> None:
+    lines = [Line("What Happened", f"Then {n} came.", (f"m{n}",)) for n in range(1, 7)]
+    text = Draft(FORMS["story"], (*lines, Line("People and Places", "Ann, a thief.", ("m7",)))).page()
+    first, second, people = text.split("\n\n")
+    assert first.startswith("## What Happened\nThen 1 came. [m1] Then 2 came. [m2] Then 3")
+    assert second == "Then 4 came. [m4] Then 5 came. [m5] Then 6 came. [m6]"
+    assert people == "## People and Places\n- Ann, a thief. [m7]"

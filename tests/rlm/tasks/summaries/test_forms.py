@@ -182,3 +182,17 @@ async def test_exports_of_trackers_are_read_as_cards(ask: Any, value: Any, words
     assert found.messages == 2
     for one in words:
         assert one in prompt
+
+
+async def test_a_dated_chat_is_no_log(ask: Any) -> None:
+    """`Ann: I came late` has no level of a log."""
+    rows = [
+        {"role": "user", "author": who, "content": f"I came late again, item {n}.", "created_at": when}
+        for n in range(20)
+        for who, when in [(("Ann", "Ben")[n % 2], "1:10 pm on 27 March, 2023")]
+    ]
+    _, found = await ask(
+        TextSource("chat.jsonl", "\n".join(map(json.dumps, rows)), "jsonl"),
+        "Kind: talk\n## People\n- Ann came late. [m1]",
+    )
+    assert found.form == "talk"

@@ -55,10 +55,7 @@ async def test_words_around_a_summary_are_left_out_and_its_lines_kept(
     )
     found = await summary([chat_of(*SAID)], ScriptedModel.of(summary=reply, check=careful))
     assert found.form == "talk"
-    assert re.findall("^- (.*)$", found.text, re.MULTILINE) == [
-        "Evan bought a Prius in May. [m3]",
-        "Ann moved to Oslo. [m5]",
-    ]
+    assert found.text == "## What Happened\nEvan bought a Prius in May. [m3] Ann moved to Oslo. [m5]"
     assert any("Let me know" in one for one in found.result.warnings)
 
 
@@ -67,7 +64,7 @@ async def test_a_reply_that_is_cut_off_is_used_up_to_its_last_whole_line(
 ) -> None:
     cut = Reply(f"Kind: talk\n{LINES}- Ben asked about the fi", "length", TokenUsage(10, 10))
     found = await summary([chat_of(*SAID)], ScriptedModel.of(summary=cut, check=careful))
-    assert "- Ann moved to Oslo. [m5]" in found.text
+    assert "Ann moved to Oslo. [m5]" in found.text
     assert "about the fi" not in found.text
     assert any("did not complete its reply" in one for one in found.result.warnings)
 
@@ -102,7 +99,7 @@ async def test_in_talk_nothing_is_restored_or_reported_lost(summary: Any, chat_o
     assert found.facts == ()
     assert "thingy" not in found.text
     assert "Six and four" not in found.text
-    assert len(found.text.splitlines()) == 3
+    assert len(found.text.splitlines()) == 2
 
 
 def test_the_prompts_of_a_summary_quote_no_fact_that_a_message_could_hold() -> None:
