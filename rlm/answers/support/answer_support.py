@@ -28,6 +28,8 @@ _COMPUTED = re.compile(
 """Questions whose answer may be a number that no passage has."""
 _MAX_TASK = 4_000
 _LABEL_WORDS = 3
+_MOST_CANDIDATES = 12
+"""Other citations of an answer that the correction of one claim may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,11 @@ class AnswerSupport:
         answer = replace(answer, support=support)
         if self.model is None or not support.unsupported or not isinstance(answer.value, str):
             return answer
-        claims = claims_of(answer.value, len(answer.citations))
+        every = range(1, len(answer.citations) + 1)
+        claims = tuple(
+            replace(one, candidates=tuple(n for n in every if n not in one.sources)[:_MOST_CANDIDATES])
+            for one in claims_of(answer.value, len(answer.citations))
+        )
         passages = passages_of(answer.citations, self.body)
         mended, support = await mend_claims(
             claims, support, passages, self.model, is_computed=self._is_computed

@@ -13,14 +13,16 @@ from typing import Any
 from rlm.citation_markers import Mark, marks_in
 from rlm.prompts import is_not_found, states_absence
 
-__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of"]
+__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentences_of"]
 
 MAX_CLAIMS = 1_000
 """Claims of one answer. Later ones are joined to the last, which is then too long to be checked."""
 MAX_CLAIM_CHARS = 4_000
 _MAX_DEPTH = 20
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)")
-_LEAD = re.compile(r"^[ \t>]*(?:(?:[-*+•|]|\d{1,3}[.)])[ \t]+|\|[ \t]*|\[[ xX]\][ \t]+)*")
+_LEAD = re.compile(
+    r"^[ \t>]*(?:(?:[-*+•|]|\d{1,3}[.)](?![ \t]*(?:\[[\d⁰¹²³⁴⁵⁶⁷⁸⁹]|$)))[ \t]+|\|[ \t]*|\[[ xX]\][ \t]+)*"
+)
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[ \t]|\*\*[^*\n]{1,200}\*\*:?[ \t]*$|[-=*_|: \t]{3,}$)")
 _END = re.compile(r"[.!?…][\"'”’»)\]*_]{0,3}(?=\s)|[。！？][”」』）]{0,2}")
 _MARKS_AFTER = re.compile(r"(?:[ \t]*\[[0-9⁰¹²³⁴⁵⁶⁷⁸⁹,; \t]{1,40}\])+")
@@ -29,6 +31,8 @@ _ABBREVIATION = re.compile(
     r"|\b[^\W\d_]|^\W*\d{1,3})\.$",
     re.IGNORECASE,
 )
+_WRAPPED = re.compile(r"(?<=[^\s.!?…:|>)\]-])[ \t]*\n(?=[a-zß-ÿ])")
+"""A line break within a sentence: the next line goes on in lower case."""
 _TRAILING = " \t|*_"
 _CLOSING = "\"'”’»"
 _BEFORE_STOP = re.compile(r" (?=[.,;:!?…](?:\s|$))")
@@ -84,6 +88,13 @@ def claims_of(answer: Any, sources: int) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def sentences_of(answer: str) -> list[str]:
+    """Return the sentences and lines of an answer with their marks, each on one line, also those that only
+    introduce a list. A sentence does not end within a quotation, nor where a line was wrapped."""
+    joined = _WRAPPED.sub(" ", answer)
+    return [" ".join(joined[start:end].split()) for start, end in _sentences(joined, with_introductions=True)]
+
+
 def _without(answer: str, start: int, end: int, marks: Sequence[Mark]) -> str:
     """Return a sentence on one line, without its marks."""
     kept, at = [], start
@@ -93,8 +104,9 @@ def _without(answer: str, start: int, end: int, marks: Sequence[Mark]) -> str:
     return _BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split()))
 
 
-def _sentences(answer: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of the sentences and lines that claim something."""
+def _sentences(answer: str, *, with_introductions: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the places of the sentences and lines that claim something. Those that introduce a list are left
+    out, except `with_introductions`."""
     found = 0
     at = 0
     in_fence = False
@@ -112,7 +124,7 @@ def _sentences(answer: str) -> Iterator[tuple[int, int]]:
                 yield begin, len(answer)
                 return
             text = answer[begin:end].rstrip(_TRAILING)
-            if text and not text.endswith((":", "：")):
+            if text and (with_introductions or not text.endswith((":", "："))):
                 found += 1
                 yield begin, begin + len(text)
 

@@ -209,9 +209,9 @@ class SupportModel:
                     [
                         PassageText(
                             number,
-                            passages[number - 1].text[:_SHOWN_CHARS],
+                            _text_of(passages[number - 1]),
                             passages[number - 1].label,
-                            "" if _is_row(passages[number - 1]) else passages[number - 1].near[:_NEAR_CHARS],
+                            _near_of(passages[number - 1]),
                             _is_row(passages[number - 1]),
                             passages[number - 1].follows,
                         )
@@ -274,11 +274,20 @@ def _is_row(passage: Passage) -> bool:
     return passage.window is not None
 
 
+def _text_of(passage: Passage) -> str:
+    return (passage.shown or passage.text)[:_SHOWN_CHARS]
+
+
+def _near_of(passage: Passage) -> str:
+    """Return what stands next to a passage, if it is not shown in a row of messages."""
+    return "" if _is_row(passage) else passage.around if passage.shown else passage.near[:_NEAR_CHARS]
+
+
 def _tokens_of(numbers: Iterable[int], passages: Sequence[Passage]) -> int:
     """Return the tokens of these passages in a prompt."""
     total = 0
     for number in numbers:
         one = passages[number - 1]
-        near, frame = ("", _ROW_FRAME) if _is_row(one) else (one.near[:_NEAR_CHARS], _FRAME)
-        total += frame + estimate(one.text[:_SHOWN_CHARS] + one.label[:200] + near)
+        frame = _ROW_FRAME if _is_row(one) else _FRAME
+        total += frame + estimate(_text_of(one) + one.label[:200] + _near_of(one))
     return total

@@ -17,6 +17,7 @@ from rlm.tasks.jobs.job import Job
 from rlm.tasks.jobs.parts import Part, Parts
 from rlm.tasks.reports.evidence_table import is_sourced
 from rlm.tasks.reports.look_up import look_up, may_look_up
+from rlm.tasks.reports.plan_review import is_look_up
 from rlm.tasks.reports.questions import Plan, Question
 
 __all__ = ["Asked", "NotAsked", "Outcome", "ask_questions"]
@@ -106,8 +107,10 @@ async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) 
         within = words["research"]["within"].format(task=plan.task)
     question = f"{leaf.text}\n\n{found_before}" if found_before else leaf.text
     in_rounds = part.config.first_strategy(part.part_resources.source.body) == "rlm"
-    steps = words["research"]["steps"] if in_rounds else ""
-    task = words["question"].strip().format(question=question, within=within, steps=steps)
+    is_fact = is_look_up(leaf.text)
+    steps = words["research"]["steps"] if in_rounds and is_fact else ""
+    length = words["research"]["few" if is_fact else "all"]
+    task = words["question"].strip().format(question=question, within=within, steps=steps, length=length)
     return await part.run(task, checks_support=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rlm.answers.support.check import check_support
@@ -16,6 +16,8 @@ from rlm.tasks.reports.evidence_table import EvidenceTable
 
 __all__ = ["check_findings", "check_summary", "join_support"]
 
+_MOST_CANDIDATES = 12
+
 
 async def check_findings(job: Job, table: EvidenceTable) -> Support:
     """Check the findings that have sources, and write corrections and verdicts into `table`.
@@ -24,11 +26,20 @@ async def check_findings(job: Job, table: EvidenceTable) -> Support:
     that are not supported.
     """
     places = [at for at, one in enumerate(table.findings) if one.sources]
-    claims = [Claim(table.findings[at].text, table.findings[at].sources) for at in places]
+    of_question: dict[str, dict[int, None]] = {}
+    for at in places:
+        own = of_question.setdefault(table.findings[at].question.number, {})
+        own.update(dict.fromkeys(table.findings[at].sources))
+    claims = [
+        Claim(one.text, one.sources, candidates=_others(of_question[one.question.number], one.sources))
+        for one in (table.findings[at] for at in places)
+    ]
     mended, support = await _check(job, claims, table)
     for at, claim, judged in zip(places, mended, support.claims, strict=True):
         supported = None if judged.status == "unchecked" else judged.status == "supported"
-        table.findings[at] = replace(table.findings[at], text=claim.text, supported=supported)
+        table.findings[at] = replace(
+            table.findings[at], text=claim.text, sources=claim.sources, supported=supported
+        )
     return support
 
 
@@ -36,12 +47,19 @@ async def check_summary(job: Job, summary: str, table: EvidenceTable) -> tuple[s
     """Return the summary with its corrections, and with a remark behind each sentence that its sources do not
     support."""
     claims = claims_of(summary, len(table.sources))
+    cited = dict.fromkeys(source for one in claims for source in one.sources)
+    claims = tuple(replace(one, candidates=_others(cited, one.sources)) for one in claims)
     mended, support = await _check(job, claims, table)
     text, support = with_texts(summary, claims, mended, support)
     for one in sorted(support.claims, key=lambda one: one.end or 0, reverse=True):
         if one.status == "unsupported" and one.end is not None:
             text = f"{text[: one.end]} {NOT_SUPPORTED}{text[one.end :]}"
     return text, support
+
+
+def _others(sources: Iterable[int], own: Sequence[int]) -> tuple[int, ...]:
+    """Return the sources that a claim does not cite and that may prove it, too."""
+    return tuple(one for one in sources if one not in own)[:_MOST_CANDIDATES]
 
 
 async def _check(job: Job, claims: Sequence[Claim], table: EvidenceTable) -> tuple[Sequence[Claim], Support]:

@@ -22,6 +22,8 @@ words of the shorter: if each has words of its own, the two mostly have differen
 _MIN_SHARED = 3
 """Words that both sentences must have, so that they have a subject in common."""
 _MIN_SHARED_DENIED = 4
+_MIN_SHARED_NAMED = 2
+"""Words, a name among them, that two statements about the same thing have in common at least."""
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
@@ -40,7 +42,6 @@ _LOWER = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
 _MIN_LOWER = 2
 """Lower-case words that a claim must have. Titles, headings and references have hardly any."""
 _NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
-_CAPITALIZED = re.compile(r"\b[^\W\d_a-z][\w'’-]+")
 _ARRAY = re.compile(r"\[.*\]", re.DOTALL)
 _LONGEST = 300
 _MAY_SHARE = 0.3
@@ -103,19 +104,29 @@ def find_conflicts(sources: Sequence[Source], statements: Mapping[int, str] | No
 
 def may_conflict(statements: Mapping[int, str]) -> list[int]:
     """Return the numbers of the sources that have a subject in common with another one, so that the two can
-    contradict each other. Sources of independent questions have none."""
-    numbers = list(statements)
+    contradict each other. Sources of independent questions have none. One that another contains says nothing
+    of its own."""
+    folded = {number: " ".join(text.casefold().split()) for number, text in statements.items()}
+    numbers = [
+        number
+        for at, (number, text) in enumerate(folded.items())
+        if not any(
+            text in other and (text != other or before < at)
+            for before, (one, other) in enumerate(folded.items())
+            if one != number
+        )
+    ]
     with closing(Tokens()) as tokens:
-        words = [_telling(stems) for stems in tokens.stems(list(statements.values()))]
+        words = [_telling(stems) for stems in tokens.stems([statements[one] for one in numbers])]
         names = [
             _telling(stems)
-            for stems in tokens.stems([" ".join(_CAPITALIZED.findall(one)) for one in statements.values()])
+            for stems in tokens.stems([" ".join(_NAMED.findall(statements[one])) for one in numbers])
         ]
     found: set[int] = set()
     for one, other in combinations(range(len(numbers)), 2):
         shared = words[one] & words[other]
-        enough = max(2, _MAY_SHARE * min(len(words[one]), len(words[other])))
-        if len(shared) >= enough or names[one] & names[other]:
+        enough = max(_MIN_SHARED, _MAY_SHARE * min(len(words[one]), len(words[other])))
+        if len(shared) >= enough or (names[one] & names[other] and len(shared) >= _MIN_SHARED_NAMED):
             found |= {numbers[one], numbers[other]}
     return [number for number in numbers if number in found]
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
+from rlm.answers.support.claims import sentences_of
+from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_in
 from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.sentences import sentences
@@ -29,16 +31,12 @@ __all__ = [
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
-_CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
 _STOPS = ".,;:!?…"
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MAX_EXTRACTS = 8
 """The number of passages reported for a question that no model answered."""
 _LONG_EXTRACT = 300
 _SENTENCES = 3
-_AROUND = 700
-"""Characters before and after a passage in which its sentences begin and end."""
-_MAX_STATEMENT = 1_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +148,32 @@ def _claims_of_answer(result: RunResult, numbers: dict[int, int]) -> list[tuple[
     """Return the sentences of an answer with their sources.
 
     A sentence's marks name its sources. A sentence without a mark gets the passages that contain most of its
-    words. If the answer has no marks, and some sentence is in no passage, nothing shows which passage proves
-    which sentence: then the whole answer is one claim with all sources.
+    words, or else those of the next sentence with a mark: a mark follows the last sentence that it proves. If
+    the answer has no marks, and some sentence is in no passage, nothing shows which passage proves which
+    sentence: then the whole answer is one claim with all sources.
     """
     text = result.text
     claims: list[tuple[str, tuple[int, ...]]] = []
-    has_marks = False
-    for piece in _CLAIM.split(text):
+    marked: list[bool] = []
+    for piece in sentences_of(text):
         marks = list(marks_in(f" {piece}"))
         words = _without_marks(piece)
         if not words:
             continue
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
-        has_marks = has_marks or bool(marks)
+        marked.append(bool(marks))
         claims.append((words, tuple(dict.fromkeys(cited))))
     quotes = {
         numbers[place]: words_of(one.quote)
         for place, one in enumerate(result.citations, 1)
         if place in numbers
     }
-    if has_marks or not claims:
-        # A mark follows the last sentence that it proves. The sentences before it may be in a passage, too.
-        return [(words, cited or _find_sources(words, quotes)) for words, cited in claims]
+    if any(marked) or not claims:
+        found = [(words, cited or _find_sources(words, quotes)) for words, cited in claims]
+        for at in range(len(found) - 2, -1, -1):
+            if not found[at][1] and not marked[at]:
+                found[at] = (found[at][0], found[at + 1][1])
+        return found
     sourced = [(words, _find_sources(words, quotes)) for words, _ in claims]
     if all(sources for _, sources in sourced):
         return sourced
@@ -228,23 +230,10 @@ def is_sourced(result: RunResult) -> bool:
 
 
 def statement_of(body: Body, citation: Citation) -> str:
-    """Return the whole sentences that a passage is part of, on one line. If they are very long, the last ones
-    are left out; a sentence is never cut."""
-    start, end = citation.start, citation.end
-    if start is None or end is None:
+    """Return the whole sentences or the record that a passage is part of, on one line."""
+    if citation.start is None or citation.end is None:
         return " ".join(citation.quote.split())
-    document = body.document_at(start)
-    low = max(start - _AROUND, document.start if document else 0)
-    high = min(end + _AROUND, document.end if document else body.chars)
-    text = body.text(low, high)
-    kept: list[str] = []
-    for first, last in sentences(text):
-        if low + first < end and low + last > start:
-            sentence = " ".join(text[first:last].split())
-            if kept and sum(map(len, kept)) + len(sentence) > _MAX_STATEMENT:
-                break
-            kept.append(sentence)
-    return " ".join(kept) or " ".join(citation.quote.split())
+    return whole_statement(body, citation.start, citation.end)
 
 
 def passages(sources: Sequence[Source], statements: Mapping[int, str]) -> str:

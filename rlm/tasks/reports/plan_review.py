@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.questions import Plan, Question, from_task, leans_back, renumber
 
-__all__ = ["Review", "find_guesses", "is_look_up", "own_plan", "review_plan", "strip_guesses"]
+__all__ = [
+    "Review",
+    "asks_for_form",
+    "find_guesses",
+    "is_look_up",
+    "own_plan",
+    "review_plan",
+    "strip_guesses",
+]
 
 _ALIKE = 0.85
 """The share of all words of two questions that both must have to be the same."""
@@ -41,7 +49,14 @@ _NO_LOOK_UP = re.compile(
     r"earliest|every|fewest|final(?:ly)?|first|highest|how many|how often|largest|last|latest|least|list|"
     r"longest|lowest|main|most|never|newest|now|number of|oldest|opinions?|overall|reasons?|role|several|"
     r"shortest|smallest|still|summar\w*|themes?|times|total|various|views?|why)\b"
+    r"|\b(?:which|what) (?:\w+ ){0,2}\w{2,}s (?:have|had|are|were|do|did|got|can|will|name|mention)\b"
     r"|\bwhat are\b|\bwhat (?:were|do|does|did)\b.*\band\b",
+    re.IGNORECASE,
+)
+_FORM = re.compile(
+    r"\b(?:the |a |one )?(?:letter|number|word|name|date|id|figure|choice|option)s?(?: of [\w ]{1,40})? "
+    r"(?:only|alone|and nothing else)\b|\bonly (?:with )?(?:the |a |one )?(?:\w+ )?"
+    r"(?:letter|number|word|name|date|id|figure|choice|option)\b|\b(?:yes or no|true or false)\b",
     re.IGNORECASE,
 )
 _LONGEST_LOOK_UP = 300
@@ -82,6 +97,11 @@ def is_look_up(text: str) -> bool:
         and _LOOK_UP.search(text.strip()) is not None
         and _NO_LOOK_UP.search(text) is None
     )
+
+
+def asks_for_form(task: str) -> bool:
+    """Return whether the task fixes the form of its answer: `Answer with the letter only`."""
+    return _FORM.search(task) is not None
 
 
 def review_plan(plan: Plan) -> Review:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rlm.citation_markers import marks_in
 from rlm.escaping import markdown_line, markdown_phrase
 from rlm.results import NOT_SUPPORTED
 from rlm.tasks.reports.conflicts import Conflict
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
 from rlm.tasks.reports.questions import Plan, Question
+from rlm.tasks.summaries.summary_lines import words_of
 
 __all__ = ["findings_text", "marks", "report"]
 
+_TOLD = 0.7
+"""The share of a finding's words that the summary has, if it tells it."""
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
 
 
@@ -25,19 +29,23 @@ def report(
 ) -> str:
     """Return the report: the answer first, then what it rests on. Sections without content are left out.
 
-    A plan of one question has no findings besides its answer. Text from documents is escaped, so that it
+    A plan of one question has no findings besides its answer, and what the summary tells with the same
+    sources is not told again. Text from documents is escaped, so that it
     cannot add headings or links.
     """
-    parts = [markdown_phrase(summary)] if summary else []
+    parts = [markdown_phrase(one) for one in summary.split("\n\n") if one.strip()]
     reasons = {one.number: why for one, why in gaps}
     if len(plan.leaves) == 1:
         if not summary:
             (only,) = plan.leaves
             why = _line(reasons.get(only.number, "no answer"))
-            parts.append(_answer(only, table) or f"*Not found: {why}*")
+            parts.append(_answer(only, table.findings) or f"*Not found: {why}*")
     else:
-        parts += ["## Findings"] if summary else []
-        parts += _findings(plan.questions, table, 3 if summary else 2)
+        own = [one for one in table.findings if not _is_told(one, summary)]
+        if not summary:
+            parts += _findings(plan.questions, own, 2)
+        elif any(one.sources for one in own):
+            parts += ["## Findings", *_findings(plan.questions, own, 3, only_found=True)]
     if conflicts:
         parts += ["## Conflicts between sources", _conflicts(conflicts, table)]
     if gaps and (len(plan.leaves) > 1 or summary):
@@ -70,20 +78,38 @@ def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Questio
     return "\n".join(lines)
 
 
-def _findings(questions: Sequence[Question], table: EvidenceTable, level: int) -> list[str]:
+def _is_told(finding: Finding, summary: str) -> bool:
+    """Return whether a summary tells a finding already: with its sources, and most of its words."""
+    if not summary or not finding.sources or finding.supported is False:
+        return False
+    cited = {number for mark in marks_in(summary) for number in mark.numbers}
+    words = words_of(finding.text)
+    return cited.issuperset(finding.sources) and len(words & words_of(summary)) >= _TOLD * len(words)
+
+
+def _findings(
+    questions: Sequence[Question], findings: Sequence[Finding], level: int, *, only_found: bool = False
+) -> list[str]:
+    """Return the questions as headings with their claims. `only_found` leaves out those without a claim."""
     parts = []
     for question in questions:
-        parts.append(f"{'#' * min(6, level)} {question.number} {_line(question.text)}")
-        if question.parts:
-            parts += _findings(question.parts, table, level + 1)
-        else:
-            parts.append(_answer(question, table) or "*Not found.*")
+        below = (
+            _findings(question.parts, findings, level + 1, only_found=only_found)
+            if question.parts
+            else [answer]
+            if (answer := _answer(question, findings))
+            else []
+            if only_found
+            else ["*Not found.*"]
+        )
+        if below:
+            parts += [f"{'#' * min(6, level)} {question.number} {_line(question.text)}", *below]
     return parts
 
 
-def _answer(question: Question, table: EvidenceTable) -> str:
+def _answer(question: Question, findings: Sequence[Finding]) -> str:
     """Return the claims of a question, one a line."""
-    own = [one for one in table.findings if one.question.number == question.number]
+    own = [one for one in findings if one.question.number == question.number]
     verified = [one for one in own if one.sources]
     lines = [_finding(one) for one in verified if one.same_as is None]
     lines += _repeated_findings(verified)

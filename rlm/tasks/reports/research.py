@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from rlm.accounting.run_plan import RunPlan
-from rlm.citation_markers import sentences_with_sources
+from rlm.citation_markers import marks_in, sentences_with_sources
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import Model, is_extractive
@@ -25,7 +25,7 @@ from rlm.tasks.reports.checking import check_findings, check_summary, join_suppo
 from rlm.tasks.reports.conflicts import Conflict, find_conflicts, may_conflict, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
-from rlm.tasks.reports.plan_review import own_plan
+from rlm.tasks.reports.plan_review import asks_for_form, own_plan
 from rlm.tasks.reports.planning import make_plan
 from rlm.tasks.reports.questions import MAX_QUESTIONS, Plan, Question, from_task
 from rlm.tasks.reports.report import findings_text, report
@@ -36,6 +36,8 @@ __all__ = ["Research", "estimate_research", "plan_research", "research", "resume
 _MAX_QUESTIONS = 8
 _CONFLICT_TOKENS = 2_000
 _REPORT_WORDS = 250
+_FORM_WORDS = 12
+"""Words of an answer whose form the task fixes: a letter, a number, a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
     model = job.config.summary_model
     if is_extractive(model):
         return find_conflicts(table.sources, statements)
-    numbers = may_conflict(statements)
+    # Rows of data are not compared: another row is about another thing.
+    records = {one.number for one in table.sources if _is_record(job.body, one)}
+    numbers = may_conflict({n: text for n, text in statements.items() if n not in records})
     if not numbers:
         return []
     ask = words_table("tasks.toml")["conflicts"].strip()
@@ -232,11 +236,18 @@ async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
     return find_conflicts(table.sources, statements)
 
 
+def _is_record(body: Body, source: Passage) -> bool:
+    document = None if source.citation.start is None else body.document_at(source.citation.start)
+    return document is not None and document.kind in ("csv", "jsonl") and not document.messages
+
+
 async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
     """Let the summary model answer the task in prose. Drops sentences without a mark of an existing
     source. If the task is the list of the questions, their answers are the report."""
     model = job.config.summary_model
-    if is_extractive(model) or _is_task(plan) or all(one.supported is False for one in table.findings):
+    if is_extractive(model) or all(one.supported is False for one in table.findings):
+        return ""
+    if _is_task(plan) and not asks_for_form(plan.task):
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
@@ -245,7 +256,12 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
-    return " ".join(sentences_with_sources(reply, len(table.sources)))
+    sourced = " ".join(sentences_with_sources(reply, len(table.sources)))
+    first = reply.strip().partition("\n")[0].strip(" *_`.")
+    if asks_for_form(plan.task) and 0 < len(first.split()) <= _FORM_WORDS and not any(marks_in(first)):
+        # The answer in the form that the task asks for has no room for a source.
+        return f"{first}\n\n{sourced}".strip()
+    return sourced
 
 
 def _is_task(plan: Plan) -> bool:

@@ -252,6 +252,24 @@ def test_every_sentence_of_a_passage_has_its_source() -> None:
     assert [sources for _, sources in found] == [(1,), (1,), ()]
 
 
+def test_a_sentence_does_not_end_within_a_quotation_nor_where_a_line_was_wrapped() -> None:
+    quotes = ("And they are not going to be. I mean there was fruits", "un-\nexpected returns of stocks")
+    answer = (
+        f'Marketing disagreed: "{quotes[0]}", and that is why. [1]\n'
+        "The model explains that the\nreturns were not expected [2]."
+    )
+    assert findings_of(answer, *quotes) == [
+        (f'Marketing disagreed: "{quotes[0]}", and that is why.', (1,)),
+        ("The model explains that the returns were not expected.", (2,)),
+    ]
+
+
+def test_a_sentence_without_a_mark_has_the_sources_of_the_next_one() -> None:
+    """It was shown as unverified, though it was the one that answered."""
+    found = findings_of("Three dogs, from a shelter. He names Toby [1]. Nobody knows more.", "Toby is his")
+    assert [sources for _, sources in found] == [(1,), (1,), ()]
+
+
 @pytest.mark.parametrize(
     ("end", "shown"),
     [
@@ -438,3 +456,32 @@ async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbo
     async with Journal.open(tmp_path / "rlm.db") as journal:
         (run,) = await journal.runs()
     assert (run.run_id, run.state) == (found.result.run_id, "finished")
+
+
+CHOICES = "Compare the offers. Which costs more: A) the crane, B) the notice? Answer with the letter only."
+
+
+@pytest.mark.parametrize("reply", ["A", "**A**\n\nIt costs 90,000 euros [1]."])
+async def test_an_answer_has_the_form_that_the_task_asks_for(researched: Run, reply: str) -> None:
+    def letter(request: Request) -> str:
+        prompt = request.messages[-1].content
+        return reply if prompt.startswith("Below are the questions") else summaries(request)
+
+    found = await researched(CHOICES, ScriptedModel.of(direct=scripted, summary=letter))
+    assert found.report.startswith("A\n\n")
+    assert ("It costs 90,000 euros [1]." in found.report) == ("costs" in reply)
+
+
+async def test_what_the_summary_tells_is_not_told_again(researched: Run) -> None:
+    def telling(request: Request) -> str:
+        prompt = request.messages[-1].content
+        if prompt.startswith("Below are the questions"):
+            return "The crane costs 90,000 euros [1]."
+        return summaries(request)
+
+    found = await researched("Compare the offers", ScriptedModel.of(direct=scripted, summary=telling))
+    assert found.report.count("The crane costs 90,000 euros") == 1
+    findings = found.report.partition("## Findings")[2].partition("## Sources")[0]
+    assert "The notice is three months." in findings
+    assert "90,000" not in findings
+    assert len(found.findings) == 2

@@ -164,7 +164,25 @@ def test_more_questions_than_allowed_are_planned_by_a_model() -> None:
         ("Why did it sink?", False),
         ("What are the risks?", False),
         ("What is the current price?", False),
+        ("Which cards have priority 0?", False),
+        ("Which of the cards were closed by PR #76?", False),
+        ("Which yard has the crane?", True),
     ],
 )
 def test_only_a_question_for_one_fact_is_a_look_up(question: str, is_one: bool) -> None:
     assert is_look_up(question) == is_one
+
+
+@pytest.mark.parametrize(
+    ("task", "is_fixed"),
+    [
+        ("Which statements are true? Answer with the letter only.", True),
+        ("How many cards are open? Give only the number.", True),
+        ("Reply with the name of the yard and nothing else.", True),
+        ("Is it so? Yes or no.", True),
+        ("What does the letter say, and who wrote it?", False),
+        ("Who paid? Only the ferries of 1631 matter.", False),
+    ],
+)
+def test_a_task_may_fix_the_form_of_its_answer(task: str, is_fixed: bool) -> None:
+    assert asks_for_form(task) == is_fixed
