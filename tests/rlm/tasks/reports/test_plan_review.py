@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rlm.errors import UsageError
-from rlm.tasks.reports.plan_review import find_guesses, is_look_up, own_plan, review_plan, strip_guesses
+from rlm.tasks.reports.plan_review import (
+    asks_for_form,
+    find_guesses,
+    is_look_up,
+    own_plan,
+    review_plan,
+    strip_guesses,
+)
 from rlm.tasks.reports.questions import from_markdown
 
 
