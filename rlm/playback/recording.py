@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.playback.degradation import recorded_degradation
 from rlm.playback.question_id import outline_of, outline_of_failure
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
@@ -95,6 +96,7 @@ class Recording:
     `limit` is the limit that led to the last round, and its message. `ended` maps the name of each sub-RLM
     that ended to its failure, or to None. `below` maps the name of each sub-RLM to its events. `folding` is
     the compaction after the last recorded round. `over`: the run does not continue after the recording.
+    `degradations` are what the run and its sub-RLMs did without so far: kinds and details.
     """
 
     rounds: tuple[RecordedRound, ...] = ()
@@ -110,6 +112,7 @@ class Recording:
     below: Mapping[str, Sequence[JournalEvent]] = field(default_factory=dict)
     over: bool = False
     folding: RecordedCompaction | None = None
+    degradations: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent], within: str = "") -> Recording:
@@ -139,6 +142,7 @@ class _Reading:
         self._failed_keys_by_question: dict[tuple[int, Hashable], list[str]] = {}
         self._limit: tuple[str, str] | None = None
         self._folding: RecordedCompaction | None = None
+        self._degradations: dict[str, str] = {}
         self._usage: dict[str, Usage] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._calls = 0
@@ -151,6 +155,8 @@ class _Reading:
         origin = data.get("within", "")
         is_own = origin == self._within
         self._pass_to_sub_rlms(event, origin)
+        if (lost := recorded_degradation(event)) is not None:
+            self._degradations.setdefault(*lost)
         match event.kind:
             case "run_started" | "resumed":
                 self._seconds += 0.0 if self._began is None else self._last - self._began
@@ -220,6 +226,7 @@ class _Reading:
             ended=self._ended,
             below=self._below,
             folding=self._folding,
+            degradations=tuple(self._degradations.items()),
             spent=Spent(
                 calls=self._calls,
                 tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),

@@ -165,7 +165,12 @@ class Run:
             budget, log, playback, config.tell, config.prices, remember=config.settings.cache
         )
         concurrency = ConcurrencyLimits(config.limits.concurrency)
-        return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
+        context = RunContext(
+            budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe
+        )
+        for kind, detail in playback.recording.degradations:
+            context.degradations.note(kind, detail)
+        return context
 
     def _new_support_check(self) -> AnswerSupport | None:
         """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is

@@ -23,12 +23,13 @@ __all__ = ["print_and_exit", "print_plan", "report_interrupt"]
 def print_and_exit(
     result: RunResult, *, as_json: bool, quiet: bool, data: Mapping[str, Any] | None = None
 ) -> None:
-    """Print the answer on stdout, and the rest on stderr. `data` replaces the result in the JSON output.
+    """Print the answer on stdout, and the rest on stderr. `data` replaces the result, with its text, in the
+    JSON output.
 
     Raises typer.Exit if there is no answer.
     """
     if as_json:
-        typer.echo(json_bytes(data or result.to_json(), indent=2))
+        typer.echo(json_bytes(data or {**result.to_json(), "text": result.text}, indent=2))
     elif result.answer is not None:
         text = answer_text(result)
         if sys.stdout.isatty():

@@ -426,3 +426,10 @@ async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> 
     run_id = await leaver.leave(first)
     result = await leaver.resume(ScriptedModel.of(root=concurrency), run_id)
     assert (result.answer, result.sub_calls) == ("two", 1)
+
+
+async def test_what_the_run_did_without_before_is_still_named(leaver, block) -> None:
+    kills = block("import os; os.kill(os.getpid(), 9)")
+    run_id = await leaver.leave(ScriptedModel.of(root=[kills, leaver.stop]))
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize('one')")]), run_id)
+    assert "kernel" in [one.kind for one in result.degradations]

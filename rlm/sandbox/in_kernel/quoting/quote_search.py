@@ -26,6 +26,7 @@ from .text_folding import (
     tokens,
     words_or_unsure,
 )
+from .transcripts import spoken_places
 
 __all__ = [
     "MAX_NEAR",
@@ -114,7 +115,8 @@ def find_quotes(
     """Return the result for each quote in a text of `size` bytes of UTF-8.
 
     The first of these wins: a place inside a span of `near` (in bytes), a place around one, the first
-    verbatim place, the first place that reads the same. When the budget is used up, the rest is `unsearched`.
+    verbatim place, the first place that reads the same, the first one that does without the notes of a
+    transcript. When the budget is used up, the rest is `unsearched`.
     """
     search = _Search(read, size, budget, window)
     results: dict[int, Found] = {}
@@ -127,7 +129,8 @@ def find_quotes(
                 results[number] = _MISSING if text is None else Found("too_long")
             else:
                 patterns[number] = _Pattern(text, budget)
-        for step in (lambda rest: search.near(rest, near), search.verbatim, search.folded):
+        steps = (lambda rest: search.near(rest, near), search.verbatim, search.folded, search.spoken)
+        for step in steps:
             for number, place in step({at: one for at, one in patterns.items() if at not in places}):
                 places[number] = place
                 if quotes[number].max_places is None:
@@ -313,6 +316,12 @@ class _Search:
                     del rest[number]
             if not rest:
                 return
+
+    def spoken(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the first places in a transcript whose words and stops are those of a quote."""
+        quotes = {number: one.data.decode() for number, one in patterns.items()}
+        windows = self._windows(max((one.room for one in patterns.values()), default=0))
+        return spoken_places(quotes, windows, self._budget.spend)
 
     def folded(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the first places that read the same."""

@@ -18,8 +18,9 @@ __all__ = ["COMPUTED", "Checked", "check_lines", "support_of"]
 
 COMPUTED = "it was computed"
 """The reason for which a line without a source was not checked."""
-_AROUND = (600, 300, 150)
-"""Characters of messages before and after a cited one that are shown with it; fewer if they do not fit."""
+_AROUND = (400, 200, 100)
+"""Characters of messages before and after a cited one that are shown with it, less half of its own; fewer if
+they do not fit."""
 _MOST_AROUND = 20
 _SHORT_CHARS = 1_000
 """A longer message is understood alone."""
@@ -146,7 +147,7 @@ def _window(entries: Sequence[Entry], is_short: Sequence[bool], place: int, arou
     first = last = place
     if is_short[place]:
         for step in (-1, 1):
-            left, at = around, place + step
+            left, at = around - len(entries[place].message.content) // 2, place + step
             while (
                 0 <= at < len(entries)
                 and abs(at - place) <= _MOST_AROUND

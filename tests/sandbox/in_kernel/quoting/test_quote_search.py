@@ -358,3 +358,20 @@ def test_a_word_that_stands_everywhere_is_common(make_body: MakeBody) -> None:
         **options,
     )
     assert [one.status for one in found] == ["common", "found", "found", "found"]
+
+
+@pytest.mark.parametrize(
+    ("quote", "written"),
+    [
+        ("that 's twelve point three five.", "that 's {pause} twelve point three five ."),
+        ("No , it {vocalsound} was not mushroom .", "No , it was {disfmarker} not mushroom ."),
+        ("the rubber, and the plastic", "the rubber , {gap} and the plastic"),
+    ],
+)
+def test_a_transcripts_notes_and_blanks_are_no_words(make_body: MakeBody, quote: str, written: str) -> None:
+    text = f"[1] Ann : Hm {{gap}} . {written} [2] Ben: Yes ."
+    with make_body(text) as body:
+        span = locate(quote, body)
+        assert span is not None
+        assert text[span.start : span.end] == written
+        assert locate(quote.replace("point", "dot").replace("not", "a").replace("and", "or"), body) is None
