@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from rlm.models.base import SliceText
 from rlm.prompts import ChildSliceText
@@ -23,6 +24,7 @@ _RECORD = re.compile(
     r"|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|\[\w[\w .'/-]{0,40}\]:? |[A-Z][\w.'-]{0,24}(?: [A-Z][\w.'-]{0,24}){0,3}(?: \([^)\n]{1,30}\))?:\s)"
 )
+_OWN_NUMBER = re.compile(r"\s*[\[(]?(?:[A-Za-z]{1,3}[\d:.]*?)?(\d{1,7})(?:[\])]|[.:)](?=\s))")
 _SENTENCE_END = re.compile(r"[.!?…:;。！？][\"'”’»)\]]*\s*\Z")
 
 
@@ -32,6 +34,7 @@ class SlicePlaces:
     def __init__(self, body: Body) -> None:
         self._body = body
         self._line_based: dict[int, bool] = {}
+        self._own_numbers: dict[int, bool] = {}
 
     def describe(self, piece: SliceText) -> ChildSliceText:
         """Return a piece for a prompt, with its place. A text that a cell made has none."""
@@ -59,9 +62,12 @@ class SlicePlaces:
 
     def are_numbered(self, spans: tuple[Span, ...]) -> bool:
         """Return whether lines of these slices are shown with their numbers, if the cell does not say: where
-        all of them come from transcripts, logs and code."""
+        all of them come from transcripts, logs and code that do not number their lines themselves."""
         documents = [self._body.document_at(span.start) for span in spans]
-        return bool(documents) and all(one is not None and self._is_line_based(one) for one in documents)
+        return bool(documents) and all(
+            one is not None and self._is_line_based(one) and not self._numbers_itself(one)
+            for one in documents
+        )
 
     def shown(self, start: int, end: int) -> str:
         """Return a stretch of the body as a child sees it."""
@@ -76,6 +82,13 @@ class SlicePlaces:
         if known is None:
             text = self._body.text(document.start, min(document.end, document.start + _SAMPLE))
             known = self._line_based[document.start] = document.kind in _LINE_KINDS or _holds_records(text)
+        return known
+
+    def _numbers_itself(self, document: Document) -> bool:
+        known = self._own_numbers.get(document.start)
+        if known is None:
+            text = self._body.text(document.start, min(document.end, document.start + _SAMPLE))
+            known = self._own_numbers[document.start] = _has_own_numbers(text)
         return known
 
     def _is_cut(self, at: int, document: Document) -> bool:
@@ -100,3 +113,14 @@ def _holds_records(text: str) -> bool:
 
 def _is_record(line: str) -> bool:
     return _RECORD.match(line) is not None
+
+
+def _has_own_numbers(text: str) -> bool:
+    """Return whether most lines of a text begin with a number that is one more than that of the line before:
+    `[12] Ann: …`. Two numberings would contradict each other."""
+    lines = [line for line in text.split("\n")[:-1] if line.strip()]
+    numbers = [int(found[1]) if (found := _OWN_NUMBER.match(line)) else None for line in lines]
+    follow = sum(
+        one is not None and other is not None and other == one + 1 for one, other in pairwise(numbers)
+    )
+    return len(lines) >= _MIN_LINES and follow >= _MIN_SHARE * (len(lines) - 1)

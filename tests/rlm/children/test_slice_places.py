@@ -35,6 +35,13 @@ async def test_lines_of_logs_transcripts_and_code_are_numbered(run, block, name,
     assert "begins with its number" in prompt
 
 
+@pytest.mark.parametrize("mark", ["[{}] ", "[D1:{}] ", "{}. "])
+async def test_lines_that_the_text_numbers_itself_get_no_second_number(run, block, mark) -> None:
+    lines = [f"Anna: this is turn {turn}.\n" for turn in range(30)]
+    text = "".join(mark.format(turn + 7) + line for turn, line in enumerate(lines))
+    assert "begins with its number" not in await seen(run, block, text, (0, len(text)))
+
+
 async def test_prose_is_not_numbered_and_the_block_may_say_otherwise(run, block) -> None:
     assert "\n0\tThe yard" not in await seen(run, block, PROSE, (0, len(PROSE)))
     assert "\n0\tThe yard" in await seen(run, block, PROSE, (0, len(PROSE)), options=", numbered=True")
