@@ -16,11 +16,12 @@ from rlm.answers.support.passages import passages_of
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["AnswerSupport"]
+__all__ = ["AnswerSupport", "asks_for_computing"]
 
 _COMPUTED = re.compile(
     r"\b(?:how (?:many|much|often|long|old|far)|number of|count|total|sum|average|mean|median|difference"
-    r"|percent|percentage|share|most|least|wie ?viele?|wie oft|anzahl|summe"
+    r"|percent|percentage|share|most|least|longest|shortest|largest|smallest|highest|lowest|fewest"
+    r"|wie ?viele?|wie oft|anzahl|summe"
     r"|combien|nombre|cu[aá]nt[oa]s?|quant[ie]"
     r"|quantos|сколько)\b|多少|几|幾|いくつ|何[人件回個年]|몇|얼마",
     re.IGNORECASE,
@@ -43,7 +44,7 @@ class AnswerSupport:
 
     @property
     def _is_computed(self) -> bool:
-        return _COMPUTED.search(self.task[:_MAX_TASK]) is not None
+        return asks_for_computing(self.task)
 
     async def check(self, value: Any, citations: Sequence[Citation]) -> Support:
         """Return whether the citations support the answer."""
@@ -80,6 +81,11 @@ class AnswerSupport:
         )
         text, support = with_texts(answer.value, claims, mended, support)
         return replace(answer, value=text, support=support)
+
+
+def asks_for_computing(task: str) -> bool:
+    """Return whether the answer to a task may be computed: a number or an extreme that no passage states."""
+    return _COMPUTED.search(task[:_MAX_TASK]) is not None
 
 
 def _unchecked(support: Support, chosen: Callable[[ClaimSupport], bool], reason: str) -> Support:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from rlm.answers.support.answer_support import asks_for_computing
 from rlm.answers.support.check import check_support
 from rlm.answers.support.claims import Claim, claims_of
 from rlm.answers.support.mending import mend_claims, with_texts
@@ -19,11 +20,12 @@ __all__ = ["check_findings", "check_summary", "join_support"]
 _MOST_CANDIDATES = 12
 
 
-async def check_findings(job: Job, table: EvidenceTable) -> Support:
+async def check_findings(job: Job, table: EvidenceTable, in_rounds: Collection[str] = ()) -> Support:
     """Check the findings that have sources, and write corrections and verdicts into `table`.
 
     With a model one call judges those that are not word for word in their sources, and one corrects those
-    that are not supported.
+    that are not supported. Answers to questions for a number or an extreme that were found `in_rounds` (the
+    numbers of these questions) are compared by words alone.
     """
     places = [at for at, one in enumerate(table.findings) if one.sources]
     of_question: dict[str, dict[int, None]] = {}
@@ -34,8 +36,19 @@ async def check_findings(job: Job, table: EvidenceTable) -> Support:
         Claim(one.text, one.sources, candidates=_others(of_question[one.question.number], one.sources))
         for one in (table.findings[at] for at in places)
     ]
-    mended, support = await _check(job, claims, table)
-    for at, claim, judged in zip(places, mended, support.claims, strict=True):
+    # No passage states what code counted over all of them: a model that sees passages would cut it.
+    questions = [table.findings[at].question for at in places]
+    computed = [one.number in in_rounds and asks_for_computing(one.text) for one in questions]
+    stated = [claim for claim, is_computed in zip(claims, computed, strict=True) if not is_computed]
+    mended_stated, support = await _check(job, stated, table)
+    rest = iter(zip(mended_stated, support.claims, strict=True))
+    passages = passages_of([one.citation for one in table.sources], job.body)
+    counted = [claim for claim, is_computed in zip(claims, computed, strict=True) if is_computed]
+    by_words = await check_support(counted, passages, is_computed=True)
+    more = iter(zip(counted, by_words.claims, strict=True))
+    both = [next(more if is_computed else rest) for is_computed in computed]
+    support = replace(support, claims=tuple(judged for _, judged in both))
+    for at, (claim, judged) in zip(places, both, strict=True):
         supported = None if judged.status == "unchecked" else judged.status == "supported"
         table.findings[at] = replace(
             table.findings[at], text=claim.text, sources=claim.sources, supported=supported

@@ -143,7 +143,8 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
     asked = await ask_questions(job, plan)
     results = asked.outcomes
     table, gaps = _collect_evidence(job, plan, asked)
-    support = await check_findings(job, table)
+    in_rounds = {number for number, one in results.items() if isinstance(one, RunResult) and one.rounds}
+    support = await check_findings(job, table, in_rounds)
     conflicts = await _find_conflicts(job, table)
     summary = await _summarize(job, plan, table, gaps)
     if summary:

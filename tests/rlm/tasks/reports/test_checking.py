@@ -73,3 +73,16 @@ async def test_a_sentence_of_the_summary_that_its_sources_do_not_support_is_mark
     asked = [one.messages[-1].content for one in model.requests if one.role == "summary"]
     assert len(asked) == 2
     assert not any("denied" in one.partition("Task:")[2] for one in asked)
+
+
+async def test_what_was_computed_is_not_corrected_away(researched: Run, block: Callable[[str], str]) -> None:
+    """No passage says that a ferry carries the most: it was counted over all."""
+    counted = "Of all ferries the Halcyon carries the most, 240 passengers."
+    code = block(
+        f"h = search('carries 240 passengers')\nprint(h)\nfinalize({counted!r} + ' [1]', evidence=h[:1])"
+    )
+    model = ScriptedModel.of(root=[code, code], summary="[]", check=checker("A ferry carries 240."))
+    plan = from_markdown("# T\n- Which ferry carries the most passengers?\n")
+    found = await researched("T", model, plan=plan, strategy="rlm")
+    assert [one.text for one in found.findings] == [counted]
+    assert "check" not in [one.role for one in model.requests]
