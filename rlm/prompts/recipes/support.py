@@ -21,7 +21,8 @@ _LABEL_CHARS = 200
 @dataclass(frozen=True, slots=True)
 class PassageText:
     """A passage with its number, its place and the text around it ("" for none). `is_row`: it is a short
-    message, shown on one line. `follows`: it stands right after the row before it in the text."""
+    message, shown on one line. `follows`: it stands right after the passage of the number before in the
+    text."""
 
     number: int
     text: str
@@ -104,7 +105,8 @@ def _blocks(passages: Sequence[PassageText]) -> list[list[PassageText]]:
     """Return the passages, rows that follow each other together."""
     blocks: list[list[PassageText]] = []
     for one in passages:
-        if one.is_row and one.follows and blocks and blocks[-1][-1].is_row:
+        before = blocks[-1][-1] if blocks else None
+        if one.is_row and one.follows and before and before.is_row and before.number == one.number - 1:
             blocks[-1].append(one)
         else:
             blocks.append([one])

@@ -139,6 +139,9 @@ async def test_a_true_line_that_lacks_a_mark_gets_it_instead_of_being_cut(
         prompt = request.messages[-1].content
         if "You correct claims" not in request.messages[0].content:
             return str(careful(request, "dropped")) if "m46" not in prompt else str(careful(request))
+        for block in re.split("^===== ", prompt, flags=re.MULTILINE):
+            rows = list(map(int, re.findall(r"^(\d+) \(m", block, re.MULTILINE)))
+            assert rows == list(range(min(rows, default=0), max(rows, default=-1) + 1)), "no gap in a block"
         numbers = [re.findall(rf"^(\d+) \({name}, ", prompt, re.MULTILINE)[0] for name in ("m3", "m5", "m46")]
         assert re.search(rf"may also be proved by: .*\b{numbers[2]}\b", prompt)
         passages = [*map(int, numbers), 99]
