@@ -14,6 +14,7 @@ __all__ = [
     "ChildEnded",
     "ChildrenStarted",
     "ContextLoaded",
+    "ContextLoading",
     "Event",
     "Indexing",
     "KernelOpened",
@@ -37,6 +38,15 @@ __all__ = [
     "Warned",
     "describe_violation",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLoading:
+    """The sources are being read. Reported once a second, with the current document and the bytes read so
+    far."""
+
+    document: str
+    bytes_read: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +281,8 @@ class RunFinished:
 
 
 Event = (
-    ContextLoaded
+    ContextLoading
+    | ContextLoaded
     | RunStarted
     | Resumed
     | PartStarted

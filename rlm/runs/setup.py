@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -10,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import Loaded, Progress, Source, default_cache
 from rlm.documents.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded, Warned
+from rlm.events import ContextLoaded, ContextLoading, Warned
 from rlm.journal.redaction import secrets_of
 from rlm.models import Model
 from rlm.models.base import is_extractive
@@ -65,7 +66,9 @@ async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Wo
     began = time.monotonic()
     import_early((config.model, config.sub_model, config.summary_model))
     cache = default_cache(os.environ) if config.settings.document_cache else None
-    loaded = await workspace.load(sources, cache=cache, seconds=config.limits.seconds * _LOADING_SHARE)
+    loaded = await workspace.load(
+        sources, _loading_reporter(config), cache, seconds=config.limits.seconds * _LOADING_SHARE
+    )
     context = loaded.context
     seconds = time.monotonic() - began
     config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
@@ -74,6 +77,24 @@ async def load_input(config: RunConfig, sources: Sequence[Source], workspace: Wo
 
 _LOADING_SHARE = 0.5
 """The part of a run's seconds that loading its input may take."""
+_REPORT_SECONDS = 1.0
+
+
+def _loading_reporter(config: RunConfig) -> Progress:
+    """Return a function that reports ContextLoading from the reading thread, once a second."""
+    loop = asyncio.get_running_loop()
+    next_report: float | None = None
+
+    def report(document: str, bytes_read: int) -> None:
+        nonlocal next_report
+        now = time.monotonic()
+        if next_report is None:
+            next_report = now + _REPORT_SECONDS
+        elif document and now >= next_report:
+            next_report = now + _REPORT_SECONDS
+            loop.call_soon_threadsafe(config.tell, ContextLoading(document, bytes_read))
+
+    return report
 
 
 def start_warnings(config: RunConfig, loaded: Loaded) -> list[str]:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import rlm
 from rlm import RLM, Limits, RLMError, Settings
 from rlm.documents import GuessedEncoding, Loaded, StreamSource
 from rlm.errors import ConfigurationError, JournalError
-from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.events import ContextLoaded, ContextLoading, KernelOpened, RunEnded, RunStarted, Warned
 from rlm.models import ModelWindow
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.errors import SandboxRefused
@@ -62,6 +63,25 @@ async def test_the_events_of_a_run_come_in_order(run, block) -> None:
     assert kinds[-1] is RunEnded
     (opened,) = run.seen(KernelOpened)
     assert opened.level == run.level
+
+
+async def test_a_slow_input_reports_what_was_read(run, block) -> None:
+    """A pipe that delivers its text in two halves, more than a second apart."""
+    reading, writing = os.pipe()
+
+    def deliver() -> None:
+        with os.fdopen(writing, "wb", buffering=0) as pipe:
+            pipe.write(b"first half\n")
+            time.sleep(1.6)
+            pipe.write(b"second half\n")
+
+    threading.Thread(target=deliver, daemon=True).start()
+    with os.fdopen(reading, "rb") as stream:
+        model = ScriptedModel.of(root=[block("finalize(read_all())")])
+        result = await run(model, StreamSource("pipe", stream))
+    assert result.answer == "first half\nsecond half\n"
+    assert type(run.events[0]) is ContextLoading
+    assert {event.document for event in run.seen(ContextLoading)} == {"pipe"}
 
 
 async def test_a_run_without_isolation_says_so(run, block) -> None:

@@ -29,6 +29,9 @@ class Progress(ProgressDisplay):
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
         match event:
+            case events.ContextLoading(document, size):
+                so_far = f": {size >> 20:,} MiB read" if size >> 20 else ""
+                self.show_progress(f"loading {_one_line(document)}{so_far}")
             case events.ContextLoaded():
                 self._show_loaded(event)
             case events.RunStarted(run_id, strategy, model):
