@@ -82,8 +82,8 @@ def _read_draft(kept: Mapping[str, Any]) -> Draft:
     form = FORMS.get(kept["form"])
     if form is None or form.headings != headings:
         # Another version described the headings in other words.
-        same = form is not None and form.titles == tuple(title for title, _ in headings)
-        form = form if same else Form("own", headings, ordered=form.ordered if form else frozenset())
+        if form is None or form.titles != tuple(title for title, _ in headings):
+            form = Form("own", headings, ordered=form.ordered if form else frozenset())
     titles = set(form.titles)
     lines = [Line(**{**one, "names": tuple(one["names"])}) for one in kept["lines"]]
     return Draft(form, tuple(line for line in lines if line.heading in titles))
