@@ -29,11 +29,8 @@ class Progress(ProgressDisplay):
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
         match event:
-            case events.ContextLoading(document, size):
-                so_far = f": {size >> 20:,} MiB read" if size >> 20 else ""
-                self.show_progress(f"loading {_one_line(document)}{so_far}")
-            case events.ContextLoaded():
-                self._show_loaded(event)
+            case events.ContextLoading() | events.ContextLoaded():
+                self._show_loading(event)
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
                 self.end_at(time.monotonic() + self._seconds)
@@ -107,7 +104,12 @@ class Progress(ProgressDisplay):
         # A summary or a comparison has no rounds of a root.
         self.show_progress(text, prefix=f"{self._round}: " if self._round else "", at_once=at_once)
 
-    def _show_loaded(self, event: events.ContextLoaded) -> None:
+    def _show_loading(self, event: events.ContextLoading | events.ContextLoaded) -> None:
+        if isinstance(event, events.ContextLoading):
+            mebibytes = event.bytes_read >> 20
+            so_far = f": {mebibytes:,} MiB read" if mebibytes else ""
+            self.show_progress(f"loading {_one_line(event.document)}{so_far}")
+            return
         skipped = f", {event.skipped:,} skipped" if event.skipped else ""
         self.note(
             f"loaded {plural(event.documents, 'document')}, {event.chars:,} characters in "
