@@ -152,7 +152,8 @@ class CellRunner:
             left = max(self._budget.seconds_left, MIN_CELL_SECONDS)
         seconds = min(self._budget.limits.cell_seconds, left)
         # A repeated cell's calls are answered by the journal, and end with the run's time if they are not.
-        deadline = None if self._playback.repeating else left
+        # The calls of any other cell end with that time, too, and the cell may still say what came of them.
+        deadline = None if self._playback.repeating else left + MIN_CELL_SECONDS
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds, deadline=deadline)
         except KernelDied as error:

@@ -285,6 +285,6 @@ async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
         await asyncio.Event().wait()
 
     code = "peek(0, 1)\nsaid = ''\ntry:\n    never()\nexcept ToolError as error:\n    said = str(error)"
-    limits = Limits(seconds=15)
+    limits = Limits(seconds=8)
     answer, _ = await ask(run, block, [never], code, "finalize(said)", limits=limits)
-    assert "the run's 15 seconds are used up" in answer
+    assert "the run's 8 seconds are used up" in answer

@@ -80,10 +80,9 @@ def _doubted(line: Line) -> Line:
 def _read_draft(kept: Mapping[str, Any]) -> Draft:
     headings = tuple((str(title), str(what)) for title, what in kept["headings"])
     form = FORMS.get(kept["form"])
-    if form is None or form.headings != headings:
-        # Another version described the headings in other words.
-        same = form is not None and form.titles == tuple(title for title, _ in headings)
-        form = form if same else Form("own", headings, ordered=form.ordered if form else frozenset())
+    # Another version may have described the same headings in other words.
+    if form is None or form.titles != tuple(title for title, _ in headings):
+        form = Form("own", headings, ordered=form.ordered if form else frozenset())
     titles = set(form.titles)
     lines = [Line(**{**one, "names": tuple(one["names"])}) for one in kept["lines"]]
     return Draft(form, tuple(line for line in lines if line.heading in titles))
