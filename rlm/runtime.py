@@ -455,9 +455,7 @@ class RLM:
         return ModelResolver(self.settings, self.limits.concurrency, self._tell)
 
     def _make_models_slow(self) -> None:
-        models = (self.model, *self.sub_models.values(), self.summary_model)
-        resolver = self._resolver()
-        slow = {id(one): resolver.make_slow(one) for one in models}
+        slow = {id(one): self._resolver().make_slow(one) for one in self._config().models}
         self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
         self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.outcome import Outcome
-from rlm.results import RunResult, Strategy
+from rlm.results import Gate, RunResult, Strategy
+from rlm.runs.config import RunConfig
+from rlm.runs.load_warnings import window_warnings
+from rlm.runs.options import RunOptions
 from rlm.runs.run_warnings import RunWarnings
+from rlm.runs.scaffold import scaffold_of
 
-__all__ = ["ResultBuilder"]
+__all__ = ["ResultBuilder", "describe_run"]
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +86,32 @@ class ResultBuilder:
             )
         if self.warnings.dropped:
             self.warn(f"{self.warnings.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")
+
+
+def describe_run(
+    result: RunResult,
+    config: RunConfig,
+    options: RunOptions,
+    run_context: RunContext,
+    gates: tuple[Gate, ...],
+) -> RunResult:
+    """Return the result with what was checked, what it did without, and the hash of its settings."""
+    degradations, answer_type = run_context.degradations, options.answer_type
+    for warning in window_warnings(config.models):
+        degradations.note("window", warning)
+    if asked_again := run_context.escalations.describe():
+        degradations.note("cascade", asked_again)
+    if options.unread:
+        degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
+    if result.forced:
+        degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
+    if result.coverage.failed_chars:
+        failed = f"children that read {result.coverage.failed_chars:,} characters failed"
+        degradations.note("failed_children", failed)
+    return replace(
+        result,
+        unread=tuple(options.unread),
+        gates=gates,
+        degradations=degradations.notes,
+        scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
+    )

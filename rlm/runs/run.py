@@ -37,12 +37,10 @@ from rlm.results import RunResult, RunTotals, Strategy
 from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
-from rlm.runs.result_builder import ResultBuilder
+from rlm.runs.result_builder import ResultBuilder, describe_run
 from rlm.runs.run_warnings import RunWarnings
-from rlm.runs.scaffold import scaffold_of
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.in_kernel.body.body import Body
@@ -63,7 +61,6 @@ _ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
 _FALLS_BACK = frozenset({"contract_violation", "rounds"})
 """Stop reasons of rounds after which "auto" tries a strategy without code."""
 _VIOLATIONS_BEFORE_FALLBACK = 2
-_SHOWN = 5
 _INDEX_BYTES = 32 * 2**20
 """Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
@@ -444,36 +441,14 @@ class Run:
         result = self._results.build(outcome, strategy)
         if self._depth == 0:
             answer_type = self._options.answer_type
-            result = self._described(result)
+            gates = self._finalizer.gates(has_answer=result.answer is not None)
+            result = describe_run(result, self.config, self._options, self.run_context, gates)
             if answer_type is None or answer_type.is_text:
                 result = judge_absence(self._task, result)
             else:
                 result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
-
-    def _described(self, result: RunResult) -> RunResult:
-        """Return the result with what was checked, what it did without, and the hash of its settings."""
-        config, options, degradations = self.config, self._options, self.run_context.degradations
-        answer_type = options.answer_type
-        for warning in window_warnings(config.models):
-            degradations.note("window", warning)
-        if asked_again := self.run_context.escalations.describe():
-            degradations.note("cascade", asked_again)
-        if options.unread:
-            degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
-        if result.forced:
-            degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
-        if result.coverage.failed_chars:
-            failed = f"children that read {result.coverage.failed_chars:,} characters failed"
-            degradations.note("failed_children", failed)
-        return replace(
-            result,
-            unread=tuple(options.unread),
-            gates=self._finalizer.gates(has_answer=result.answer is not None),
-            degradations=degradations.notes,
-            scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
-        )
 
     async def aclose(self) -> None:
         """Release the resources of a run that was never started. The `run` methods do this themselves."""
@@ -515,9 +490,8 @@ class Run:
         if isolation.level < 2:
             reason = f": this machine refuses {missing}" if missing else ""
             isolated = "not isolated" if isolation.level == 0 else "only partly isolated"
-            # Only for the result, because the observers got KernelOpened. A second kernel gives the same
-            # warning, which `add` ignores.
             warning = f"the code of this run was {isolated} (level {isolation.level}){reason}"
+            # Only for the result: the observers got KernelOpened. `add` ignores what it has.
             self._warnings.add(Warned(warning))
             self.run_context.degradations.note("isolation", warning)
 

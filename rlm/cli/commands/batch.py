@@ -19,9 +19,10 @@ from rlm.cli.options import RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rlm.batch import Batch, BatchEngine, BatchSummary, TasksFile
+    from rlm.cli.console.batch_progress import BatchDisplay
     from rlm.documents import Source
     from rlm.events import Observer
     from rlm.runtime import RLM
@@ -111,9 +112,7 @@ def batch(
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
 
-    for flag, value in (("--address", address), ("--workers", workers)):
-        if value is not None and engine != "ray":
-            raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
+    _refuse_cluster_options(engine, {"--address": address, "--workers": workers})
     jobs = jobs or (_SLOW_JOBS if options.slow else _JOBS)
     models = RunModels(options.model_name, options.sub_models, options.summary_model)
     journal = str(options.store or default_store(os.environ))
@@ -138,10 +137,8 @@ def batch(
         }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
-            display.note(
-                f"resuming batch {results.batch}: {len(results.done):,} of "
-                f"{plural(len(file.places), 'task')} done"
-            )
+            done = f"{len(results.done):,} of {plural(len(file.places), 'task')}"
+            display.note(f"resuming batch {results.batch}: {done} done")
         chosen: BatchEngine
         if engine == "ray":
             from rlm.batch.ray import ray_engine
@@ -169,15 +166,24 @@ def batch(
             summary = run_interruptible(_run(work, chosen))
         except KeyboardInterrupt:
             display.close()
-            lines = plural(len(results.done), "line")
-            say(f"interrupted; {lines} in {out}; the same command resumes the batch")
-            if display.waiting.ids:
-                say(display.waiting.describe_left())
+            _say_interrupted(f"{plural(len(results.done), 'line')} in {out}", display)
             raise typer.Exit(Exit.INTERRUPTED) from None
     _leave(summary, as_json=options.as_json, quiet=options.quiet, table=summary_table(summary))
 
 
 batch.__doc__ = f"{batch.__doc__}\n\n{EXAMPLES}"
+
+
+def _refuse_cluster_options(engine: str, given: Mapping[str, object]) -> None:
+    for flag, value in given.items():
+        if value is not None and engine != "ray":
+            raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
+
+
+def _say_interrupted(written: str, display: BatchDisplay) -> None:
+    say(f"interrupted; {written}; the same command resumes the batch")
+    if display.waiting.ids:
+        say(display.waiting.describe_left())
 
 
 async def _run(work: Batch, engine: BatchEngine) -> BatchSummary:
