@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
-if TYPE_CHECKING:
-    from rlm.models.options import OnRetry
+__all__ = ["OnRetry", "ReplyListener", "RetryReason"]
 
-__all__ = ["ReplyListener"]
+RetryReason = Literal[
+    "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
+]
+"""Why an attempt is retried. `rate_limited` and `overloaded` ask for fewer requests at a time."""
+
+OnRetry = Callable[[int, float, RetryReason], None]
+"""Called before each wait with the number of the failed attempt (from 1), the seconds to wait, and the
+reason."""
 
 
 @dataclass(frozen=True, slots=True)

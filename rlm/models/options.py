@@ -5,22 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings, Effort
+from rlm.models.listener import OnRetry, RetryReason
 
 __all__ = ["CallSettings", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
-
-RetryReason = Literal[
-    "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
-]
-"""Why an attempt is retried. `rate_limited` and `overloaded` ask for fewer requests at a time."""
-
-OnRetry = Callable[[int, float, RetryReason], None]
-"""Called before each wait with the number of the failed attempt (from 1), the seconds to wait, and the
-reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ModelFacts:
     """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
     the most that the prompt of a child may hold, if the run has no such limit. Prices are US dollars per
     million tokens. `cached_price` is for input from the provider's cache; None means the price of other
-    input. `sees` tells whether the model takes pictures. `calls` is what each call asks for, in every role."""
+    input. `sees` tells whether the model takes pictures. `calls` is what each call asks for."""
 
     window: int | None = None
     output: int | None = None
@@ -81,8 +81,8 @@ class ModelFacts:
         return allowed, tuple(sorted(refused))
 
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
-        """Return the shipped window with these facts applied; None when they set none of it. It is not `known`
-        if they set the output alone and the shipped one is a guess."""
+        """Return the shipped window with these facts applied; None when they set none of it. It is not
+        `known` if they set the output alone and the shipped one is a guess."""
         sees = shipped.sees if self.sees is None else self.sees
         if self.window is None and self.output is None:
             return None if self.sees is None else replace(shipped, sees=sees)
