@@ -105,11 +105,7 @@ class RLM:
         self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
-        for name, given in (("options", options), ("sub_options", sub_options)):
-            if given is not None:
-                calls = given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
-                changed: dict[str, Any] = {name: calls}
-                self.settings = replace(self.settings, **changed)
+        self.settings = self.settings.with_options(options, sub_options)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)

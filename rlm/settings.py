@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rlm.limits import Limits
 from rlm.models.batching.policy import BatchingPolicy
@@ -101,6 +101,20 @@ class Settings:
     options: CallSettings = field(default_factory=CallSettings)
     sub_options: CallSettings = field(default_factory=CallSettings)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+    def with_options(
+        self,
+        options: CallSettings | Mapping[str, Any] | None,
+        sub_options: CallSettings | Mapping[str, Any] | None,
+    ) -> Settings:
+        """Return the settings with other options of the models; None leaves them as they are. A mapping has
+        the keys of a settings file. Raises ConfigurationError."""
+        changed: dict[str, Any] = {
+            name: given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+            for name, given in (("options", options), ("sub_options", sub_options))
+            if given is not None
+        }
+        return replace(self, **changed)
 
     def with_reply_caps(self, root: int | None, child: int | None) -> Settings:
         """Return the settings with other output limits for replies of the root and of children; None leaves

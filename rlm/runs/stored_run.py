@@ -121,11 +121,10 @@ class StoredRun:
         headers, which are not stored."""
         return CallSettings.from_json(self.facts.get("options", {}).get(kind, {}))
 
-    @property
-    def headers(self) -> Mapping[str, Sequence[str]]:
-        """Return the names of the headers that calls of the run were sent with, by the name of the model."""
-        options = self.facts.get("options", {})
-        return {self.facts[kind]: calls["headers"] for kind, calls in options.items() if "headers" in calls}
+    def headers(self, kind: str) -> Sequence[str]:
+        """Return the names of the headers that the calls of that kind (see `calls`) were sent with."""
+        names: Sequence[str] = self.facts.get("options", {}).get(kind, {}).get("headers", ())
+        return names
 
     def replay_only_models(self) -> tuple[ReplayOnlyModel, dict[str, ReplayOnlyModel], ReplayOnlyModel]:
         """Return stubs for the root, sub and summary models, with their names and windows."""

@@ -155,7 +155,7 @@ def _with_headers(flag: str, given: CallSettings, stored: StoredRun, kind: str) 
     from rlm.models.call_settings import CallSettings
 
     name = stored.facts[kind]
-    wanted = stored.headers.get(name, ())
+    wanted = stored.headers(kind)
     if not wanted:
         return given
     facts = load_settings(settings_files(None, os.environ, Path.cwd())).models.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,11 @@ def rlm(tmp_path: Path, provider_server):
     return run
 
 
+def run_in(told: str) -> str:
+    """Return the name of the run that a command has told."""
+    return re.findall(r"^run (\S+): ", told, re.MULTILINE)[0]
+
+
 def asked(server: Any, role: str) -> list[Any]:
     """Return the requests of the root or of the children."""
     return [one for one in server.requests if ("repl" in one.system) == (role == "root")]
@@ -63,7 +69,7 @@ def test_options_by_role_and_a_resume(rlm, provider_server, providers, tmp_path)
     fields = ("reasoning_effort", "max_tokens", "top_p", "seed", "temperature")
     assert [root.body[name] for name in fields] == ["high", 41_000, 0.9, 1, 0.5]
     assert root.headers["x-team"] == "law"
-    run = told.split("rlm show ")[1].split(")")[0]
+    run = run_in(told)
 
     provider_server.always = lambda one: CELL if "repl" in one.system else "7 euros"
     assert "7 euros" in rlm("resume", run)
@@ -79,7 +85,7 @@ def test_a_resume_without_a_header_says_so(rlm, provider_server, providers) -> N
     provider_server.play(providers.Status(400, "stop here"))
     header = ("--option", "headers.X-Team=law")
     told = rlm("ask", "Cost?", "a.txt", "--model", model, "--strategy", "direct", *header, code=4)
-    run = told.split("rlm show ")[1].split(")")[0]
+    run = run_in(told)
     said = rlm("resume", run, code=2)
     assert "was begun with the header X-Team" in said
     assert "add --option headers.X-Team=VALUE" in said
