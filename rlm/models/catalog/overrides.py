@@ -31,12 +31,7 @@ class ModelFacts:
     """`window` counts the tokens of prompt and reply together, `output` those of a reply. `child_tokens` are
     the most that the prompt of a child may hold, if the run has no such limit. Prices are US dollars per
     million tokens. `cached_price` is for input from the provider's cache; None means the price of other
-<<<<<<< HEAD
-    input. `sees` tells whether the model takes pictures. `calls` is what each call asks for, in every
-    role."""
-=======
     input. `sees` tells whether the model takes pictures. `calls` is what each call asks for."""
->>>>>>> control
 
     window: int | None = None
     output: int | None = None
