@@ -85,13 +85,13 @@ def _is_cut(model: Model) -> bool:
     facts = facts_of_name(model.name)
     if facts is None or not facts.is_default or model.name.startswith(("ollama:", "ollama/")):
         return False
-    return model.window.context == facts.context and model.window.context < _SMALL_WINDOW
+    return model.window.whole.context == facts.context and model.window.whole.context < _SMALL_WINDOW
 
 
 def _default_warning(model: Model) -> str:
     name = parse_name(model.name)
     return (
-        f"Ollama may cut the prompts of {model.name} at its default, {model.window.context:,} tokens: name "
+        f"Ollama may cut the prompts of {model.name} at its default, {model.window.whole.context:,} tokens: name "
         f"the model ollama:{name.model}, which sets the size, or set OLLAMA_CONTEXT_LENGTH for the server, "
         f'and window under [models."{model.name}"] in your settings file'
     )

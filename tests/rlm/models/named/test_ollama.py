@@ -61,13 +61,13 @@ def sent(ollama) -> dict:
 async def test_a_request_sets_the_size_that_the_window_says(ollama) -> None:
     model = make(ollama)
     await learn([model])
-    assert model.window == ModelWindow(16_384, 4_096)
+    assert model.window.whole == ModelWindow(16_384, 4_096)
     reply = await model.generate(REQUEST)
     await model.aclose()
     assert (reply.text, reply.thinking, reply.finish_reason) == ("ok", "Hm.", "stop")
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (26, 12)
     body = sent(ollama)
-    assert body["options"] == {"num_ctx": 16_384, "num_predict": 100}
+    assert body["options"] == {"num_ctx": 16_384, "num_predict": 4_196}
     assert body["messages"][0] == {"role": "system", "content": "S"}
     assert "think" not in body
 
@@ -93,8 +93,8 @@ async def test_where_the_size_comes_from(ollama, shown: dict, loaded: int | None
         ollama.pages["/api/ps"] = {"models": [{"name": "qwen3:8b", "context_length": loaded}]}
     model = make(ollama)
     await learn([model])
-    assert model.window.context == context
-    assert model.window.known
+    assert model.window.whole.context == context
+    assert model.window.whole.known
 
 
 async def test_the_users_window_is_sent(ollama) -> None:

@@ -100,9 +100,12 @@ async def test_the_window_of_a_server(
 ) -> None:
     pages.pages |= {"/v1/models": listed, **more}
     model = resolve(name.format(pages.url), {})
-    assert not model.window.known
+    assert not model.window.whole.known
     await learn([model])
-    assert (model.window.context, model.window.output, model.window.known) == (*window, True)
+    assert (model.window.whole.context, model.window.whole.output, model.window.whole.known) == (
+        *window,
+        True,
+    )
     assert window_warnings([model]) == []
     asked = len(pages.asked)
     await learn([model, resolve(name.format(pages.url), {})])
@@ -113,7 +116,7 @@ async def test_a_variable_names_the_server(pages) -> None:
     pages.pages["/v1/models"] = VLLM
     model = resolve("vllm/Qwen/Qwen3-8B", {"VLLM_BASE_URL": pages.url, "VLLM_API_KEY": "vllm-key-1"})
     await learn([model])
-    assert model.window.context == 40_960
+    assert model.window.whole.context == 40_960
     assert pages.asked[0].headers["authorization"] == "Bearer vllm-key-1"
 
 
@@ -121,7 +124,7 @@ async def test_ollamas_compatible_api_has_its_default_and_one_warning(pages) -> 
     pages.pages |= {"/v1/models": OLLAMA, "/api/show": {"model_info": {"qwen3.context_length": 40_960}}}
     model = resolve(f"openai:qwen3:8b@{pages.url}/v1", {})
     await learn([model])
-    assert model.window.context == 4_096
+    assert model.window.whole.context == 4_096
     (warning,) = window_warnings([model, model])
     assert "Ollama may cut the prompts" in warning
     assert "ollama:qwen3:8b" in warning
@@ -134,7 +137,7 @@ async def test_openrouter_reports_windows_and_prices(pages) -> None:
         resolve(f"openrouter:{name}", env) for name in ("meta/llama-9", "openrouter/auto", "free/one:free")
     ]
     await learn(models)
-    assert [(model.window.context, model.window.output) for model in models] == [
+    assert [(model.window.whole.context, model.window.whole.output) for model in models] == [
         (65_536, 16_384),
         (2_000_000, 8_000),
         (32_768, 8_000),
@@ -166,7 +169,7 @@ async def test_googles_own_api_reports_the_limits_of_gemini(pages) -> None:
     env = {"GOOGLE_API_KEY": "AIzaTest123", "GEMINI_BASE_URL": f"{pages.url}/v1beta/openai/"}
     model = resolve("gemini:gemini-9", env)
     await learn([model])
-    assert model.window == ModelWindow(2_000_000, 70_000)
+    assert model.window.whole == ModelWindow(2_000_000, 70_000)
     assert pages.asked[0].headers["x-goog-api-key"] == "AIzaTest123"
 
 
@@ -176,8 +179,10 @@ async def test_the_user_goes_before_the_server(pages) -> None:
     model = resolve(name, {}, ModelOptions(window=ModelWindow(20_000, 2_000)))
     both = resolve(name, {}, ModelOptions(window=ModelWindow(128_000, 3_000, known=False)))
     await learn([model, both])
-    assert model.window == ModelWindow(20_000, 2_000)
-    assert both.window == ModelWindow(40_960, 3_000), "an output limit alone leaves the window to the server"
+    assert model.window.whole == ModelWindow(20_000, 2_000)
+    assert both.window.whole == ModelWindow(40_960, 3_000), (
+        "an output limit alone leaves the window to the server"
+    )
 
 
 def test_a_table_counts_however_it_spells_the_name() -> None:
@@ -207,7 +212,7 @@ async def test_a_hostile_list_changes_nothing(pages, body: bytes) -> None:
     pages.pages["/v1/models"] = lambda _: (200, "application/json", body)
     model = resolve(f"openai:m@{pages.url}/v1", {})
     await learn([model])
-    assert model.window == ModelWindow(128_000, 8_000, known=False)
+    assert model.window.whole == ModelWindow(128_000, 8_000, known=False)
     (warning,) = window_warnings([model])
     assert "is a guess" in warning
 
