@@ -89,9 +89,9 @@ def _is_cut(model: Model) -> bool:
 
 
 def _default_warning(model: Model) -> str:
-    name = parse_name(model.name)
+    name, context = parse_name(model.name), model.window.whole.context
     return (
-        f"Ollama may cut the prompts of {model.name} at its default, {model.window.whole.context:,} tokens: name "
+        f"Ollama may cut the prompts of {model.name} at its default, {context:,} tokens: name "
         f"the model ollama:{name.model}, which sets the size, or set OLLAMA_CONTEXT_LENGTH for the server, "
         f'and window under [models."{model.name}"] in your settings file'
     )
