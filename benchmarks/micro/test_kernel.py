@@ -237,9 +237,11 @@ def test_rounds_of_a_run_with_a_model_that_takes_no_time(benchmark, loop, tmp_pa
     """The difference of the two, divided by 20, is the driver's overhead per round."""
 
     def run() -> None:
-        blocks = ["```repl\nx = 1\n```"] * (rounds - 1) + ["```repl\npeek(0, 1)\nfinalize(x)\n```"]
+        # Rounds that repeat a block end a run early.
+        blocks = [f"```repl\nx = {number}\n```" for number in range(1, rounds)]
+        blocks.append("```repl\npeek(0, 1)\nfinalize(x)\n```")
         settings = Settings(strategy="rlm", sandbox=LEVEL, store=tmp_path / "rlm.db")
         rlm = RLM(ScriptedModel.of(root=blocks), limits=Limits(), settings=settings)
-        assert loop.run(rlm.run("What is x?", "text")).answer == 1
+        assert loop.run(rlm.run("What is x?", "text")).answer == rounds - 1
 
     benchmark.pedantic(run, rounds=5, warmup_rounds=1)
