@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm.events import Event, RoundsFolded, Violated
+from rlm.playback.degradation import cut_reply, folded_history
 from rlm.results import Degradation
 
 __all__ = ["Degradations"]
@@ -26,10 +27,9 @@ class Degradations:
         """Note what an event of the run says, if it is one of these."""
         match event:
             case RoundsFolded(last=last):
-                words = "the root's window was full: rounds up to {} were folded into notes"
-                self.note("folded_history", words.format(last))
+                self.note(*folded_history(last))
             case Violated(round=number, kind="truncated_reply"):
-                self.note("cut_reply", f"the root's reply of round {number} was cut by its output limit")
+                self.note(*cut_reply(number))
             case _:
                 pass
 

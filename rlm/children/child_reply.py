@@ -43,8 +43,9 @@ _NOTHING = frozenset(
     | {"не найдено", "未找到", "没有找到", "見つかりません", "찾을 수 없음"}
 )
 _MIN_REPEATED = 35
-_MIN_TASK = 8
 """Characters of an instruction that no answer holds by chance."""
+_MIN_TASK = 8
+"""Characters of a task that is looked for in its answer. A shorter one may be its own answer."""
 _MIN_REST = 0.3
 _SENTENCE = re.compile(r"(?<=\.)\s+|\n+")
 _SPACE = re.compile(r"\s+")
@@ -135,7 +136,6 @@ def reply_fault(reply: str, task: str, texts: Sequence[str]) -> tuple[str, str] 
 def _repeats_prompt(reply: str, task: str, texts: Sequence[str]) -> bool:
     """Return whether hardly anything is left of a reply without our instructions and the task."""
     flat = rest = _flat(reply)
-    # A short task may well be its own answer.
     own = _flat(task)
     asked = [own] if len(own) >= _MIN_TASK else []
     for sentence in (*_instructions(), _flat(table("child.toml")["task"]), *asked):

@@ -42,6 +42,8 @@ _MIN_BYTES = 4 << 20
 _SETTLED_SECONDS = 2.0
 _ENTRY = "entry.json"
 _PART = "part-"
+_TRIES = 8
+"""How often a new folder is made, if other processes remove it before it is locked."""
 _FILES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
 
 
@@ -132,14 +134,16 @@ class ContextCache:
                 return None
             self.folder.chmod(0o700)
             self._sweep()
-            folder = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
+            for _ in range(_TRIES):
+                folder = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
+                lease = _lock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if lease is not None:
+                    return folder, replace(lease, folder=folder)
+                # Another process's sweep took the folder before it was locked.
+                shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            return None
-        lease = _lock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if lease is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            return None
-        return folder, replace(lease, folder=folder)
+            pass
+        return None
 
     def keep(self, key: str, folder: Path, loaded: Loaded, lease: CacheLease) -> Loaded:
         """Publish the context in `folder` (from `begin`) under `key`.

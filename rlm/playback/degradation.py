@@ -1,4 +1,4 @@
-"""Reads from a journal's events what a run did without, so that a resumed run still names it."""
+"""Says what a run did without, in the same words while it runs and when its journal is read again."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlm.journal import JournalEvent
 
-__all__ = ["recorded_degradation"]
+__all__ = ["KERNEL_DIED", "cut_reply", "folded_history", "recorded_degradation"]
 
-_WARNINGS = (
-    ("the direct call gave no checked answer (", "direct_call"),
-    ("the rounds gave no answer (", "strategy"),
-)
-"""How warnings begin that are degradations, and their kinds."""
+KERNEL_DIED = ("kernel", "a kernel died and was replaced")
+
+
+def folded_history(last: int) -> tuple[str, str]:
+    """Return kind and detail of a compaction whose last round is `last`."""
+    return "folded_history", f"the root's window was full: rounds up to {last} were folded into notes"
+
+
+def cut_reply(round_: int) -> tuple[str, str]:
+    """Return kind and detail of a root's reply that its output limit cut."""
+    return "cut_reply", f"the root's reply of round {round_} was cut by its output limit"
 
 
 def recorded_degradation(event: JournalEvent) -> tuple[str, str] | None:
-    """Return the kind and the detail of what an event says that the run did without, in the words of the run;
-    None if it says nothing of that."""
+    """Return kind and detail of what an event says that the run did without; None if it says nothing of
+    that."""
     data = event.data
     match event.kind:
         case "kernel_died":
-            return "kernel", "a kernel died and was replaced"
+            return KERNEL_DIED
         case "compaction":
-            words = "the root's window was full: rounds up to {} were folded into notes"
-            return "folded_history", words.format(data["last_round"])
+            return folded_history(data["last_round"])
         case "limit" if data.get("violation") == "truncated_reply":
-            return "cut_reply", f"the root's reply of round {data['round']} was cut by its output limit"
-        case "warning":
-            message = data["message"]
-            found = (kind for beginning, kind in _WARNINGS if message.startswith(beginning))
-            return next(((kind, message) for kind in found), None)
+            return cut_reply(data["round"])
+        case "warning" if "degradation" in data:
+            return data["degradation"], data["message"]
         case _:
             return None

@@ -17,7 +17,7 @@ from rlm.runs.options import RunOptions
 from rlm.runs.run_warnings import RunWarnings
 from rlm.runs.scaffold import scaffold_of
 
-__all__ = ["ResultBuilder", "describe_run"]
+__all__ = ["ResultBuilder", "describe_run", "isolation_warning"]
 
 _SHOWN = 5
 
@@ -115,3 +115,11 @@ def describe_run(
         degradations=degradations.notes,
         scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
     )
+
+
+def isolation_warning(level: int, missing: str) -> str:
+    """Say that the code of a run was isolated less than it could be. `missing` are the layers that the
+    machine refuses, "" if there are none."""
+    isolated = "not isolated" if level == 0 else "only partly isolated"
+    reason = f": this machine refuses {missing}" if missing else ""
+    return f"the code of this run was {isolated} (level {level}){reason}"

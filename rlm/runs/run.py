@@ -33,13 +33,14 @@ from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStar
 from rlm.models.base import is_extractive
 from rlm.models.offline.extractive.computing import is_computed
 from rlm.playback.cursor import ReplayCursor
+from rlm.playback.degradation import KERNEL_DIED
 from rlm.results import RunResult, RunTotals, Strategy
 from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
-from rlm.runs.result_builder import ResultBuilder, describe_run
+from rlm.runs.result_builder import ResultBuilder, describe_run, isolation_warning
 from rlm.runs.run_warnings import RunWarnings
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
@@ -312,10 +313,8 @@ class Run:
         if outcome.answer is None and not ended and self.config.settings.strategy == "auto":
             why = outcome.detail if outcome.stop_reason == "invalid_reply" else outcome.stop_reason
             abstained = f"the direct call gave no checked answer ({why}): continued as an RLM"
-            self.run_context.degradations.note("direct_call", abstained)
             self.run_context.metered.withdraw_answer()
-            self.warn(abstained)
-            await self._log.append("warning", {"message": abstained})
+            await self._note_degradation("direct_call", abstained)
             return None
         return self._finish(outcome, "direct")
 
@@ -375,9 +374,7 @@ class Run:
         short = fits(config.model, body, config.settings.direct, self._options.earlier)
         strategy: Strategy = "direct" if short else "map-reduce"
         message = f"the rounds gave no answer ({ended.detail}): fell back to {strategy}"
-        self.run_context.degradations.note("strategy", message)
-        self.warn(message)
-        await self._log.append("warning", {"message": message})
+        await self._note_degradation("strategy", message)
         outcome = await (self._direct_outcome() if short else self._map_reduce_outcome())
         if outcome.answer is None:
             self.warn(f"{strategy} gave no answer either: {outcome.detail}")
@@ -465,6 +462,12 @@ class Run:
         """Add a warning to the result and report it to the observers."""
         self._observe(Warned(message))
 
+    async def _note_degradation(self, kind: str, message: str) -> None:
+        """Warn that the run does without something, and record it for a resumed run."""
+        self.run_context.degradations.note(kind, message)
+        self.warn(message)
+        await self._log.append("warning", {"message": message, "degradation": kind})
+
     def _observe(self, event: Event) -> None:
         """Pass an event of any part to the observers. Each warning is passed once."""
         self.run_context.degradations.note_event(event)
@@ -484,17 +487,14 @@ class Run:
     def _note_kernel(self, isolation: IsolationReport) -> None:
         self._kernels_opened += 1
         if self._kernels_opened > 1:
-            self.run_context.degradations.note("kernel", "a kernel died and was replaced")
+            self.run_context.degradations.note(*KERNEL_DIED)
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
-            reason = f": this machine refuses {missing}" if missing else ""
-            isolated = "not isolated" if isolation.level == 0 else "only partly isolated"
-            warning = f"the code of this run was {isolated} (level {isolation.level}){reason}"
+            warning = isolation_warning(isolation.level, missing)
             # Only for the result: the observers got KernelOpened. `add` ignores what it has.
             self._warnings.add(Warned(warning))
             self.run_context.degradations.note("isolation", warning)
 
     def _totals(self) -> RunTotals:
-        context = self.run_context
-        return context.metered.totals(context.budget.rounds, self._child_calls.calls)
+        return self.run_context.metered.totals(self.run_context.budget.rounds, self._child_calls.calls)

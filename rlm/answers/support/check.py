@@ -24,6 +24,16 @@ _MAX_AGAIN = 30_000_000
 _MAX_NEAR = 2_000
 _AT_ONCE_CHARS = 30_000
 """Characters that are compared in the event loop, in about 10 ms. More take a thread."""
+_FEW_DOUBTS = 4
+_MOST_DOUBTS = 1 / 3
+"""The share of claims that a model may doubt. If it doubts more, the fault is in what it was shown."""
+_NUMBER_WORDS = re.compile(
+    r"\b(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty"
+    r"|seventy|eighty|ninety|hundred|thousand|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+zig"
+    r"|hundert|tausend|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|cent|mille|tres|cuatro|cinco|seis"
+    r"|siete|ocho|nueve|diez|veinte|cien|mil)\b",
+    re.IGNORECASE,
+)
 
 
 async def check_support(
@@ -121,18 +131,6 @@ def _judged(claim: ClaimSupport, doubt: Doubt | None) -> ClaimSupport:
     if doubt is None:
         return replace(claim, status="supported", test="model", reason="")
     return replace(claim, status="unsupported", test="model", reason=doubt.reason)
-
-
-_FEW_DOUBTS = 4
-_MOST_DOUBTS = 1 / 3
-"""The share of claims that a model may doubt. If it doubts more, the fault is in what it was shown."""
-_NUMBER_WORDS = re.compile(
-    r"\b(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty"
-    r"|seventy|eighty|ninety|hundred|thousand|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+zig"
-    r"|hundert|tausend|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|cent|mille|tres|cuatro|cinco|seis"
-    r"|siete|ocho|nueve|diez|veinte|cien|mil)\b",
-    re.IGNORECASE,
-)
 
 
 def _can_be_asked(claim: Claim, passages: Sequence[Passage]) -> bool:

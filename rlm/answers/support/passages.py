@@ -22,7 +22,6 @@ _LINE_CHARS = 300
 after it, to the end of its line."""
 _HEAD_CHARS = 200
 """Characters of the beginning of a long record, which has its id and title."""
-_RECORDS = frozenset({"csv", "jsonl"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def _passage(citation: Citation, body: Body) -> Passage:
     shown, (first, last) = _statement(body, start, cut)
     before = body.text(max(low, first - _AROUND_CHARS), first) if first > low else ""
     after = body.text(last, min(high, last + _AROUND_CHARS)) if last < high else ""
-    if document is not None and document.kind in _RECORDS:
+    if document is not None and document.has_records:
         before = after = ""
     return Passage(
         body.text(start, cut),
@@ -91,7 +90,7 @@ def _statement(body: Body, start: int, end: int) -> tuple[str, Span]:
     low, high = (0, body.chars) if document is None else (document.start, document.end)
     before = body.text(max(low, start - _MAX_STATEMENT), start).rpartition("\n")[2]
     after = body.text(end, min(high, end + _MAX_STATEMENT)).partition("\n")[0]
-    if document is not None and document.kind in _RECORDS:
+    if document is not None and document.has_records:
         whole = _one_line(body.text(start - len(before), end + len(after)))
         if len(whole) <= max(_MAX_STATEMENT, end - start):
             return whole, Span(start, end)

@@ -38,17 +38,17 @@ async def check_findings(job: Job, table: EvidenceTable, in_rounds: Collection[s
     ]
     # No passage states what code counted over all of them: a model that sees passages would cut it.
     questions = [table.findings[at].question for at in places]
-    computed = [one.number in in_rounds and asks_for_computing(one.text) for one in questions]
-    stated = [claim for claim, is_computed in zip(claims, computed, strict=True) if not is_computed]
-    mended_stated, support = await _check(job, stated, table)
-    rest = iter(zip(mended_stated, support.claims, strict=True))
+    is_counted = [one.number in in_rounds and asks_for_computing(one.text) for one in questions]
+    counted = [at for at, counts in enumerate(is_counted) if counts]
+    stated = [at for at, counts in enumerate(is_counted) if not counts]
+    mended, support = await _check(job, [claims[at] for at in stated], table)
     passages = passages_of([one.citation for one in table.sources], job.body)
-    counted = [claim for claim, is_computed in zip(claims, computed, strict=True) if is_computed]
-    by_words = await check_support(counted, passages, is_computed=True)
-    more = iter(zip(counted, by_words.claims, strict=True))
-    both = [next(more if is_computed else rest) for is_computed in computed]
-    support = replace(support, claims=tuple(judged for _, judged in both))
-    for at, (claim, judged) in zip(places, both, strict=True):
+    by_words = await check_support([claims[at] for at in counted], passages, is_computed=True)
+    verdicts = dict(zip(stated, zip(mended, support.claims, strict=True), strict=True))
+    verdicts |= {at: (claims[at], one) for at, one in zip(counted, by_words.claims, strict=True)}
+    in_order = [verdicts[at] for at in range(len(claims))]
+    support = replace(support, claims=tuple(judged for _, judged in in_order))
+    for at, (claim, judged) in zip(places, in_order, strict=True):
         supported = None if judged.status == "unchecked" else judged.status == "supported"
         table.findings[at] = replace(
             table.findings[at], text=claim.text, sources=claim.sources, supported=supported

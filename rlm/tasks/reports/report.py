@@ -91,17 +91,13 @@ def _findings(
     questions: Sequence[Question], findings: Sequence[Finding], level: int, *, only_found: bool = False
 ) -> list[str]:
     """Return the questions as headings with their claims. `only_found` leaves out those without a claim."""
-    parts = []
+    parts: list[str] = []
     for question in questions:
-        below = (
-            _findings(question.parts, findings, level + 1, only_found=only_found)
-            if question.parts
-            else [answer]
-            if (answer := _answer(question, findings))
-            else []
-            if only_found
-            else ["*Not found.*"]
-        )
+        if question.parts:
+            below = _findings(question.parts, findings, level + 1, only_found=only_found)
+        else:
+            answer = _answer(question, findings) or ("" if only_found else "*Not found.*")
+            below = [answer] if answer else []
         if below:
             parts += [f"{'#' * min(6, level)} {question.number} {_line(question.text)}", *below]
     return parts

@@ -239,7 +239,7 @@ async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
 
 def _is_record(body: Body, source: Passage) -> bool:
     document = None if source.citation.start is None else body.document_at(source.citation.start)
-    return document is not None and document.kind in ("csv", "jsonl") and not document.messages
+    return document is not None and document.has_records and not document.messages
 
 
 async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:

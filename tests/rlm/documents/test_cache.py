@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from document_tree import text_of
@@ -272,6 +275,25 @@ def test_two_processes_at_once_both_have_their_context(
     assert [process.wait(60) for process in running] == [0, 0, 0]
     [entry] = entries(cache)
     assert not entry.name.startswith("part-")
+
+
+def test_a_new_folder_that_another_process_sweeps_is_made_again(
+    cache: ContextCache, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may take a new folder for an unfinished one, before its writer has locked it."""
+    make, made = tempfile.mkdtemp, []
+
+    def swept_at_once(**kwargs: Any) -> str:
+        made.append(make(**kwargs))
+        if len(made) == 1:
+            shutil.rmtree(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_at_once)
+    loaded = load([source], tmp_path / "c", cache=cache)
+    assert loaded.lease is not None
+    assert len(made) == 2
+    assert text_of(loaded) == source.read_text()
 
 
 def test_what_a_killed_process_left_half_made_is_removed(

@@ -76,6 +76,11 @@ class Document:
     pages: int | None = None
     headings_indexed: bool = False
 
+    @property
+    def has_records(self) -> bool:
+        """Whether each of its lines is a row of data."""
+        return self.kind in ("csv", "jsonl")
+
 
 class Body:
     """The text of a context: read-only, never loaded whole, safe to use from several threads.

@@ -17,8 +17,8 @@ __all__ = ["spoken_places"]
 _NOTE = r"\{[a-zA-Z]{2,20}\}"
 _NOTES = re.compile(_NOTE)
 _SIGNS = re2.compile(rf"{_NOTE}|\w [.,?!] ")
+"""What shows that a text is a transcript: notes, or blanks before its full stops."""
 _PART = re.compile(r"\w+|[^\w\s]")
-"""What a text has that is a transcript: notes, or blanks before its full stops."""
 _MIN_PARTS, _MAX_PARTS = 4, 300
 _STEPS_PER_PART = 30_000
 _STEPS_PER_BYTE = 10
