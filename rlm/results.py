@@ -345,6 +345,10 @@ class RunResult:
             shown.append(self.support.shown)
         return "; ".join(shown)
 
+    def __str__(self) -> str:
+        """The answer with its sources, as `markdown`."""
+        return self.markdown()
+
     def markdown(self) -> str:
         """The answer, a list of its sources below a rule, and a line about what was read.
 

@@ -442,6 +442,9 @@ class RLM:
         finally:
             await self.aclose()
 
+    def __repr__(self) -> str:
+        return f"RLM({self.model.name!r})"
+
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
         for model in {id(model): model for model in self._config().models}.values():

@@ -28,6 +28,7 @@ from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
 from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
+from rlm.cli.habits import with_habits
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -39,6 +40,9 @@ class _Commands(TyperGroup):
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _report_interrupt():
             return super().make_context(*args, **options)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_habits(args, self.commands))
 
     def invoke(self, ctx: Any) -> Any:
         with _report_interrupt():
@@ -59,7 +63,6 @@ app = typer.Typer(
     name="rlm",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
@@ -93,14 +96,17 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Answer questions over text far larger than any model's context window, with verified citations.
 
+    `rlm QUESTION PATH…` is short for `rlm ask QUESTION PATH…`.
+
     \b
     Examples:
-      rlm ask "What does the crane of the northern yard cost?" examples/offers
+      rlm "What does the crane of the northern yard cost?" examples/offers
       rlm summarize examples/chat.md --tokens 500
       rlm doctor
     """

@@ -84,6 +84,8 @@ class RunOptions:
     model: Annotated[
         str | None,
         typer.Option(
+            "--model",
+            "-m",
             envvar="RLM_MODEL",
             help=f"The root model: {list_forms(bare=False)}. Default: the provider whose key is set, else "
             "extractive.",

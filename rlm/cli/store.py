@@ -25,7 +25,13 @@ StoreOption = Annotated[
     ),
 ]
 RunArgument = Annotated[
-    str, typer.Argument(help="The run's name, or its first characters.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The run's name or its first characters; latest (-1) is the newest run, latest~1 (-2) the one "
+        "before it.",
+        show_default=False,
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -33,6 +34,7 @@ from rlm.sandbox import OwnerProcess
 __all__ = ["Journal"]
 
 _LISTED = 5
+_LATEST = re.compile(r"(?:latest|last)(?:~(\d{1,4}))?")
 
 
 class Journal:
@@ -151,16 +153,19 @@ class Journal:
         return await read_events(self._database, run_id)
 
     async def resolve(self, prefix: str) -> str:
-        """Return the full name of the one run whose name is or starts with `prefix`.
+        """Return the full name of the one run whose name is or starts with `prefix`. `latest` is the run that
+        started last, `latest~1` the one before it.
 
         Raises JournalError if no run matches, or several do; the message lists the candidates.
         """
-        query = (
-            select(runs.c.run_id)
-            .where(runs.c.run_id.startswith(prefix, autoescape=True))
-            .order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
-            .limit(_LISTED + 1)
-        )
+        newest_first = select(runs.c.run_id).order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
+        if (counted := _LATEST.fullmatch(prefix)) is not None:
+            back = int(counted[1] or 0)
+            rows = await self._database.rows(newest_first.offset(back).limit(1))
+            if not rows:
+                raise JournalError(f"{self._database.name} has no run {prefix!r}: ask something first")
+            return str(rows[0].run_id)
+        query = newest_first.where(runs.c.run_id.startswith(prefix, autoescape=True)).limit(_LISTED + 1)
         exact = await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == prefix))
         names = [row.run_id for row in exact or await self._database.rows(query)]
         if len(names) == 1:

@@ -6,12 +6,15 @@ import stat
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
+from rlm.cli.habits import find_swapped
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
@@ -45,7 +48,7 @@ Examples:
 @takes_run_options()
 def ask(
     ctx: typer.Context,
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
     paths: Annotated[
         list[str] | None,
         typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
@@ -75,6 +78,10 @@ def ask(
         bool,
         typer.Option("--no-context", help="Ask without a text: the answer is the model's own knowledge."),
     ] = False,
+    fail_if_absent: Annotated[
+        bool,
+        typer.Option("--fail-if-absent", help="Exit with 1 if the documents do not hold the answer."),
+    ] = False,
     *,
     options: RunOptions,
 ) -> None:
@@ -84,7 +91,7 @@ def ask(
     if no_context:
         _check_without_context(paths or (), continued, choices=choice or ())
     else:
-        _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
+        _check(question, paths or (), continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
         options = _with_models_of(continued, options)
     if attempts > 1 and continued is not None:
@@ -104,6 +111,8 @@ def ask(
             progress.close()
             raise report_interrupt(progress.run_id, progress.waiting) from None
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
+    if fail_if_absent and not answered.result.found:
+        raise typer.Exit(Exit.NO_ANSWER)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -145,11 +154,17 @@ def _schema(file: Path | None) -> object:
     return schema
 
 
-def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
+def _check(
+    question: str, paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]
+) -> None:
     if continued is None and not paths:
         raise UsageError(
             "no PATH is given: name files or folders, - for stdin, or a run "
             "(--continue RUN); --no-context asks without a text"
+        )
+    if (question_given := find_swapped(question, paths)) is not None:
+        raise UsageError(
+            f"the question stands before the paths: rlm ask {quote(question_given)} {quote(question)}"
         )
     if continued is not None and (dry_run or choices):
         option = "--dry-run" if dry_run else "--choice"

@@ -48,7 +48,7 @@ If the command is interrupted or killed, `rlm resume` continues it.
 )
 def compare(
     ctx: typer.Context,
-    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
     paths: PathsArgument,
     method: Annotated[
         list[str] | None,

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.store import StoreOption
-from rlm.escaping import terminal_line
+from rlm.escaping import json_bytes, terminal_line
 
 __all__ = ["doctor"]
 
@@ -41,7 +41,11 @@ class Finding:
     detail: str
 
 
-def doctor(ctx: typer.Context, store: StoreOption = None) -> None:
+def doctor(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    store: StoreOption = None,
+) -> None:
     """Check whether runs work on this machine.
 
     It checks packages, kernel, isolation, models, settings and the journal. The exit code is 0 if nothing
@@ -62,7 +66,10 @@ def doctor(ctx: typer.Context, store: StoreOption = None) -> None:
         _settings(ctx),
         _store(store),
     ]
-    _print(findings)
+    if as_json:
+        typer.echo(json_bytes([asdict(one) for one in findings], indent=2))
+    else:
+        _print(findings)
     failed = {finding.what for finding in findings if finding.verdict == "fail"}
     if failed:
         raise typer.Exit(Exit.USAGE if failed <= _CONFIGURATION else Exit.REFUSED)

@@ -49,7 +49,7 @@ was not found, and the sources.
 @takes_run_options(refused={"schema": "a report is Markdown"})
 def research(
     ctx: typer.Context,
-    task: Annotated[str, typer.Argument(help="The task.", show_default=False)],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task.", show_default=False)],
     paths: PathsArgument,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan and stop.")] = False,
     plan: Annotated[

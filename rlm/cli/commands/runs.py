@@ -33,16 +33,19 @@ _LISTED_FIELDS = (
     *(field.name for field in fields(RunTotals)),
 )
 
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 runs_app = typer.Typer(invoke_without_command=True)
 
 
 @runs_app.callback()
 def runs(
     context: typer.Context,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
-    ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
     store: StoreOption = None,
 ) -> None:
     """List the newest runs, or remove runs, or show what waits at a provider.
@@ -54,9 +57,22 @@ def runs(
       rlm runs prune --older-than 30d
       rlm runs waiting
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        _list(limit, as_json=as_json, store=store)
 
+
+@runs_app.command("list")
+def list_runs(limit: LimitOption = 20, as_json: JsonOption = False, store: StoreOption = None) -> None:
+    """List the newest runs, as `rlm runs` does.
+
+    \b
+    Example:
+      rlm runs list -n 5
+    """
+    _list(limit, as_json=as_json, store=store)
+
+
+def _list(limit: int, *, as_json: bool, store: str | None) -> None:
     async def read(journal: Journal) -> list[dict[str, Any]]:
         return [
             {
@@ -79,6 +95,9 @@ def runs(
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
         typer.echo(terminal_text(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
+
+
+runs_app.command("ls", hidden=True)(list_runs)
 
 
 def _totals_text(run: dict[str, Any]) -> str:

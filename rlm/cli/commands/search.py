@@ -42,7 +42,10 @@ _MAX_LINE = 600
 
 def search(
     query: Annotated[
-        str, typer.Argument(help="Words, or a regular expression with --regex.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="QUERY", help="Words, or a regular expression with --regex.", show_default=False
+        ),
     ],
     paths: PathsArgument,
     regex: Annotated[

@@ -26,14 +26,16 @@ _MAX_PROMPT = 200
 
 
 def show(
-    run: RunArgument,
+    run: RunArgument = "latest",
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON, one a line.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Show the rounds, children and answer of a run.
+    """Show the rounds, children and answer of a run, by default of the newest one.
 
     \b
-    Example:
+    Examples:
+      rlm show
       rlm show 20260131-142501
     """
 

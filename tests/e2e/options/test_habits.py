@@ -1,0 +1,69 @@
+"""Test the short ways to ask and to look, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "yard.txt"
+    path.write_text("The northern yard has a crane.\n")
+    return str(path)
+
+
+def test_a_question_needs_no_command(rlm, text) -> None:
+    ran = rlm("What does the northern yard have?", text, "-q", "-m", "extractive")
+    assert ran.code == 0, ran.stderr
+    assert "The northern yard has a crane." in ran.stdout
+
+
+def test_the_newest_run_has_a_name(rlm, text) -> None:
+    for question in ("What does the northern yard have?", "Who has a crane?"):
+        assert rlm(question, text, "-q").code == 0
+    shown = rlm("show")
+    assert "task: Who has a crane?" in shown.stdout
+    assert rlm("show", "latest").stdout == rlm("show", "-1").stdout == shown.stdout
+    assert "task: What does the northern yard have?" in rlm("show", "-2").stdout
+    assert rlm("show", "latest~1").stdout == rlm("show", "-2").stdout
+    missing = rlm("show", "-3")
+    assert missing.code == 2
+    assert "'latest~2'" in missing.one_line
+    listed = json.loads(rlm("runs", "ls", "--json").stdout)
+    assert listed == json.loads(rlm("runs", "list", "--json").stdout)
+    assert [one["task"] for one in listed] == ["Who has a crane?", "What does the northern yard have?"]
+
+
+def test_swapped_arguments_are_named_with_the_right_order(rlm, text) -> None:
+    ran = rlm("ask", text, "What does the yard have?")
+    assert ran.code == 2
+    assert ran.one_line.endswith(f"rlm ask 'What does the yard have?' {text}")
+
+
+def test_an_answer_that_is_not_there_can_fail_a_script(rlm, text) -> None:
+    question = ("Who is Zaphod Beeblebrox?", text, "-q")
+    assert rlm("ask", *question).code == 0
+    assert rlm("ask", *question, "--fail-if-absent").code == 1
+    assert rlm("ask", "What does the northern yard have?", text, "-q", "--fail-if-absent").code == 0
+
+
+def test_findings_of_the_doctor_are_json(rlm) -> None:
+    found = json.loads(rlm("doctor", "--json").stdout)
+    assert {"verdict", "what", "detail"} == set(found[0])
+    assert {"python", "packages", "journal"} <= {one["what"] for one in found}
+
+
+def test_help_and_version_are_words_too(rlm) -> None:
+    assert rlm("help").stdout == rlm("--help").stdout
+    assert rlm("help", "ask").stdout == rlm("ask", "--help").stdout
+    assert rlm("version").stdout == rlm("-V").stdout == rlm("--version").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_there_for_every_shell(rlm, shell) -> None:
+    script = rlm("--show-completion", shell, env={"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    assert script.code == 0, script.stderr
+    assert "RLM_COMPLETE" in script.stdout
