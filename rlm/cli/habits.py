@@ -3,15 +3,21 @@ order."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["find_swapped", "with_habits"]
+__all__ = ["find_swapped", "misspelt_variables", "with_habits"]
 
 _BACK = re.compile(r"-([1-9]\d{0,3})")
 _TAKE_A_RUN = frozenset({"show", "export", "resume", "replay"})
+_OTHER_VARIABLES = frozenset(
+    {"RLM_BUBBLEWRAP", "RLM_CONFIG", "RLM_OPENAI_COMPATIBLE_KEY", "RLM_OPENAI_COMPATIBLE_KEY_HOST"}
+)
+"""Variables that no option has."""
+_ALIKE = 0.8
 _ALIASES = {"help": "--help", "version": "--version"}
 
 
@@ -38,6 +44,16 @@ def find_swapped(question: str, paths: Sequence[str]) -> str | None:
     if not _exists(question):
         return None
     return next((path for path in paths if any(map(str.isspace, path.strip())) and not _exists(path)), None)
+
+
+def misspelt_variables(environment: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each variable that is nearly one of the `known` ones, with the one that was meant."""
+    known = {*known, *_OTHER_VARIABLES}
+    for name in sorted(environment):
+        if name.startswith("RLM_") and name not in known:
+            close = difflib.get_close_matches(name, known, 1, _ALIKE)
+            if close:
+                yield name, close[0]
 
 
 def _run_name(argument: str) -> str:

@@ -16,6 +16,7 @@ import typer
 from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
+from rlm.cli.habits import misspelt_variables
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
@@ -332,6 +333,9 @@ class _CommandWithOptions:
         self.__signature__ = inspect.Signature(parameters)
 
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
+        variables = [one.envvar for one in ctx.command.params if isinstance(one.envvar, str)]
+        for name, meant in misspelt_variables(os.environ, variables):
+            say(f"{name} is no variable of rlm and has no effect: did you mean {meant}?")
         facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
         limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
         if values["slow"]:

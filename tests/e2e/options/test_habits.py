@@ -50,6 +50,12 @@ def test_an_answer_that_is_not_there_can_fail_a_script(rlm, text) -> None:
     assert rlm("ask", "What does the northern yard have?", text, "-q", "--fail-if-absent").code == 0
 
 
+def test_a_misspelt_variable_is_one_line(rlm, text) -> None:
+    ran = rlm("What does the northern yard have?", text, "-q", env={"RLM_MODLE": "extractive"})
+    assert ran.code == 0
+    assert "RLM_MODLE is no variable of rlm and has no effect: did you mean RLM_MODEL?" in ran.stderr
+
+
 def test_findings_of_the_doctor_are_json(rlm) -> None:
     found = json.loads(rlm("doctor", "--json").stdout)
     assert {"verdict", "what", "detail"} == set(found[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlm import RLM, Settings
-from rlm.cli.habits import find_swapped, with_habits
+from rlm.cli.habits import find_swapped, misspelt_variables, with_habits
 
 COMMANDS = ("ask", "show", "resume", "runs")
 
@@ -45,6 +45,12 @@ def test_a_file_in_place_of_the_question_is_noticed(tmp_path: Path) -> None:
     assert find_swapped("Is it so?", ["no such file"]) is None
     assert find_swapped(str(file), ["missing.txt"]) is None
     assert find_swapped("x" * 5_000, ["Is it so?"]) is None
+
+
+def test_a_misspelt_variable_is_noticed() -> None:
+    environment = ["RLM_MODLE", "RLM_MODEL", "RLM_TEST_PG_URL", "HOME", "RLM_BUBBLEWRAP", "RLM_MAX_COSTS"]
+    found = list(misspelt_variables(environment, ["RLM_MODEL", "RLM_MAX_COST"]))
+    assert found == [("RLM_MAX_COSTS", "RLM_MAX_COST"), ("RLM_MODLE", "RLM_MODEL")]
 
 
 def test_the_runtime_and_its_answer_print_well(tmp_path: Path) -> None:
