@@ -19,6 +19,8 @@ from rlm.settings import Limits
 __all__ = ["BadTask", "BatchTask"]
 
 _KEYS = ("id", "task", "context", "schema", "limits")
+_OTHER_NAMES = {"question": "task", "prompt": "task", "input": "context"}
+"""Names that other tools give to keys of a task."""
 _LIMITS = tuple(limit.name for limit in fields(Limits))
 _MAX_ID_CHARS = 500
 
@@ -33,7 +35,8 @@ class BadTask(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`.
+    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`. A line may call
+    the task `question` or `prompt`, and the context `input`.
 
     `limits` override those of the batch. `digest` is a hash of the content.
     """
@@ -54,6 +57,9 @@ class BatchTask:
             raise BadTask(f"is not JSON ({error}): write one object on one line") from None
         if not isinstance(data, dict):
             raise BadTask('is not an object: write {"id": …, "task": …, "context": […]}')
+        for other, name in _OTHER_NAMES.items():
+            if other in data and name not in data:
+                data[name] = data.pop(other)
         id_ = data.get("id")
         if isinstance(id_, bool) or not isinstance(id_, str | int) or str(id_).strip() == "":
             raise BadTask('has no "id": give a text or a whole number')

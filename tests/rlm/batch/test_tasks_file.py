@@ -99,6 +99,15 @@ def test_a_task_is_identified_by_its_content(tmp_path: Path) -> None:
     assert BatchTask.parse(line(task="Whom?")).digest != same.digest
 
 
+def test_a_task_may_have_the_names_of_other_tools() -> None:
+    """The digest is that of the same task, so a batch goes on when a file is rewritten."""
+    own = BatchTask.parse(b'{"id": 1, "task": "Why?", "context": "a.txt"}')
+    assert BatchTask.parse(b'{"id": 1, "question": "Why?", "input": "a.txt"}') == own
+    assert BatchTask.parse(b'{"id": 1, "prompt": "Why?", "context": "a.txt"}') == own
+    with pytest.raises(BadTask, match="unknown key 'question'"):
+        BatchTask.parse(b'{"id": 1, "task": "Why?", "question": "Who?", "context": "a.txt"}')
+
+
 def test_a_context_may_be_one_path_or_text_by_itself() -> None:
     assert BatchTask.parse(line(context={"text": "x"})).sources() == (TextSource("text 1", "x"),)
 
