@@ -184,9 +184,12 @@ class CellStarted:
 
 @dataclass(frozen=True, slots=True)
 class CellEnded:
+    """A block ended. `output` is what it printed, else its value or its error, cut to 4,000 characters."""
+
     round: int
     status: str
     seconds: float
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

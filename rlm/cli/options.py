@@ -199,6 +199,9 @@ class RunOptions:
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
     ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show each block of the root and what it printed.")
+    ] = False
     config: ConfigOption = None
 
     @property
@@ -259,7 +262,9 @@ class RunOptions:
 
         self._offer_local_server()
         with ExitStack() as stack:
-            progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.limits.seconds))
+            progress = stack.enter_context(
+                Progress(quiet=self.quiet, seconds=self.limits.seconds, verbose=self.verbose)
+            )
             observers: list[Observer] = [progress.on_event]
             if self.trace is not None:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)

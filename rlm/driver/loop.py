@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 _ROUNDS_PER_REMINDER = 6
+_SHOWN_OUTPUT = 4_000
+"""Characters of a block's output that observers see."""
 """After so many rounds the root is told its task again, in one line."""
 
 LAST_ROUND_SECONDS = 120.0
@@ -262,7 +264,7 @@ class Driver:
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
         if result is not recorded:
-            self._observe(CellEnded(round_, result.status, result.seconds))
+            self._observe(CellEnded(round_, result.status, result.seconds, result.shown[:_SHOWN_OUTPUT]))
             await self._log.append(
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )

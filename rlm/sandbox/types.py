@@ -93,6 +93,11 @@ class CellResult:
     report: CellReport = field(default_factory=CellReport)
 
     @property
+    def shown(self) -> str:
+        """Return what the cell printed, else its value, else its error."""
+        return self.stdout or self.result or self.traceback or self.evalue
+
+    @property
     def truncated(self) -> bool:
         """Return whether the cell printed more than `stdout` holds."""
         return self.stdout_chars > len(self.stdout)

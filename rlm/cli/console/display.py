@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ProgressDisplay"]
 
+_MAX_LINES, _FIRST_LINES = 40, 30
+"""Lines of a block that are shown, and how many of these are its first."""
+
 
 class ProgressDisplay:
     """Shows progress within a `with` block. `quiet` leaves alerts only.
@@ -52,6 +55,21 @@ class ProgressDisplay:
         """Print a line that stays."""
         if not self._quiet:
             self._print(text, "dim")
+
+    def show_block(self, text: str) -> None:
+        """Print lines that stay, indented: at most 40, the first and the last."""
+        if self._quiet or not text.strip():
+            return
+        lines = text.strip("\n").expandtabs(4).split("\n")
+        if len(lines) > _MAX_LINES:
+            hidden = len(lines) - _MAX_LINES + 1
+            lines = [
+                *lines[:_FIRST_LINES],
+                f"… {hidden:,} lines …",
+                *lines[-(_MAX_LINES - _FIRST_LINES - 1) :],
+            ]
+        for line in lines:
+            self._print(f"    {line}", "")
 
     def alert(self, text: str) -> None:
         """Print a line that stays, even if `quiet`."""

@@ -16,12 +16,14 @@ _MAX_TITLE = 80
 
 
 class Progress(ProgressDisplay):
-    """Shows the events of a run that may take `seconds`. `run_id` is None until the run has started."""
+    """Shows the events of a run that may take `seconds`. `run_id` is None until the run has started.
+    `verbose`: each block of the root is shown with its output."""
 
-    def __init__(self, *, quiet: bool, seconds: float) -> None:
+    def __init__(self, *, quiet: bool, seconds: float, verbose: bool = False) -> None:
         super().__init__("loading", quiet=quiet)
         self.run_id: str | None = None
         self._seconds = seconds
+        self._verbose = verbose
         self._round = ""
         self._batch = 0
         self._streamed = 0
@@ -52,9 +54,8 @@ class Progress(ProgressDisplay):
             case events.RoundStarted(number, limit, final):
                 self._round = f"round {number} of {limit}" + (" (the last)" if final else "")
                 self.show_activity(f"{self._round}: asking the root")
-            case events.CellStarted(_, code):
-                self.note(f"{self._round}: {_headline(code)}")
-                self.show_activity("running its block")
+            case events.CellStarted() | events.CellEnded():
+                self._show_cell(event)
             case events.Violated(_, kind):
                 self.note(f"{self._round}: the reply {events.describe_violation(kind)}; asking again")
             case events.RoundsFolded(last, before, after, fault):
@@ -120,6 +121,16 @@ class Progress(ProgressDisplay):
         if "tokens received" not in text:
             self._doing = text
         super().show_activity(text)
+
+    def _show_cell(self, event: events.CellStarted | events.CellEnded) -> None:
+        if isinstance(event, events.CellStarted):
+            self.note(f"{self._round}: {_headline(event.code)}")
+            self.show_activity("running its block")
+        elif self._verbose:
+            output = event.output.strip()
+            self.note(f"{self._round}: {event.status} after {event.seconds:.1f} s{':' if output else ''}")
+        if self._verbose:
+            self.show_block(event.code if isinstance(event, events.CellStarted) else event.output)
 
     def _show_child(self, event: events.ChildEnded) -> None:
         self.show_draft("")

@@ -56,6 +56,20 @@ def test_a_misspelt_variable_is_one_line(rlm, text) -> None:
     assert "RLM_MODLE is no variable of rlm and has no effect: did you mean RLM_MODEL?" in ran.stderr
 
 
+def test_verbose_shows_each_block_with_its_output(rlm, text) -> None:
+    """Elsewhere one line a block is shown. What a block prints cannot move the terminal's cursor."""
+    Path(text).write_text("The northern yard has a crane.\x1b[2J\n" * 40)
+    asked = ("ask", "What does the northern yard have?", text, "--strategy", "rlm")
+    short, ran = rlm(*asked), rlm(*asked, "-v")
+    assert "meta = context_meta()" not in short.stderr
+    assert "    meta = context_meta()\n" in ran.stderr
+    assert "round 1 of 30: ok after " in ran.stderr
+    assert "'documents': 1}\n" in ran.stderr
+    assert "\x1b[2J" not in ran.stderr
+    assert ran.stderr.count("\n") < 300
+    assert ran.stdout == short.stdout
+
+
 def test_findings_of_the_doctor_are_json(rlm) -> None:
     found = json.loads(rlm("doctor", "--json").stdout)
     assert {"verdict", "what", "detail"} == set(found[0])
