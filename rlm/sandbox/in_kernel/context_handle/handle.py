@@ -15,9 +15,13 @@ from itertools import islice
 from typing import Any
 
 from ..body.body import Body, Document, Span
+from ..file_view.files import Files
 from ..searching.pattern import SearchPattern, understand
 from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines
+from ..tables.database import Database
+from ..tables.listing import TableList, table_record
+from ..tables.results import SqlRows
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader, SectionReader
@@ -74,6 +78,7 @@ class Handle:
         self._scanner = Scanner(body)
         self._second_looks = 0
         self._documents: list[Record] | None = None
+        self._database = Database(body, self._log)
 
     def _show(self, chars: int) -> None:
         """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
@@ -81,6 +86,7 @@ class Handle:
         self._body = whole if chars == whole.chars else whole.window(0, chars)
         self._scanner = Scanner(self._body)
         self._documents = None
+        self._database = Database(self._body, self._log)
 
     def context_meta(self) -> Record:
         """Return chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls and
@@ -293,12 +299,33 @@ class Handle:
         first, last = resolve_range(whole_number("start", start), last, high - low)
         return Lines(body, self._log, low + first, low + last)
 
-    def read_records(self) -> Rows:
+    def read_records(self, within: Any = None, typed: bool = False) -> Rows:
         """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
 
-        Skips documents of other kinds. Raises ValueError if no document has rows.
+        Skips documents of other kinds. With `within`, the rows that are at least partly in that part. If
+        `typed`, the numbers, booleans and ISO dates of CSV, and the dates of JSON, are such by their column,
+        an empty text is None, and `raw` is the value as it stands. Raises ValueError if no document has rows.
         """
-        return Rows(self._body, self._log)
+        stretch = None if within is None else stretch_of(self._body, within)
+        return Rows(self._body, self._log, stretch, typed=bool(typed))
+
+    def tables(self) -> TableList:
+        """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
+        end, and on access rows and columns (name, type by the first 1,000 rows, sample)."""
+        return TableList(map(table_record, self._database.tables))
+
+    def sql(self, query: str, params: Any = ()) -> SqlRows:
+        """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
+
+        Columns are typed, an empty cell is NULL, lists and objects are JSON. `_rowid_` is the number of the
+        record, from 1. Rows that are one record each know its number and place: `.record` and `.span`.
+        """
+        return self._database.query(query, params)
+
+    def files(self, pattern: str | None = None) -> Files:
+        """Return the documents as read-only paths, or those that fit a pattern like '**/*.py'."""
+        every = Files(self._body, self._log, self._body.documents)
+        return every if pattern is None else every.glob(pattern)
 
     def read_all(self) -> str:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""

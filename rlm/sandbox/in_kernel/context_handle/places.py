@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..body.body import Body, Document, Span
+from ..tables.results import SqlRow
 from .records import Hit
 
 __all__ = ["is_span", "place_of", "resolve_range", "stretch_of", "whole_number"]
@@ -34,8 +35,14 @@ def resolve_range(start: int, end: int | None, size: int) -> tuple[int, int]:
 
 
 def is_span(given: Any) -> bool:
-    """Return whether `given` is a pair of offsets: a tuple, or a list as JSON has it."""
-    return isinstance(given, (tuple, list)) and len(given) == 2 and all(map(_is_offset, given))
+    """Return whether `given` is a pair of offsets: a tuple, or a list as JSON has it. Two numbers of a query
+    are none."""
+    return (
+        isinstance(given, (tuple, list))
+        and len(given) == 2
+        and not isinstance(given, SqlRow)
+        and all(map(_is_offset, given))
+    )
 
 
 def _is_offset(edge: Any) -> bool:

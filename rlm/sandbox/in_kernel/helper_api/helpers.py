@@ -11,6 +11,7 @@ from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
 from ..quoting.quote_search import MAX_QUOTE_CHARS
+from ..tables.results import SqlRow, SqlRows
 from .answer_check import AnswerForm
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
@@ -357,11 +358,15 @@ class Helpers:
     def _evidence(self, given: Any) -> list[Any]:
         """Return one piece for each given piece of evidence.
 
-        A hit stands for its line. A child's answer stands for the longest quote in it that its slice
-        contains, otherwise for the whole slice. So does a merged item.
+        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
+        quote in it that its slice contains, otherwise for the whole slice. So does a merged item.
         """
         if isinstance(given, Hit):
             return [list(given.proof())]
+        if isinstance(given, SqlRows):
+            return [list(span) for span in given.spans()]
+        if isinstance(given, SqlRow):
+            return pieces_of(given)
         if isinstance(given, MergedItem):
             quotes = [quote for quote in given.quotes() if len(quote) >= _MIN_QUOTE]
             found = (self._handle.first_of(quotes, span) for span in given.spans)
