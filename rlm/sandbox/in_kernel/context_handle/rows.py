@@ -106,7 +106,7 @@ class Rows(Iterator[Row]):
             if end <= self._low:
                 reached = end
                 continue
-            self._log.read(reached if joined else start, end)
+            self._log.read(max(reached, min(start, self._low)) if joined else start, end)
             reached = end
             given = {"start": start, "end": end, "error": error, "document": document.name}
             if types is None:

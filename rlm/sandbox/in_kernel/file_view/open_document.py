@@ -52,7 +52,7 @@ class OpenDocument(io.TextIOBase):
         return "r"
 
     @property
-    def encoding(self) -> str:
+    def encoding(self) -> str:  # type: ignore[override]
         """The encoding of the text."""
         return "utf-8"
 
@@ -64,7 +64,7 @@ class OpenDocument(io.TextIOBase):
         """Return True."""
         return True
 
-    def read(self, size: int | None = -1) -> Text:  # type: ignore[override]
+    def read(self, size: int | None = -1) -> Text:
         """Return the next `size` characters, or all that are left. Raises ValueError for more than
         20,000,000."""
         self._check_open()

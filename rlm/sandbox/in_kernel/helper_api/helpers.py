@@ -10,6 +10,7 @@ from typing import Any
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
+from ..file_view.files import File
 from ..quoting.quote_search import MAX_QUOTE_CHARS
 from ..tables.results import SqlRow, SqlRows
 from .answer_check import AnswerForm
@@ -365,7 +366,7 @@ class Helpers:
             return [list(given.proof())]
         if isinstance(given, SqlRows):
             return [list(span) for span in given.spans()]
-        if isinstance(given, SqlRow):
+        if isinstance(given, (SqlRow, File)):
             return pieces_of(given)
         if isinstance(given, MergedItem):
             quotes = [quote for quote in given.quotes() if len(quote) >= _MIN_QUOTE]

@@ -6,6 +6,7 @@ not fit its column stays a text.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
@@ -18,7 +19,7 @@ SAMPLED = 1_000
 
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})", re.ASCII)
 _NUMBER = re.compile(
-    r"[+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d*)?|\.\d+)(?:(?<=[.\d])[eE][+-]\d{1,2}|(?<=\.\d)[eE]\d{1,2})?",
+    r"[+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d*)?|\.\d+)(?:(?<=[.\d])[eE][+-]\d{1,3}|(?<=\.\d)[eE]\d{1,3})?",
     re.ASCII,
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -57,7 +58,8 @@ def fits(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer"
+        # A database holds no larger number exactly.
+        return "integer" if abs(value) < 2**63 else "text"
     if isinstance(value, float):
         return "number"
     return "object" if isinstance(value, Mapping) else "list"
@@ -72,7 +74,7 @@ def _text_fits(value: str) -> str:
     if _INTEGER.fullmatch(text):
         return "integer"
     if _NUMBER.fullmatch(text):
-        return "number"
+        return "number" if math.isfinite(float(text)) else "text"
     if text.lower() in _BOOLEANS:
         return "boolean"
     for kind, form in (("date", _DATE), ("datetime", _DATETIME)):

@@ -376,9 +376,8 @@ class Database:
             marks = ", ".join("?" * len(MISSING))
             connection = self._open()
             texts = f"typeof({column}) = 'text'"
-            without = (
-                f"UPDATE {name} SET {column} = NULL WHERE {texts} AND lower(trim({column})) IN ({marks})"
-            )
+            missing = f"{texts} AND lower(trim({column})) IN ({marks})"
+            without = f"UPDATE {name} SET {column} = NULL WHERE {missing}"  # noqa: S608
             connection.execute(without, sorted(MISSING))
             if kind in _DECLARED:
                 wrong = f"SELECT count(*) FROM {name} WHERE {texts}"  # noqa: S608

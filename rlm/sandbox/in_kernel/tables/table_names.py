@@ -58,6 +58,6 @@ def _identifier(part: str) -> str:
 def _allowed(name: str) -> str:
     if not name:
         return "table_"
-    if name[0].isdigit():
+    if name[0].isdigit() or name.casefold().startswith("sqlite_"):
         return f"t_{name}"
     return f"{name}_" if name.casefold() in _RESERVED else name
