@@ -72,13 +72,10 @@ class Rows(Iterator[Row]):
     ) -> None:
         self._body = body
         self._log = log
-        self._low, self._high = stretch or Span(0, body.chars)
+        # Without a part, rows that hold no character at either end are in it, too.
+        self._low, self._high = stretch or (-1, body.chars + 1)
         self._typed = typed
-        inside = [
-            one
-            for one in body.documents
-            if stretch is None or (one.start < self._high and one.end > self._low)
-        ]
+        inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
         self._plan = [(document, format_of(body, document)) for document in inside]
         self._own: Iterator[Row] | None = None
         if not any(form for _, form in self._plan):

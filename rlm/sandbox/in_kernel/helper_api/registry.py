@@ -99,26 +99,25 @@ HELPERS: tuple[Helper, ...] = (
         "read_records",
         "(within=None, typed=False)",
         "rows of JSONL, JSON arrays or CSV, or messages of chats, lazily; .value is the row's own dict; "
-        "typed=True makes numbers, dates and booleans of CSV's texts",
+        "typed=True makes numbers and dates of CSV's texts",
         ("value", "start", "end"),
     ),
     Helper(
         "tables",
         "()",
-        "these documents as tables, and Markdown's tables",
-        ("name", "document", "start", "end", "rows", "columns"),
+        "these and Markdown's tables",
+        ("name", "document", "rows", "columns", "start", "end"),
     ),
     Helper(
         "sql",
         "(query, params=())",
-        "one SELECT (SQLite) over the tables, by name, for counts, sums and joins; a list of rows that are "
-        "evidence, too",
+        "one SELECT (SQLite) over the tables, for counts, sums, joins; its rows are evidence, too",
     ),
     Helper(
         "files",
         "(pattern=None)",
-        "the documents as read-only pathlib paths: .name, .suffix, .read_text(), for line in f.open(), "
-        "glob('**/*.py'); f can be a slice or within",
+        "the documents as read-only paths, as in pathlib: .suffix, .read_text(), .open(), glob('**/*.py'); "
+        "also a slice or within",
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
     Helper(

@@ -36,8 +36,8 @@ def handle(make_handle):
 
 
 PATTERNS = """
-    * *.py **/*.py src/*.py src/**/*.py **/deep/* */*/*.txt **/[ab].py **/[!ab].py **/?.py **/*.md src/deep/c.py
-    ./src/*.py **/* src/**/**/*.py **/[[]x].py none*
+    * *.py **/*.py src/*.py src/**/*.py **/deep/* */*/*.txt **/[ab].py **/[!ab].py **/?.py **/*.md
+    src/deep/c.py ./src/*.py **/* src/**/**/*.py **/[[]x].py none*
 """
 
 

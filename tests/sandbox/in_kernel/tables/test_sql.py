@@ -77,7 +77,7 @@ def test_a_row_is_tuple_record_and_evidence(handle) -> None:
     assert handle.peek(*row.span).startswith("3,2024-02-09")
     assert [first for first, *_ in rows] == [3, 1]
     assert not is_span(handle.sql("select id, id from orders")[0])
-    with pytest.raises(KeyError, match="there is no column 'x'. The columns are id, day, a"):
+    with pytest.raises(KeyError, match=r"there is no column 'x'\. The columns are id, day, a"):
         row["x"]
     assert repr(rows) == (
         "2 rows (each with .record and .span) of 3 records of orders\n"
