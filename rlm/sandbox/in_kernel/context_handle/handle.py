@@ -15,13 +15,9 @@ from itertools import islice
 from typing import Any
 
 from ..body.body import Body, Document, Span
-from ..file_view.files import Files
 from ..searching.pattern import SearchPattern, understand
 from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines
-from ..tables.database import Database
-from ..tables.listing import TableList, table_record
-from ..tables.results import SqlRows
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader, SectionReader
@@ -78,7 +74,6 @@ class Handle:
         self._scanner = Scanner(body)
         self._second_looks = 0
         self._documents: list[Record] | None = None
-        self._database = Database(body, self._log)
 
     def _show(self, chars: int) -> None:
         """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
@@ -86,7 +81,6 @@ class Handle:
         self._body = whole if chars == whole.chars else whole.window(0, chars)
         self._scanner = Scanner(self._body)
         self._documents = None
-        self._database = Database(self._body, self._log)
 
     def context_meta(self) -> Record:
         """Return chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls and
@@ -309,24 +303,6 @@ class Handle:
         stretch = None if within is None else stretch_of(self._body, within)
         return Rows(self._body, self._log, stretch, typed=bool(typed))
 
-    def tables(self) -> TableList:
-        """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
-        end, and on access rows and columns (name, type by the first 1,000 rows, sample)."""
-        return TableList(map(table_record, self._database.tables))
-
-    def sql(self, query: str, params: Any = ()) -> SqlRows:
-        """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
-
-        Columns are typed, an empty cell is NULL, lists and objects are JSON. `_rowid_` is the number of the
-        record, from 1. Rows that are one record each know its number and place: `.record` and `.span`.
-        """
-        return self._database.query(query, params)
-
-    def files(self, pattern: str | None = None) -> Files:
-        """Return the documents as read-only paths, or those that fit a pattern like '**/*.py'."""
-        every = Files(self._body, self._log, self._body.documents)
-        return every if pattern is None else every.glob(pattern)
-
     def read_all(self) -> str:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""
         if self._body.chars > MAX_READ_ALL:
@@ -384,6 +360,16 @@ class Handle:
             )
             for index, ((start, end), score, path) in enumerate(ranked)
         )
+
+    @property
+    def body(self) -> Body:
+        """The body that the current question covers."""
+        return self._body
+
+    @property
+    def access_log(self) -> AccessLog:
+        """The record of what was read."""
+        return self._log
 
     def document_name(self, char: int) -> str | None:
         """Return the name of the document of a character, or None outside the body."""

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from ..body.body import Body, Document, Span
-from ..tables.column_types import SAMPLED, ColumnTypes
+from ..columns.column_types import SAMPLED, ColumnTypes
 from .access_log import AccessLog
 from .json_stream import BadJson, JsonStream
 from .lines import iterate_lines

@@ -26,6 +26,7 @@ from .children import (
     UnknownSubModel,
     failure_lines,
 )
+from .data_views import DataViews
 from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
@@ -71,8 +72,9 @@ class Helpers:
         self._namespace = namespace
         self._variables = variables
         self._outputs = outputs
+        owners = (self, handle, DataViews(handle))
         for helper in HELPERS:
-            owner = self if hasattr(self, helper.name) else handle
+            owner = next(one for one in owners if hasattr(one, helper.name))
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:

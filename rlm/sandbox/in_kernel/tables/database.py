@@ -18,9 +18,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..body.body import Body, Span
+from ..columns.column_types import MISSING
 from ..context_handle.access_log import AccessLog, bounded
 from ..context_handle.rows import is_joined
-from .column_types import MISSING
 from .results import SqlRow, SqlRows
 from .sql_functions import add_functions
 from .table import Table, find_tables
@@ -105,7 +105,7 @@ class Database:
     """One database in memory over the tables of one body, which are looked for when they are first needed."""
 
     def __init__(self, body: Body, log: AccessLog) -> None:
-        self._body = body
+        self.body = body
         self._log = log
         self._loaded: dict[str, _Loaded] = {}
         self._read: set[str] = set()
@@ -114,7 +114,7 @@ class Database:
     @cached_property
     def tables(self) -> list[Table]:
         """The tables of the body."""
-        return find_tables(self._body, self._log)
+        return find_tables(self.body, self._log)
 
     def query(self, query: str, params: Any = ()) -> SqlRows:
         """Return the rows of one SELECT. Raises ValueError with the remedy for a query that SQLite refuses,

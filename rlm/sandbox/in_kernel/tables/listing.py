@@ -63,6 +63,10 @@ class TableList(Records):
 
     __slots__ = ()
 
+    def __getitem__(self, at: Any) -> Any:
+        found = list.__getitem__(self, at)
+        return TableList(found) if isinstance(at, slice) else found
+
     def __repr__(self) -> str:
         if not self:
             return "no table: no document holds CSV, JSON, a chat or a table drawn with |"

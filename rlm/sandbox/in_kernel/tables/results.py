@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..body.body import Span
-from ..context_handle.records import Records
+from ..context_handle.records import Records, Values
 
 __all__ = ["SqlRow", "SqlRows"]
 
@@ -14,7 +14,7 @@ _PRINTED = 30
 _CELL = 80
 
 
-class SqlRow(tuple[Any, ...]):
+class SqlRow(Values):
     """A row of a result: `row[0]`, `row["name"]` and `row.name` are the same, and `dict(row)` works.
 
     `record` is the number of the record of the table that it comes from, from 1, and `span` its place. Both

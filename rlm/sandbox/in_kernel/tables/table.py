@@ -7,9 +7,9 @@ from functools import cached_property
 from itertools import islice
 
 from ..body.body import Body, Document, Span
+from ..columns.column_types import SAMPLED, ColumnTypes
 from ..context_handle.access_log import AccessLog
 from ..context_handle.rows import RawRow, format_of, raw_rows
-from .column_types import SAMPLED, ColumnTypes
 from .pipe_tables import PipeTable, find_pipe_tables, pipe_rows
 from .table_names import distinct, table_names
 

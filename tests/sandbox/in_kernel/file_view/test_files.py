@@ -31,8 +31,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def handle(make_handle):
-    return make_handle(*((name, "text", f"text of {name}\n") for name in NAMES))
+def handle(make_views):
+    return make_views(*((name, "text", f"text of {name}\n") for name in NAMES))
 
 
 PATTERNS = """
@@ -111,10 +111,10 @@ STEPS = st.lists(
 @settings(max_examples=150)
 @given(TEXTS, TEXTS, STEPS)
 def test_reading_is_that_of_plain_python(
-    make_handle, before: str, text: str, steps: list[tuple[str, int]]
+    make_views, before: str, text: str, steps: list[tuple[str, int]]
 ) -> None:
     """The model of an open document is `io.StringIO` with the line ends as they stand."""
-    handle = make_handle(("before", "text", before), ("it", "text", text))
+    handle = make_views(("before", "text", before), ("it", "text", text))
     own, plain = handle.files()[1].open(), io.StringIO(text, newline="\n")
     start = handle.files()[1].start
     for step, size in steps:
@@ -141,8 +141,8 @@ def test_reading_is_that_of_plain_python(
 
 @settings(max_examples=50)
 @given(TEXTS)
-def test_whole_files(make_handle, text: str) -> None:
-    handle = make_handle(("it", "text", text))
+def test_whole_files(make_views, text: str) -> None:
+    handle = make_views(("it", "text", text))
     file = handle.files()[0]
     assert file.read_text() == text
     assert file.read_bytes() == text.encode()
@@ -155,8 +155,8 @@ def test_whole_files(make_handle, text: str) -> None:
         next(iter(lines))
 
 
-def test_the_standard_library_reads_it(make_handle) -> None:
-    handle = make_handle(("t.csv", "csv", 'a,b\r\n1,"x\r\ny"\r\n'), ("t.json", "json", '{"a": [1, 2]}'))
+def test_the_standard_library_reads_it(make_views) -> None:
+    handle = make_views(("t.csv", "csv", 'a,b\r\n1,"x\r\ny"\r\n'), ("t.json", "json", '{"a": [1, 2]}'))
     table, data = handle.files()
     assert list(csv.DictReader(table.open(newline=""))) == [{"a": "1", "b": "x\r\ny"}]
     assert json.load(data.open()) == {"a": [1, 2]}
@@ -170,8 +170,8 @@ def test_it_is_text_and_read_only(handle, mode: str) -> None:
         handle.files()[0].open().write("x")
 
 
-def test_coverage_counts_what_was_read(make_handle) -> None:
-    handle = make_handle(("a", "text", "one\ntwo\n"), ("b", "text", "three\nfour\n"))
+def test_coverage_counts_what_was_read(make_views) -> None:
+    handle = make_views(("a", "text", "one\ntwo\n"), ("b", "text", "three\nfour\n"))
     first, second = handle.files()
     assert handle.drain_access() == ((), ())
     assert next(iter(first)) == "one\n"
@@ -181,16 +181,16 @@ def test_coverage_counts_what_was_read(make_handle) -> None:
     assert handle.drain_access()[0] == (Span(0, 8),)
 
 
-def test_a_file_is_a_place(make_handle) -> None:
-    handle = make_handle(("a", "text", "one\ntwo\n"), ("b", "text", "one\n"))
+def test_a_file_is_a_place(make_views) -> None:
+    handle = make_views(("a", "text", "one\ntwo\n"), ("b", "text", "one\n"))
     file = handle.files()[1]
     assert handle.count("one", within=file) == 1
     assert handle.peek(file) == "one\n"
     assert [line.number for line in handle.read_lines(within=file)] == [2]
 
 
-def test_a_large_read_is_refused_with_the_better_way(make_handle, monkeypatch) -> None:
-    handle = make_handle(("a.log", "text", "x" * 50 + "\n" + "y" * 100))
+def test_a_large_read_is_refused_with_the_better_way(make_views, monkeypatch) -> None:
+    handle = make_views(("a.log", "text", "x" * 50 + "\n" + "y" * 100))
     file = handle.files()[0]
     for module in (open_document, __import__(type(file).__module__, fromlist=["x"])):
         monkeypatch.setattr(module, "MAX_TEXT", 100)

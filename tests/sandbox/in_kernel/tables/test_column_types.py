@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.tables.column_types import ColumnTypes, fits
+from rlm.sandbox.in_kernel.columns.column_types import ColumnTypes, fits
 
 WRITTEN: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "integer": (st.integers(-(10**17), 10**17), str),
@@ -30,7 +29,7 @@ WRITTEN: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
 @pytest.mark.parametrize("kind", WRITTEN)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_a_column_comes_back_as_it_was_before_it_was_written(make_handle, kind: str, data: Any) -> None:
+def test_a_column_comes_back_as_it_was_before_it_was_written(make_views, kind: str, data: Any) -> None:
     """An empty cell is None, and the text stays in `raw`."""
     values, write = WRITTEN[kind]
     column = data.draw(st.lists(st.none() | values, min_size=1, max_size=8))
@@ -38,7 +37,7 @@ def test_a_column_comes_back_as_it_was_before_it_was_written(make_handle, kind: 
     texts = ["" if one is None else write(one) for one in column]
     out = io.StringIO()
     csv.writer(out).writerows([["key", "x", "y"], *(["k", text, "0"] for text in texts)])
-    rows = list(Handle(make_handle(("t.csv", "csv", out.getvalue()))._body).read_records(typed=True))
+    rows = list(make_views(("t.csv", "csv", out.getvalue())).read_records(typed=True))
     found = [row.value["x"] for row in rows]
     assert found == column
     assert [type(one) for one in found] == [type(one) for one in column]
@@ -80,12 +79,12 @@ def test_odd_columns(texts: list[str], kind: str, values: list[Any]) -> None:
     assert [types.converted("x", text) for text in texts] == values
 
 
-def test_json_keeps_its_own_types_but_for_dates(make_handle) -> None:
+def test_json_keeps_its_own_types_but_for_dates(make_views) -> None:
     rows = [
         {"n": "5", "at": "2024-01-02T03:04:05Z", "m": 1, "o": {"a": 1}},
         {"n": "6", "at": None, "m": "x", "o": {}},
     ]
-    handle = make_handle(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    handle = make_views(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     first, second = handle.read_records(typed=True)
     assert first.value["n"] == "5"
     assert first.value["at"].isoformat() == "2024-01-02T03:04:05+00:00"
@@ -98,9 +97,9 @@ def test_json_keeps_its_own_types_but_for_dates(make_handle) -> None:
     ]
 
 
-def test_a_value_that_does_not_fit_stays_text(make_handle) -> None:
+def test_a_value_that_does_not_fit_stays_text(make_views) -> None:
     text = "n,m,k\n" + "1,2,3\n" * 1_000 + "oops,2,3\n"
-    rows = list(make_handle(("t.csv", "csv", text)).read_records(typed=True))
+    rows = list(make_views(("t.csv", "csv", text)).read_records(typed=True))
     assert (rows[0].value["n"], rows[-1].value["n"]) == (1, "oops")
 
 

@@ -28,8 +28,8 @@ CARDS = "".join(
 
 
 @pytest.fixture
-def handle(make_handle):
-    return make_handle(("data/orders.csv", "csv", ORDERS), ("cards.jsonl", "jsonl", CARDS))
+def handle(make_views):
+    return make_views(("data/orders.csv", "csv", ORDERS), ("cards.jsonl", "jsonl", CARDS))
 
 
 def test_counts_and_sums(handle) -> None:
@@ -107,8 +107,8 @@ def test_a_row_of_several_records_stands_for_its_tables(handle, query: str) -> N
     assert repr(rows).partition("\n")[0].endswith("computed over 3 records of cards")
 
 
-def test_a_column_named_as_the_number_of_a_record(make_handle) -> None:
-    handle = make_handle(("t.csv", "csv", "rowid,_rowid_,n\n7,8,9\n"))
+def test_a_column_named_as_the_number_of_a_record(make_views) -> None:
+    handle = make_views(("t.csv", "csv", "rowid,_rowid_,n\n7,8,9\n"))
     assert handle.sql("select n from t")[0].record is None
     assert handle.sql("select rowid, _rowid_ from t") == [(7, 8)]
 
@@ -179,9 +179,9 @@ def test_text_beyond_ascii(handle) -> None:
     assert handle.sql("select '50%' like '50!%' escape '!', '505' like '50!%' escape '!'") == [(1, 0)]
 
 
-def test_what_a_query_would_not_show_is_reported(make_handle, capsys) -> None:
+def test_what_a_query_would_not_show_is_reported(make_views, capsys) -> None:
     text = "n,paid,z\n" + "1,true,2\n" * 1_000 + "oops,false,2\nNA,,2\n"
-    handle = make_handle(("t.csv", "csv", text), ("j.jsonl", "jsonl", '{"a": 1}\nbroken\n'))
+    handle = make_views(("t.csv", "csv", text), ("j.jsonl", "jsonl", '{"a": 1}\nbroken\n'))
     assert handle.sql("select sum(n), count(n), count(*) from t") == [(1_000, 1_001, 1_002)]
     assert capsys.readouterr().err == (
         "t.n: 1 of 1,002 values are no integer and stay text, which sum() and avg() take as 0\n"
@@ -195,8 +195,8 @@ def test_what_a_query_would_not_show_is_reported(make_handle, capsys) -> None:
     assert handle.sql("select count(*) from t where paid = true") == [(1_000,)]
 
 
-def test_rows_are_bounded(make_handle) -> None:
-    handle = make_handle(("t.csv", "csv", "a,b,c\n" + "1,2,3\n" * 400))
+def test_rows_are_bounded(make_views) -> None:
+    handle = make_views(("t.csv", "csv", "a,b,c\n" + "1,2,3\n" * 400))
     rows = handle.sql("select x.a from t x, t y")
     assert (len(rows), rows.truncated) == (100_000, True)
     assert repr(rows).startswith(
@@ -204,10 +204,10 @@ def test_rows_are_bounded(make_handle) -> None:
     )
 
 
-def test_half_a_surrogate_pair_and_later_columns(make_handle) -> None:
+def test_half_a_surrogate_pair_and_later_columns(make_views) -> None:
     lines = [f'{{"a": {number}}}' for number in range(1_500)]
     lines[1_200] = '{"a": "x \\ud800", "b": {"c": "\\udc00"}, "A": 5}'
-    handle = make_handle(("t.jsonl", "jsonl", "\n".join(lines)))
+    handle = make_views(("t.jsonl", "jsonl", "\n".join(lines)))
     assert handle.sql("select a, b ->> 'c', \"A_2\" from t where b is not null") == [("x ?", "?", 5)]
     assert handle.sql("select a from t where rowid = 1500")[0].record == 1_500
 
@@ -217,8 +217,8 @@ CELLS = st.text(alphabet="aé世\"'\n,;|x0", max_size=5)
 
 @settings(max_examples=60)
 @given(st.lists(st.fixed_dictionaries({"k": CELLS, "v": st.integers(-99, 99)}), min_size=1, max_size=12))
-def test_a_query_computes_what_python_does(make_handle, rows: list[dict]) -> None:
-    handle = make_handle(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+def test_a_query_computes_what_python_does(make_views, rows: list[dict]) -> None:
+    handle = make_views(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     assert dict(handle.sql("select k, count(*) from t group by k")) == Counter(row["k"] for row in rows)
     assert handle.sql("select sum(v) from t") == [(sum(row["v"] for row in rows),)]
     found = handle.sql("select k, v from t where v > 0")

@@ -24,8 +24,8 @@ a | b
 1 | 2"""
 
 
-def test_tables_have_names_rows_and_typed_columns(make_handle) -> None:
-    handle = make_handle(
+def test_tables_have_names_rows_and_typed_columns(make_views) -> None:
+    handle = make_views(
         ("data/orders.csv", "csv", ORDERS),
         ("notes.txt", "text", "no table\n---\n"),
         ("report.md", "markdown", REPORT),
@@ -49,12 +49,13 @@ def test_tables_have_names_rows_and_typed_columns(make_handle) -> None:
         "  orders (data/orders.csv): 2 rows; id integer ('1'), day date ('2024-01-02'), "
         "amount number ('12.5'), paid boolean ('true')"
     )
+    assert repr(tables[:1]).startswith("1 table\n  orders (data/orders.csv)")
     assert [row.value["id"] for row in handle.read_records(within=tables[0])] == ["1", "2"]
     assert handle.sql('select city from report_1 where "n | m" > 3') == [("Basel | BS",)]
 
 
-def test_listing_reads_nothing_until_it_is_asked(make_handle) -> None:
-    handle = make_handle(("a.csv", "csv", ORDERS * 3_000), ("b.csv", "csv", ORDERS))
+def test_listing_reads_nothing_until_it_is_asked(make_views) -> None:
+    handle = make_views(("a.csv", "csv", ORDERS * 3_000), ("b.csv", "csv", ORDERS))
     tables = handle.tables()
     assert handle.drain_access() == ((), ())
     assert tables[0].columns
@@ -65,16 +66,16 @@ def test_listing_reads_nothing_until_it_is_asked(make_handle) -> None:
     assert handle.drain_access() == ((), (Span(tables[1].start, tables[1].end),))
 
 
-def test_a_large_table_is_not_counted_for_printing(make_handle) -> None:
-    handle = make_handle(("a.csv", "csv", "x,y,z\n" + "1,2,3\n" * 800_000))
+def test_a_large_table_is_not_counted_for_printing(make_views) -> None:
+    handle = make_views(("a.csv", "csv", "x,y,z\n" + "1,2,3\n" * 800_000))
     tables = handle.tables()
     assert "(a.csv): not counted yet (.rows counts them) rows" in repr(tables)
     assert tables[0].rows == 800_000
     assert "(a.csv): 800,000 rows" in repr(tables)
 
 
-def test_no_table(make_handle) -> None:
-    handle = make_handle(("a.txt", "text", "x\n"))
+def test_no_table(make_views) -> None:
+    handle = make_views(("a.txt", "text", "x\n"))
     assert repr(handle.tables()).startswith("no table: no document holds CSV")
     with pytest.raises(ValueError, match="there is no table in this input"):
         handle.sql("select * from a")
@@ -97,8 +98,8 @@ def test_names_for_sql() -> None:
     assert table_names([]) == []
 
 
-def test_ten_thousand_tables_are_listed_in_short(make_handle) -> None:
-    handle = make_handle(*((f"d/{n}.csv", "csv", "a,b,c\n1,2,3\n") for n in range(2_000)))
+def test_ten_thousand_tables_are_listed_in_short(make_views) -> None:
+    handle = make_views(*((f"d/{n}.csv", "csv", "a,b,c\n1,2,3\n") for n in range(2_000)))
     assert len(handle.tables()) == 2_000
     assert repr(handle.tables()).endswith("… and 1,980 more in this list")
     assert handle.sql("select a from t_1999") == [(1,)]
@@ -106,9 +107,9 @@ def test_ten_thousand_tables_are_listed_in_short(make_handle) -> None:
         handle.sql("select a from t_1x")
 
 
-def test_records_within_a_part(make_handle) -> None:
+def test_records_within_a_part(make_views) -> None:
     lines = [json.dumps({"n": number}) for number in range(10)]
-    handle = make_handle(
+    handle = make_views(
         ("a.jsonl", "jsonl", "\n".join(lines[:5]) + "\n"),
         ("b.jsonl", "jsonl", "\n".join(lines[5:]) + "\n"),
         ("c.csv", "csv", 'x,y\n1,"a\nb"\n2,c\n'),
