@@ -10,6 +10,7 @@ import pytest
 
 from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
 from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
 from rlm.sandbox.in_kernel.helper_api.registry import ARGUMENT_ALIASES, HELPERS, NAMES
 
@@ -20,6 +21,11 @@ ROOT = RootPrompt().assemble(
         handle=HandleFacts(chars=1, lines=1),
     )
 )
+
+
+def function_of(name: str):
+    """Return the function of a helper."""
+    return next(getattr(owner, name) for owner in (Helpers, Handle, DataViews) if hasattr(owner, name))
 
 
 def bare(function) -> str:
@@ -36,16 +42,13 @@ def bare(function) -> str:
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
 def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
     """Every listed helper is in the kernel, with the listed signature and defaults."""
-    function = getattr(Helpers, helper.name, None) or getattr(Handle, helper.name)
+    function = function_of(helper.name)
     assert bare(function) == helper.signature
 
 
 def test_every_guess_is_of_a_parameter_that_there_is() -> None:
     """A guessed name stands for a parameter of the helper, and is not one itself."""
-    taken = {
-        name: set(inspect.signature(getattr(Helpers, name, None) or getattr(Handle, name)).parameters)
-        for name in NAMES
-    }
+    taken = {name: set(inspect.signature(function_of(name)).parameters) for name in NAMES}
     assert set(ARGUMENT_ALIASES) <= set().union(*taken.values())
     for own, guesses in ARGUMENT_ALIASES.items():
         assert own not in guesses
