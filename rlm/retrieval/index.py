@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from rlm.errors import RLMError
 from rlm.retrieval.words import TOKENIZE, SearchTerms, split_spaceless
 
-__all__ = ["INDEX_FORMAT", "INDEX_VERSION", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
+__all__ = [
+    "ENGLISH_VERSION",
+    "INDEX_FORMAT",
+    "INDEX_VERSION",
+    "QueryStopped",
+    "RankedIndex",
+    "RetrievalError",
+    "Stop",
+]
 
 INDEX_FORMAT = "fts5"
 """Part of an index's key in the cache."""
-INDEX_VERSION = 1
-"""Changes when what `build` writes does."""
+INDEX_VERSION = 2
+"""Changes when what `build` writes does, or the words that it is given do."""
+ENGLISH_VERSION = 1
+"""The version that stemmed every text as English. Its indexes are right for texts that are."""
 _FILE = "fts5.db"
 _CACHE_KB = 16_000
 _HASH_BYTES = 16 * 2**20
@@ -99,12 +110,13 @@ class RankedIndex:
     ) -> list[tuple[int, float]]:
         """Return the best passages, or the best of `numbers`, as (number, BM25 score): score descending, then
         number ascending."""
-        words = query.words
+        words = query.forms
         if self._passages > _LARGE and len(words) > 1:
-            counts = {word: self.frequency(word) for word in words}
+            counts = {word: sum(map(self.frequency, dict.fromkeys(word))) for word in words}
             rare = [word for word in words if 0 < counts[word] * _COMMON <= self._passages]
             words = tuple(rare) or (min(words, key=lambda word: counts[word] or self._passages),)
-        terms = [_quote([word]) for word in words] + [_quote(phrase) for phrase in query.phrases]
+        terms = [_quote([form]) for form in dict.fromkeys(chain.from_iterable(words))]
+        terms += map(_quote, dict.fromkeys(query.phrase_forms))
         if not terms or limit < 1:
             return []
         bounds = () if numbers is None else (numbers.start, numbers.stop - 1)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
-from rlm.retrieval.index import INDEX_FORMAT, INDEX_VERSION, RankedIndex, RetrievalError, Stop
+from rlm.retrieval.index import (
+    ENGLISH_VERSION,
+    INDEX_FORMAT,
+    INDEX_VERSION,
+    RankedIndex,
+    RetrievalError,
+    Stop,
+)
+from rlm.retrieval.languages import ENGLISH, Languages, language_of, stem_words
 from rlm.retrieval.packs import Expand, Pack, PackMaker
-from rlm.retrieval.passages import Passages, cut
+from rlm.retrieval.passages import Passages, cut, windows
 from rlm.retrieval.tfidf import tfidf
 from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
@@ -24,9 +33,11 @@ from rlm.sandbox.in_kernel.body.body import Body, Span
 if TYPE_CHECKING:
     from rlm.documents import Context
 
-__all__ = ["Building", "Rank", "Retriever"]
+__all__ = ["Building", "Rank", "Retriever", "Stemming"]
 
 Rank = Literal["bm25", "tfidf"]
+
+Stemming = Literal["languages", "english"]
 
 Building = Callable[[int, int], None]
 """Called with (characters indexed, characters in total) after about every half million, on the building
@@ -41,6 +52,7 @@ _IN_MEMORY = 1 << 20
 """Bodies with fewer bytes are indexed in memory and never cached."""
 _CANDIDATES = 200
 _PASSAGES = "passages"
+_LANGUAGES = "languages.json"
 
 
 class Retriever:
@@ -48,6 +60,9 @@ class Retriever:
 
     The index is built by the first `retrieve`, or by `prepare`, and stored in `cache` under the hash of the
     body, so that no body is indexed twice. With None, and for small bodies, it stays in memory.
+
+    Words are compared by their stems: of English, and of the languages of `languages.py` where the body's
+    texts are in one. `stemming="english"` is how releases before them ranked.
     """
 
     def __init__(
@@ -56,10 +71,13 @@ class Retriever:
         *,
         cache: IndexCache | None = None,
         building: Building | None = None,
+        stemming: Stemming = "languages",
     ) -> None:
         self._body = body
         self._cache = cache
         self._building = building
+        self._stemming = stemming
+        self._languages = Languages()
         self._tokens = Tokens()
         self._index: RankedIndex | None = None
         self._passages = Passages(array("Q"), 0)
@@ -127,7 +145,7 @@ class Retriever:
             raise RetrievalError(
                 f"the ranked index can't be read ({error}): remove it and try again"
             ) from error
-        maker = PackMaker(self._body, self._passages, self._tokens)
+        maker = PackMaker(self._body, self._passages, self._languages, self._tokens)
         return maker.packs(ranked, terms, limit=limit, expand=expand, neighbors=per_hit_neighbors, stop=stop)
 
     def prepare(self) -> None:
@@ -138,8 +156,8 @@ class Retriever:
         if self._cache is None or self._body.bytes < _IN_MEMORY:
             self._index = self._build(None)
             return
-        key = self._key()
-        folder = self._cache.find(key)
+        key = self._key(INDEX_VERSION if self._stemming == "languages" else ENGLISH_VERSION)
+        folder = self._cache.find(key) or self._find_english()
         if folder is not None and self._try_open(folder):
             return
         try:
@@ -178,53 +196,87 @@ class Retriever:
             starts = array("Q", (folder / _PASSAGES).read_bytes())
             if sys.byteorder == "big":
                 starts.byteswap()
+            languages = Languages()
+            if (folder / _LANGUAGES).exists():
+                languages = Languages(*json.loads((folder / _LANGUAGES).read_text("utf-8")))
             self._index = RankedIndex.open(folder)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             self._cache.drop(folder)
             return False
-        self._passages = Passages(starts, self._body.chars)
+        self._set_up(starts, languages)
         return True
+
+    def _find_english(self) -> Path | None:
+        """Return the folder of an index of an older release, if it is the same as one of this release."""
+        assert self._cache is not None
+        folder = self._cache.find(self._key(ENGLISH_VERSION))
+        if folder is not None and any(language_of(self._body, *one[:2]) for one in windows(self._body)):
+            return None
+        return folder
+
+    def _set_up(self, starts: array[int], languages: Languages) -> None:
+        self._passages = Passages(starts, self._body.chars)
+        self._languages = languages
+        if languages.names:
+            self._tokens.close()
+            self._tokens = Tokens(languages)
 
     def _build(self, folder: Path | None) -> RankedIndex:
         starts = array("Q")
-        index = RankedIndex.build(folder, self._batches(starts))
-        self._passages = Passages(starts, self._body.chars)
+        languages = Languages()
+        index = RankedIndex.build(folder, self._batches(starts, languages))
+        self._set_up(starts, languages)
         if folder is not None:
             stored = array("Q", starts)
             if sys.byteorder == "big":
                 stored.byteswap()
             try:
                 (folder / _PASSAGES).write_bytes(stored.tobytes())
+                if self._stemming == "languages":
+                    (folder / _LANGUAGES).write_text(json.dumps(languages.to_json()), "utf-8")
             except OSError:
                 index.close()
                 raise
         return index
 
-    def _batches(self, starts: array[int]) -> Iterator[tuple[int, list[str]]]:
+    def _batches(self, starts: array[int], languages: Languages) -> Iterator[tuple[int, list[str]]]:
+        stemmers: dict[str, Callable[[str], str]] = {}
         for start, texts in cut(self._body):
             first = len(starts)
             *begins, end = accumulate(map(len, texts), initial=start)
             starts.extend(begins)
+            language = ENGLISH if self._stemming == "english" else language_of(self._body, start, end)
+            languages.begin(first, language)
+            if language != ENGLISH:
+                if language not in stemmers:
+                    stemmers[language] = stem_words(language)
+                texts = [*map(stemmers[language], texts)]  # noqa: PLW2901
             yield first, texts
             if self._building is not None:
                 self._building(end, self._body.chars)
 
-    def _key(self) -> str:
+    def _key(self, version: int) -> str:
         facts = hashlib.sha256(self._body.sha256.encode())
         for document in self._body.documents:
             facts.update(f",{document.start}".encode())
-        return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{INDEX_VERSION}"
+        return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{version}"
 
     def _rerank_by_tfidf(
         self, ranked: Sequence[tuple[int, float]], query: SearchTerms
     ) -> list[tuple[int, float]]:
         assert self._index is not None
-        numbers = [number for number, _ in ranked]
-        texts = self._tokens.stems(self._body.text(*self._passages.span(number)) for number in numbers)
+        texts = [
+            self._tokens.stems([self._body.text(*self._passages.span(number))], self._languages.of(number))[0]
+            for number, _ in ranked
+        ]
+        forms = list(dict.fromkeys(chain.from_iterable(query.forms)))
         frequencies = {
-            stem: self._index.frequency(word) for word, stem in zip(query.words, query.stems, strict=True)
+            stems[0]: self._index.frequency(form)
+            for form, stems in zip(forms, self._tokens.stems(forms), strict=True)
+            if stems
         }
-        return tfidf(list(zip(numbers, texts, strict=True)), frequencies, len(self._passages))
+        numbered = [(number, stems) for (number, _), stems in zip(ranked, texts, strict=True)]
+        return tfidf(numbered, frequencies, len(self._passages))
 
 
 def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
