@@ -158,11 +158,17 @@ class PackMaker:
     def _find_hits(self, text: str, offset: int, language: str, query: SearchTerms) -> list[Span]:
         flat = _flatten(text)
         places = [match.span() for match in word_pattern().finditer(flat)]
-        # A stemmer needs the accents.
-        spelled = flat if language == ENGLISH else text
-        stems = self._stems_of([spelled[start:end] for start, end in places], language)
+        stems = self._stems_of([flat[start:end] for start, end in places], ENGLISH)
         query_stems = set(query.stems)
         found = []
+        if language != ENGLISH:
+            # A stemmer needs the accents.
+            forms = self._stems_of([text[start:end] for start, end in places], language)
+            found += [
+                place
+                for place, own in zip(places, forms, strict=True)
+                if len(own) == 1 and own[0] in query.form_stems
+            ]
         for (start, end), own in zip(places, stems, strict=True):
             if len(own) == 1 and own[0] in query_stems:
                 found.append((start, end))

@@ -210,9 +210,7 @@ class Retriever:
         """Return the folder of an index of an older release, if it is the same as one of this release."""
         assert self._cache is not None
         folder = self._cache.find(self._key(ENGLISH_VERSION))
-        if folder is not None and any(language_of(self._body, *one[:2]) for one in windows(self._body)):
-            return None
-        return folder
+        return None if folder is None or any(self._languages_of_windows()) else folder
 
     def _set_up(self, starts: array[int], languages: Languages) -> None:
         self._passages = Passages(starts, self._body.chars)
@@ -239,21 +237,26 @@ class Retriever:
                 raise
         return index
 
-    def _batches(self, starts: array[int], languages: Languages) -> Iterator[tuple[int, list[str]]]:
-        stemmers: dict[str, Callable[[str], str]] = {}
-        for start, texts in cut(self._body):
+    def _batches(
+        self, starts: array[int], languages: Languages
+    ) -> Iterator[tuple[int, list[str], list[str] | None]]:
+        """Yield what RankedIndex.build takes. Notes the starts and the languages of passages."""
+        by_window = self._languages_of_windows()
+        stemmers = {language: stem_words(language) for language in set(by_window)}
+        for (start, texts), language in zip(cut(self._body), by_window, strict=True):
             first = len(starts)
             *begins, end = accumulate(map(len, texts), initial=start)
             starts.extend(begins)
-            language = ENGLISH if self._stemming == "english" else language_of(self._body, start, end)
             languages.begin(first, language)
-            if language != ENGLISH:
-                if language not in stemmers:
-                    stemmers[language] = stem_words(language)
-                texts = [*map(stemmers[language], texts)]  # noqa: PLW2901
-            yield first, texts
+            yield first, texts, [*map(stemmers[language], texts)] if any(stemmers) else None
             if self._building is not None:
                 self._building(end, self._body.chars)
+
+    def _languages_of_windows(self) -> list[str]:
+        places = windows(self._body)
+        if self._stemming == "english":
+            return [ENGLISH for _ in places]
+        return [language_of(self._body, start, end) for start, end, _ in places]
 
     def _key(self, version: int) -> str:
         facts = hashlib.sha256(self._body.sha256.encode())
@@ -269,7 +272,7 @@ class Retriever:
             self._tokens.stems([self._body.text(*self._passages.span(number))], self._languages.of(number))[0]
             for number, _ in ranked
         ]
-        forms = list(dict.fromkeys(chain.from_iterable(query.forms)))
+        forms = list(dict.fromkeys(chain(query.words, *query.forms)))
         frequencies = {
             stems[0]: self._index.frequency(form)
             for form, stems in zip(forms, self._tokens.stems(forms), strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -63,18 +63,18 @@ def _split_pairs(run: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """The parsed query: `words` (folded, one for each stem) and quoted `phrases` as lists of words. Without
-    any of them a search finds nothing.
+    """The parsed query: `words` (folded, one for each stem), their `stems`, and quoted `phrases` as lists of
+    words. Without any of them a search finds nothing.
 
-    `forms` has for each word what the index may hold for it: itself, and its stem in each language of the
-    body. `phrase_forms` has the same of all phrases. `stems` are what the tokenizer makes of all forms.
+    In a body with other languages than English, `forms` are what its words are compared by: for each word
+    its stem in each of the languages. `form_stems` are what the tokenizer makes of these.
     """
 
     words: tuple[str, ...] = ()
     stems: tuple[str, ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
     forms: tuple[tuple[str, ...], ...] = ()
-    phrase_forms: tuple[tuple[str, ...], ...] = ()
+    form_stems: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.words or self.phrases)
@@ -117,20 +117,13 @@ class Tokens:
         by_stem: dict[str, str] = {}
         for word, stems in zip(unique, self.stems(unique), strict=True):
             by_stem.setdefault(stems[0] if stems else word, word)
-        phrases = [phrase for phrase in phrases if len(phrase) > 1]
-        raw = self._raw_words(text)
-        forms = tuple(self._forms(word, raw) for word in by_stem.values())
-        stems = self.stems(dict.fromkeys(chain.from_iterable(forms)))
+        forms = self._forms(text, tuple(by_stem.values()))
         return SearchTerms(
             tuple(by_stem.values()),
-            tuple(dict.fromkeys(chain.from_iterable(stems))),
-            tuple(map(tuple, phrases)),
+            tuple(by_stem),
+            tuple(tuple(each) for each in phrases if len(each) > 1),
             forms,
-            tuple(
-                form
-                for phrase in phrases
-                for form in zip(*(self._forms(word, raw) for word in phrase), strict=True)
-            ),
+            frozenset(chain.from_iterable(self.stems(chain.from_iterable(forms)))),
         )
 
     def _ignored_in(self, text: str) -> frozenset[str]:
@@ -148,19 +141,23 @@ class Tokens:
         (folded,) = self.words([" ".join(words & function_words(best))])
         return frozenset(folded)
 
-    def _raw_words(self, text: str) -> dict[str, str]:
-        """Return the words of a query by their folded form: a stemmer needs the accents that folding
-        removes."""
-        if not self._languages.names:
-            return {}
-        raw = list(dict.fromkeys(word_pattern().findall(text)))
-        return {
-            folded[0]: word for word, folded in zip(raw, self.words(raw), strict=True) if len(folded) == 1
+    def _forms(self, text: str, words: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Return the stems of each of the folded words, which are from `text`, in each language."""
+        languages = self._languages
+        if not languages.names:
+            return ()
+        names = (*languages.names, *([ENGLISH] if languages.has_english else []))
+        raw_words = list(dict.fromkeys(word_pattern().findall(text)))
+        # A stemmer needs the accents that folding removes.
+        raw = {
+            folded[0]: word
+            for word, folded in zip(raw_words, self.words(raw_words), strict=True)
+            if len(folded) == 1
         }
-
-    def _forms(self, word: str, raw: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a folded word, and its stem in each language."""
-        return word, *(self._stemmer(name)(raw.get(word, word)) for name in self._languages.names)
+        return tuple(
+            tuple(dict.fromkeys(self._stemmer(name)(raw.get(word, word)).lower() for name in names))
+            for word in words
+        )
 
     def _stemmer(self, language: str) -> Callable[[str], str]:
         if language not in self._stemmers:
