@@ -8,7 +8,7 @@ import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -27,7 +27,10 @@ from rlm.retrieval.languages import ENGLISH, Languages, language_of, stem_words
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut, windows
 from rlm.retrieval.tfidf import tfidf
-from rlm.retrieval.words import SearchTerms, Tokens
+from rlm.retrieval.vectors.embedder import Embedder
+from rlm.retrieval.vectors.fusion import fuse
+from rlm.retrieval.vectors.vector_index import VECTORS_VERSION, VectorIndex
+from rlm.retrieval.words import MAX_QUERY, SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Building", "Rank", "Retriever", "Stemming"]
 
-Rank = Literal["bm25", "tfidf"]
+Rank = Literal["bm25", "tfidf", "hybrid"]
 
 Stemming = Literal["languages", "english"]
 
@@ -53,6 +56,7 @@ _IN_MEMORY = 1 << 20
 _CANDIDATES = 200
 _PASSAGES = "passages"
 _LANGUAGES = "languages.json"
+_EMBEDDED_AT_ONCE = 256
 
 
 class Retriever:
@@ -62,7 +66,10 @@ class Retriever:
     body, so that no body is indexed twice. With None, and for small bodies, it stays in memory.
 
     Words are compared by their stems: of English, and of the languages of `languages.py` where the body's
-    texts are in one. `stemming="english"` is how releases before them ranked.
+    texts are in one. `stemming="english"` is how earlier releases ranked.
+
+    With an `embedder`, `rank="hybrid"` fuses BM25 with the nearness of vectors, which the first such query
+    computes for all passages and stores like the index.
     """
 
     def __init__(
@@ -72,11 +79,14 @@ class Retriever:
         cache: IndexCache | None = None,
         building: Building | None = None,
         stemming: Stemming = "languages",
+        embedder: Embedder | None = None,
     ) -> None:
         self._body = body
         self._cache = cache
         self._building = building
         self._stemming = stemming
+        self._embedder = embedder
+        self._vectors: VectorIndex | None = None
         self._languages = Languages()
         self._tokens = Tokens()
         self._index: RankedIndex | None = None
@@ -127,10 +137,12 @@ class Retriever:
         fails, and QueryStopped when `stop` returns True.
         """
         _check(limit, per_hit_neighbors, expand, rank)
+        if rank == "hybrid" and self._embedder is None:
+            raise UsageError("rank is 'hybrid', which needs an embedder: give one, or rank by 'bm25'")
         self.prepare()
         assert self._index is not None
         terms = self._tokens.query(query)
-        if not terms:
+        if not terms and rank != "hybrid":
             return []
         # A widened pack may contain several adjacent hits, so ask for more candidates than packs.
         candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
@@ -139,6 +151,10 @@ class Retriever:
             if rank == "tfidf":
                 ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop, numbers)
                 ranked = self._rerank_by_tfidf(ranked, terms)
+            elif rank == "hybrid":
+                count = max(_CANDIDATES, candidates)
+                near = self._nearest(query, count, stop, numbers)
+                ranked = fuse(self._index.top(terms, count, stop, numbers), near)
             else:
                 ranked = self._index.top(terms, candidates, stop, numbers)
         except OSError as error:
@@ -178,7 +194,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the index. Safe to call twice."""
-        index, self._index = self._index, None
+        index, self._index, self._vectors = self._index, None, None
         if index is not None:
             index.close()
         self._tokens.close()
@@ -188,6 +204,40 @@ class Retriever:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _nearest(self, query: str, count: int, stop: Stop, numbers: range | None) -> list[tuple[int, float]]:
+        assert self._embedder is not None
+        if self._vectors is None:
+            self._vectors = self._prepare_vectors(self._embedder)
+        return self._vectors.top(self._embedder.embed([query[:MAX_QUERY]]), count, stop, numbers)
+
+    def _prepare_vectors(self, embedder: Embedder) -> VectorIndex:
+        """Map the vectors of all passages; compute them if there are none. Raises RetrievalError, OSError,
+        and any exception of `building` and of the embedder."""
+        if self._cache is None or self._body.bytes < _IN_MEMORY:
+            return VectorIndex.build(None, self._texts_of_passages(), embedder)
+        key = f"{self._digest}-vectors-{_VERSION}-{VECTORS_VERSION}-{embedder.identity}"
+        folder = self._cache.find(key)
+        if folder is not None:
+            with suppress(OSError, ValueError):
+                return VectorIndex.open(folder)
+            self._cache.drop(folder)
+        building = self._cache.begin()
+        try:
+            VectorIndex.build(building, self._texts_of_passages(), embedder)
+            folder = self._cache.finish(building, key)
+        except BaseException:
+            self._cache.drop(building)
+            raise
+        return VectorIndex.open(folder)
+
+    def _texts_of_passages(self) -> Iterator[list[str]]:
+        """Yield the texts of all passages, in batches."""
+        for start, texts in cut(self._body):
+            for at in range(0, len(texts), _EMBEDDED_AT_ONCE):
+                yield texts[at : at + _EMBEDDED_AT_ONCE]
+            if self._building is not None:
+                self._building(start + sum(map(len, texts)), self._body.chars)
 
     def _try_open(self, folder: Path) -> bool:
         """Open a cached index and return whether that worked. Removes a damaged one."""
@@ -259,10 +309,15 @@ class Retriever:
         return [language_of(self._body, start, end) for start, end, _ in places]
 
     def _key(self, version: int) -> str:
+        return f"{self._digest}-{INDEX_FORMAT}-{_VERSION}-{version}"
+
+    @property
+    def _digest(self) -> str:
+        """Return a hash of the text and of where its documents begin."""
         facts = hashlib.sha256(self._body.sha256.encode())
         for document in self._body.documents:
             facts.update(f",{document.start}".encode())
-        return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{version}"
+        return facts.hexdigest()[:40]
 
     def _rerank_by_tfidf(
         self, ranked: Sequence[tuple[int, float]], query: SearchTerms
@@ -292,5 +347,5 @@ def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
         raise UsageError(f"per_hit_neighbors is {neighbors}: give a number from 0 to {MAX_NEIGHBORS}")
     if expand not in (None, "neighbors", "section"):
         raise UsageError(f"expand is {expand!r}: give 'neighbors' or 'section', or leave it out")
-    if rank not in ("bm25", "tfidf"):
-        raise UsageError(f"rank is {rank!r}: give 'bm25' or 'tfidf'")
+    if rank not in ("bm25", "tfidf", "hybrid"):
+        raise UsageError(f"rank is {rank!r}: give 'bm25', 'tfidf' or 'hybrid'")
