@@ -11,7 +11,7 @@ import unicodedata
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -154,7 +154,7 @@ def _function_words() -> dict[str, frozenset[str]]:
 
 
 @cache
-def _languages_by_word() -> dict[str, Sequence[str]]:
+def _languages_by_word() -> dict[str, list[str]]:
     languages: dict[str, list[str]] = {}
     for language, words in _function_words().items():
         for word in words:

@@ -69,7 +69,8 @@ def search(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Folder or name of a static model of model2vec, for --rank hybrid (extra hybrid).",
+            help="For --rank hybrid: a static model (folder, or name for model2vec), or a server's model, as "
+            "openai:NAME or ollama:NAME. Extra hybrid.",
             show_default=False,
         ),
     ] = None,
@@ -91,7 +92,6 @@ def search(
     """Show the passages that match a query best. No model is asked."""
     from rlm.documents import sources_from_arguments
     from rlm.errors import UsageError
-    from rlm.retrieval.vectors.embedder import StaticEmbedder
 
     if not query.strip():
         raise UsageError("the query is empty: give at least one word")
@@ -103,7 +103,7 @@ def search(
         raise UsageError("--rank hybrid and --embeddings MODEL belong together: give both or neither")
     if regex and embeddings is not None:
         raise UsageError("--regex cannot be combined with --embeddings: leave one out")
-    embedder = None if embeddings is None else StaticEmbedder(embeddings)
+    embedder = None if embeddings is None else _embedder(embeddings)
     sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
     try:
         with _SearchProgress(quiet=quiet) as progress:
@@ -125,6 +125,9 @@ def search(
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(Exit.INTERRUPTED) from None
+    tokens = getattr(embedder, "tokens", 0)
+    if tokens and not quiet:
+        say(f"the embeddings took {tokens:,} tokens")
     _print(found, as_json=as_json)
     if not found["hits" if regex else "packs"]:
         if not as_json:
@@ -133,6 +136,15 @@ def search(
 
 
 search.__doc__ = f"{search.__doc__}\n\n{EXAMPLES}"
+
+
+def _embedder(model: str) -> Embedder:
+    """Return the embedder of a name as models have it (`openai:NAME`), else of a static model."""
+    from rlm.models.registry import PROVIDERS
+    from rlm.models.resolution import resolve_embedder
+    from rlm.retrieval.vectors.embedder import StaticEmbedder
+
+    return resolve_embedder(model, os.environ) if model.split(":", maxsplit=1)[0] in PROVIDERS else StaticEmbedder(model)
 
 
 class _SearchProgress(ProgressDisplay):
