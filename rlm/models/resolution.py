@@ -99,8 +99,8 @@ def resolve_embedder(
     spec = PROVIDERS.get(parsed.provider)
     if spec is None or (spec.factory != COMPATIBLE and parsed.provider not in ("openai", "ollama")):
         raise ConfigurationError(
-            f"{name} has no embeddings that can be asked for: name a model of OpenAI, of Ollama or of a server "
-            "with OpenAI's /embeddings, or the folder of a static model"
+            f"{name} has no embeddings that can be asked for: name a model of OpenAI, of Ollama or of a "
+            "server with OpenAI's /embeddings, or the folder of a static model"
         )
     endpoint = _find_endpoint(parsed, spec, env)
     return EndpointEmbedder(parsed.model, endpoint, name=parsed.text, options=options or ModelOptions())

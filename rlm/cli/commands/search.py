@@ -144,7 +144,9 @@ def _embedder(model: str) -> Embedder:
     from rlm.models.resolution import resolve_embedder
     from rlm.retrieval.vectors.embedder import StaticEmbedder
 
-    return resolve_embedder(model, os.environ) if model.split(":", maxsplit=1)[0] in PROVIDERS else StaticEmbedder(model)
+    if model.partition(":")[0] in PROVIDERS:
+        return resolve_embedder(model, os.environ)
+    return StaticEmbedder(model)
 
 
 class _SearchProgress(ProgressDisplay):

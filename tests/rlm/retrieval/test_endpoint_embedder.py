@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlm.errors import ConfigurationError
-from rlm.models.base import ModelProtocolError, ModelRejected
+from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected
 from rlm.models.resolution import resolve_embedder
 from rlm.retrieval import IndexCache, Retriever
 from rlm.sandbox.context.writer import ContextFileWriter
