@@ -140,7 +140,7 @@ class Languages:
 def word_pattern() -> re.Pattern[str]:
     """Return a pattern of the index's words: letters, digits and their marks."""
     marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"(?:[^\W_]|[{''.join(marks)}])+")
+    return re.compile(rf"(?:[^\W_]+|[{''.join(marks)}]+)+")
 
 
 def _compose(text: str) -> str:

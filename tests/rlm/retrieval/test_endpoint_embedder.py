@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected
+from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, UsageError
 from rlm.models.resolution import resolve_embedder
 from rlm.retrieval import IndexCache, Retriever
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -155,4 +155,5 @@ def test_search_says_what_the_embeddings_took(server, tmp_path, monkeypatch: pyt
     assert ran.exit_code == 0, ran.output
     assert "the embeddings took 2 tokens" in ran.stderr
     assert json.loads(ran.stdout)["packs"][0]["text"].startswith("The automobile")
-    assert CliRunner().invoke(app, ["search", "car", "a.txt", "--rank", "hybrid"]).exit_code == 2
+    alone = CliRunner().invoke(app, ["search", "car", "a.txt", "--rank", "hybrid"])
+    assert isinstance(alone.exception, UsageError)
