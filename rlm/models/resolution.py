@@ -20,7 +20,7 @@ from rlm.models.options import ModelOptions
 from rlm.models.registry import COMPATIBLE, PROVIDERS, ProviderSpec
 
 if TYPE_CHECKING:
-    from rlm.models.http.embeddings import EndpointEmbedder
+    from rlm.models.providers.openai_embeddings import EndpointEmbedder
 
 __all__ = ["default_model", "resolve", "resolve_embedder"]
 
@@ -91,7 +91,7 @@ def resolve_embedder(
 ) -> EndpointEmbedder:
     """Return what asks the server of `name` (as of a model) for embeddings. Keys and addresses follow the
     rules of `resolve`. Raises ConfigurationError."""
-    from rlm.models.http.embeddings import EndpointEmbedder
+    from rlm.models.providers.openai_embeddings import EndpointEmbedder
 
     if find_spec("numpy") is None:
         raise ConfigurationError("embeddings need the extra hybrid: pip install 'rlm-kernel[hybrid]'")
