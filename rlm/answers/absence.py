@@ -13,9 +13,11 @@ from rlm.prompts import is_not_found, states_absence
 from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
 
-__all__ = ["NOT_IN_DOCUMENTS", "judge_absence", "not_found"]
+__all__ = ["NOT_IN_DOCUMENTS", "NO_WORDS", "judge_absence", "not_found"]
 
 NOT_IN_DOCUMENTS = "Not in the documents: they do not contain the answer to this question."
+NO_WORDS = "Not in the documents: no passage holds enough of this question's words."
+"""What extracts say. Nobody has read for the meaning, so the documents may hold an answer in other words."""
 
 _NEAREST = "The closest passages:"
 _NAMES_PER_MISSING = 4
@@ -46,20 +48,23 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
     if extracts and not (terms(question) or is_overview(question)):
         return replace(result, found=False)  # nothing was searched, so nothing is denied
     if is_not_found(answer) or (extracts and not result.citations):
-        denied = not_found(result)
-        return replace(denied, answer=f"{denied.answer} {HINT}") if extracts else denied
+        if not extracts:
+            return not_found(result)
+        return _denied(result, f"{NO_WORDS}{_describe_unread(result)} {HINT}")
     if extracts and not _mentions_names(question, result):
         # The extracts may still be useful, and their citations are verified.
-        closest = f"{NOT_IN_DOCUMENTS}{_describe_unread(result)} {_NEAREST}\n{answer}"
+        closest = f"{NO_WORDS}{_describe_unread(result)} {_NEAREST}\n{answer}"
         return replace(result, answer=closest, confidence="low", found=False)
     return result
 
 
 def not_found(result: RunResult) -> RunResult:
     """Return the result with the statement that the documents hold no answer."""
-    return replace(
-        result, answer=NOT_IN_DOCUMENTS + _describe_unread(result), citations=(), support=None, found=False
-    )
+    return _denied(result, NOT_IN_DOCUMENTS + _describe_unread(result))
+
+
+def _denied(result: RunResult, answer: str) -> RunResult:
+    return replace(result, answer=answer, citations=(), support=None, found=False)
 
 
 def _describe_unread(result: RunResult) -> str:

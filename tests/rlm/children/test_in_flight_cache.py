@@ -8,6 +8,7 @@ from rlm import Settings
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import JournalError
 from rlm.journal import Journal
+from rlm.models.call_settings import CallSettings
 from rlm.sandbox.types import ChildAnswer
 from rlm.testing import ScriptedModel
 
@@ -58,8 +59,23 @@ async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) ->
     assert (await run(later, settings=CACHING)).answer == [["later", False]]
 
 
+async def test_an_answer_is_cached_with_the_settings_of_its_model(run, block) -> None:
+    """A model that was told to think harder, or has another temperature, may answer something else."""
+    call = "sub_query('q', (0, 3))"
+
+    async def ask(effort: str, reply: str) -> list[list[object]]:
+        model = ScriptedModel.of(root=asker(block, call), child=reply)
+        model.calls = CallSettings(effort=effort, extra_headers={"X-Key": reply})
+        return (await run(model, settings=CACHING)).answer
+
+    assert await ask("low", "first") == [["first", False]]
+    assert await ask("high", "second") == [["second", False]]
+    assert await ask("low", "third") == [["first", True]]
+    assert await ask("low", "fourth") == [["first", True]]
+
+
 async def test_a_failure_is_not_cached(run, block) -> None:
-    """A truncated answer is asked again, in a run and across runs."""
+    """A truncated answer is asked again, in a run and across runs. Each is asked for its rest twice."""
     from rlm.models.base import Reply
 
     cut = ScriptedModel.of(
@@ -67,7 +83,7 @@ async def test_a_failure_is_not_cached(run, block) -> None:
         child=lambda _: Reply("cut", finish_reason="length"),
     )
     assert (await run(cut)).answer == ["the reply was cut by the output limit"] * 2
-    assert child_requests(cut) == 2
+    assert child_requests(cut) == 2 * 3
     whole = ScriptedModel.of(root=asker(block, "sub_query('q', (0, 3))"), child="whole")
     assert (await run(whole, settings=CACHING)).answer == [["whole", False]]
 

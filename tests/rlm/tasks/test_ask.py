@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from rlm import RLM, Settings
-from rlm.answers.absence import NOT_IN_DOCUMENTS
+from rlm.answers.absence import NO_WORDS
 from rlm.errors import UsageError
 from rlm.models.base import Request
 from rlm.models.offline.extractive.answer_texts import HINT
@@ -56,7 +56,7 @@ async def test_an_answer_is_cited(asked: Ask) -> None:
 async def test_a_missing_answer_is_reported_without_a_model(asked: Ask, question: str) -> None:
     found = await asked(question)
     assert not found.found
-    assert found.result.answer == f"{NOT_IN_DOCUMENTS} {HINT}"
+    assert found.result.answer == f"{NO_WORDS} {HINT}"
     assert found.result.citations == ()
     assert found.to_json()["found"] is False
 
@@ -202,7 +202,7 @@ async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, q
 
 async def test_the_closest_passages_are_shown_with_their_citations(asked: Ask) -> None:
     found = await asked("What did Bartholomew say about his job at the harbour?", context=[CHAT])
-    assert found.result.answer.startswith(f"{NOT_IN_DOCUMENTS} The closest passages:\n")
+    assert found.result.answer.startswith(f"{NO_WORDS} The closest passages:\n")
     assert "I lost my job at the harbour" in found.result.answer
     assert all(citation.verified for citation in found.result.citations)
     assert found.result.citations

@@ -22,6 +22,7 @@ _LOOKED_AT = 200
 _TURN = re.compile(r"(?:\[[^\]\n]{1,30}\])?[^A-Za-z\n]{0,40}(?:[AP]M\W{0,3})?[A-Z][a-z][\w .'-]{0,30}:\s")
 _SEPARATORS = tuple(map(re.compile, (r",(?! )", r";(?! )", r"\t", r"\|")))
 """Commas of prose have a blank after them."""
+_STOPS = ".!?…:;"
 _NARROW, _WIDE = 40, 140
 _FULL = 0.75
 """The share of the width that most wrapped lines fill."""
@@ -87,13 +88,13 @@ def _ends_sentence(text: str, edge: re.Match[str], width: int | None) -> bool:
 
 def _is_wrap(text: str, end: int, following: int, width: int) -> bool:
     """Return whether the line that ends at `end` continues in the next one. It does if the next word did not
-    fit on it, or if the line is nearly full and the next word is in lower case."""
+    fit on it, or if the line is nearly full and does not end in a stop."""
     line = text[text.rfind("\n", 0, end) + 1 : end]
     if _MARKED.match(text, following):
         return False
     rest = text[following : following + width]
     word = len(rest.split(None, 1)[0]) if rest.strip() else 0
-    if text[following : following + 1].islower() and len(line) >= _FULL * width:
+    if len(line) >= _FULL * width and (text[following : following + 1].islower() or line[-1:] not in _STOPS):
         return True
     return len(line) + 1 + word > width and len(line) > _NARROW // 2
 
