@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
@@ -15,9 +17,12 @@ from rlm.models.catalog.names import ModelName, check_base_url, parse_name
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.key_hosts import KeyHosts
 from rlm.models.options import ModelOptions
-from rlm.models.registry import PROVIDERS, ProviderSpec
+from rlm.models.registry import COMPATIBLE, PROVIDERS, ProviderSpec
 
-__all__ = ["default_model", "resolve"]
+if TYPE_CHECKING:
+    from rlm.models.providers.openai_embeddings import EndpointEmbedder
+
+__all__ = ["default_model", "resolve", "resolve_embedder"]
 
 # Stands in for the key of a server that needs none: the SDK insists on one.
 _NO_KEY = "no-key-set"
@@ -79,6 +84,26 @@ def resolve(
     from rlm.models.offline.extractive import ExtractiveModel
 
     return ExtractiveModel()
+
+
+def resolve_embedder(
+    name: str, env: Mapping[str, str], options: ModelOptions | None = None
+) -> EndpointEmbedder:
+    """Return what asks the server of `name` (as of a model) for embeddings. Keys and addresses follow the
+    rules of `resolve`. Raises ConfigurationError."""
+    from rlm.models.providers.openai_embeddings import EndpointEmbedder
+
+    if find_spec("numpy") is None:
+        raise ConfigurationError("embeddings need the extra hybrid: pip install 'rlm-kernel[hybrid]'")
+    parsed = parse_name(name)
+    spec = PROVIDERS.get(parsed.provider)
+    if spec is None or (spec.factory != COMPATIBLE and parsed.provider not in ("openai", "ollama")):
+        raise ConfigurationError(
+            f"{name} has no embeddings that can be asked for: name a model of OpenAI, of Ollama or of a "
+            "server with OpenAI's /embeddings, or the folder of a static model"
+        )
+    endpoint = _find_endpoint(parsed, spec, env)
+    return EndpointEmbedder(parsed.model, endpoint, name=parsed.text, options=options or ModelOptions())
 
 
 def _import_factory(path: str) -> Callable[..., Model]:

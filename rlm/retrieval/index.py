@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Self
 
 from rlm.errors import RLMError
 from rlm.retrieval.words import TOKENIZE, SearchTerms, split_spaceless
 
-__all__ = ["INDEX_FORMAT", "INDEX_VERSION", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
+__all__ = [
+    "ENGLISH_VERSION",
+    "INDEX_FORMAT",
+    "INDEX_VERSION",
+    "QueryStopped",
+    "RankedIndex",
+    "RetrievalError",
+    "Stop",
+]
 
 INDEX_FORMAT = "fts5"
 """Part of an index's key in the cache."""
-INDEX_VERSION = 1
-"""Changes when what `build` writes does."""
+INDEX_VERSION = 2
+"""Changes when what `build` writes does, or the words that it is given do."""
+ENGLISH_VERSION = 1
+"""The version that stemmed every text as English. Its indexes are right for texts that are."""
 _FILE = "fts5.db"
 _CACHE_KB = 16_000
 _HASH_BYTES = 16 * 2**20
@@ -52,9 +63,12 @@ class RankedIndex:
         self._passages = 0 if last is None else last + 1
 
     @classmethod
-    def build(cls, folder: Path | None, batches: Iterable[tuple[int, Sequence[str]]]) -> Self:
+    def build(
+        cls, folder: Path | None, batches: Iterable[tuple[int, Sequence[str], Sequence[str] | None]]
+    ) -> Self:
         """Index batches of passages in `folder`, or in memory if it is None. A batch is the number of its
-        first passage and the texts. Passes on what the batches raise. Raises OSError when the disk fails."""
+        first passage, the texts, and the same texts with stems for words, or None in a body that is all
+        English. Passes on what the batches raise. Raises OSError when the disk fails."""
         connection = _connect(":memory:" if folder is None else str(folder / _FILE))
         try:
             # Only whole indexes are read. A crash leaves a folder that is discarded, so no journal is needed.
@@ -62,15 +76,21 @@ class RankedIndex:
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
             connection.execute(
-                f'CREATE VIRTUAL TABLE passages USING fts5(text, content="", tokenize="{TOKENIZE}")'
+                f'CREATE VIRTUAL TABLE passages USING fts5(text, stems, content="", tokenize="{TOKENIZE}")'
             )
             connection.execute(f"INSERT INTO passages(passages, rank) VALUES('hashsize', {_HASH_BYTES})")
             connection.execute("BEGIN")
-            for first, texts in batches:
-                connection.executemany(
-                    "INSERT INTO passages(rowid, text) VALUES (?, ?)",
-                    ((number, split_spaceless(text)) for number, text in enumerate(texts, first)),
-                )
+            for first, texts, stems in batches:
+                split = map(split_spaceless, texts)
+                if stems is None:
+                    connection.executemany(
+                        "INSERT INTO passages(rowid, text) VALUES (?, ?)", enumerate(split, first)
+                    )
+                else:
+                    connection.executemany(
+                        "INSERT INTO passages(rowid, text, stems) VALUES (?, ?, ?)",
+                        zip(count(first), split, map(split_spaceless, stems), strict=False),
+                    )
             connection.execute("COMMIT")
             return cls(connection)
         except sqlite3.Error as error:
@@ -105,6 +125,11 @@ class RankedIndex:
             rare = [word for word in words if 0 < counts[word] * _COMMON <= self._passages]
             words = tuple(rare) or (min(words, key=lambda word: counts[word] or self._passages),)
         terms = [_quote([word]) for word in words] + [_quote(phrase) for phrase in query.phrases]
+        if query.forms:
+            # A passage that has the word itself ranks above one that has another form of it.
+            by_word = dict(zip(query.words, query.forms, strict=True))
+            forms = dict.fromkeys(chain.from_iterable(by_word[word] for word in words))
+            terms = [f"text : {term}" for term in terms] + [f"stems : {_quote([form])}" for form in forms]
         if not terms or limit < 1:
             return []
         bounds = () if numbers is None else (numbers.start, numbers.stop - 1)

@@ -6,11 +6,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 from rlm import prompts
 from rlm.retrieval.index import QueryStopped, Stop
+from rlm.retrieval.languages import ENGLISH, Languages, word_pattern
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox import Body, Span, section_of
@@ -65,11 +65,12 @@ class Pack:
 class PackMaker:
     """Turns ranked passages of one body into packs."""
 
-    def __init__(self, body: Body, passages: Passages, tokens: Tokens) -> None:
+    def __init__(self, body: Body, passages: Passages, languages: Languages, tokens: Tokens) -> None:
         self._body = body
         self._passages = passages
+        self._languages = languages
         self._tokens = tokens
-        self._stems: dict[str, list[str]] = {}
+        self._stems: dict[tuple[str, str], list[str]] = {}
 
     def packs(
         self,
@@ -94,15 +95,17 @@ class PackMaker:
                 pack.start <= own.start and own.end <= pack.end for pack in made.values()
             ):
                 continue
-            pack = self._make_pack(self._widen(number, own, expand, neighbors), score, len(made), query)
+            language = self._languages.of(number)
+            span = self._widen(number, own, expand, neighbors)
+            pack = self._make_pack(span, language, score, len(made), query)
             made.setdefault(pack.pack_id, pack)
         return list(made.values())
 
-    def _make_pack(self, span: Span, score: float, order: int, query: SearchTerms) -> Pack:
+    def _make_pack(self, span: Span, language: str, score: float, order: int, query: SearchTerms) -> Pack:
         document = self._body.document_at(span.start)
         assert document is not None
         text = self._body.text(*span)
-        hits = tuple(self._find_hits(text, span.start, query))
+        hits = tuple(self._find_hits(text, span.start, language, query))
         return Pack(
             pack_id=f"{document.index}:{span.start}-{span.end}",
             doc_id=str(document.index),
@@ -152,12 +155,20 @@ class PackMaker:
         start = span.start + len(text) - len(text.lstrip())
         return Span(start, max(start, span.start + len(text.rstrip())))
 
-    def _find_hits(self, text: str, offset: int, query: SearchTerms) -> list[Span]:
+    def _find_hits(self, text: str, offset: int, language: str, query: SearchTerms) -> list[Span]:
         flat = _flatten(text)
-        places = [match.span() for match in _word_pattern().finditer(flat)]
-        stems = self._stems_of([flat[start:end] for start, end in places])
+        places = [match.span() for match in word_pattern().finditer(flat)]
+        stems = self._stems_of([flat[start:end] for start, end in places], ENGLISH)
         query_stems = set(query.stems)
         found = []
+        if language != ENGLISH:
+            # A stemmer needs the accents.
+            forms = self._stems_of([text[start:end] for start, end in places], language)
+            found += [
+                place
+                for place, own in zip(places, forms, strict=True)
+                if len(own) == 1 and own[0] in query.form_stems
+            ]
         for (start, end), own in zip(places, stems, strict=True):
             if len(own) == 1 and own[0] in query_stems:
                 found.append((start, end))
@@ -178,18 +189,12 @@ class PackMaker:
                 joined.append(Span(offset + start, offset + end))
         return joined
 
-    def _stems_of(self, words: Sequence[str]) -> list[list[str]]:
+    def _stems_of(self, words: Sequence[str], language: str) -> list[list[str]]:
         """Return the stems of each word. Each word is looked up once: packs share most of their words."""
-        new = [word for word in dict.fromkeys(words) if word not in self._stems]
-        self._stems.update(zip(new, self._tokens.stems(new), strict=True))
-        return [self._stems[word] for word in words]
-
-
-@cache
-def _word_pattern() -> re.Pattern[str]:
-    """Return a pattern of the index's words: letters, digits and their marks."""
-    marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"(?:[^\W_]|[{''.join(marks)}])+")
+        new = [word for word in dict.fromkeys(words) if (language, word) not in self._stems]
+        for word, stems in zip(new, self._tokens.stems(new, language), strict=True):
+            self._stems[language, word] = stems
+        return [self._stems[language, word] for word in words]
 
 
 def _find_phrase(flat: str, phrase: Sequence[str]) -> list[tuple[int, int]]:

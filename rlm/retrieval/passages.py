@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
-__all__ = ["MAX_CHARS", "MIN_CHARS", "Passages", "cut"]
+__all__ = ["MAX_CHARS", "MIN_CHARS", "Passages", "cut", "windows"]
 
 MIN_CHARS, MAX_CHARS = 500, 1_200
 """Characters of a passage: a border is searched for from the first on; the second is the limit."""
@@ -22,7 +22,7 @@ _ENDS = (". ", "! ", "? ", "。", "！", "？", ".\t", "; ", ", ", " ")
 def cut(body: Body) -> Iterator[tuple[int, list[str]]]:
     """Yield batches: the offset of the first passage, and the texts of all in order. Batches have no gaps, so
     the lengths of earlier passages give the place of each. Memory stays below a few megabytes."""
-    for start, stop, ends in _windows(body):
+    for start, stop, ends in windows(body):
         window = body.text(start, stop)
         texts: list[str] = []
         at = 0
@@ -32,8 +32,8 @@ def cut(body: Body) -> Iterator[tuple[int, list[str]]]:
         yield start, texts + _split(window[at:])
 
 
-def _windows(body: Body) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield windows of the body: start, end, and the starts of messages within."""
+def windows(body: Body) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield windows of the body, none across documents: start, end, and the starts of messages within."""
     messages = body.marks.messages
     for document in body.documents:
         start = document.start

@@ -12,7 +12,8 @@ from rlm.events import Indexing, Observer
 from rlm.retrieval.cache import IndexCache
 from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
-from rlm.retrieval.retriever import Rank, Retriever
+from rlm.retrieval.retriever import Rank, Retriever, Stemming
+from rlm.retrieval.vectors.embedder import Embedder
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
@@ -31,10 +32,20 @@ class Ranking:
     may be closed afterwards. The index is stored in the first of `caches` that is usable.
     """
 
-    def __init__(self, body: Body, observer: Observer, caches: Sequence[IndexCache]) -> None:
+    def __init__(
+        self,
+        body: Body,
+        observer: Observer,
+        caches: Sequence[IndexCache],
+        *,
+        stemming: Stemming = "languages",
+        embedder: Embedder | None = None,
+    ) -> None:
         self._body = body
         self._observer = observer
         self._caches = tuple(caches)
+        self._stemming = stemming
+        self._embedder = embedder
         self._lock = asyncio.Lock()
         self._stopped = threading.Event()
         self._retriever: Retriever | None = None
@@ -79,7 +90,13 @@ class Ranking:
                 loop.call_soon_threadsafe(self._observer, Indexing(done, whole))
 
         for cache in self._caches:
-            retriever = Retriever(self._body, cache=cache, building=building)
+            retriever = Retriever(
+                self._body,
+                cache=cache,
+                building=building,
+                stemming=self._stemming,
+                embedder=self._embedder,
+            )
             try:
                 retriever.prepare()
             except BaseException as error:

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import accumulate
+from contextlib import contextmanager, suppress
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
-from rlm.retrieval.index import INDEX_FORMAT, INDEX_VERSION, RankedIndex, RetrievalError, Stop
+from rlm.retrieval.index import (
+    ENGLISH_VERSION,
+    INDEX_FORMAT,
+    INDEX_VERSION,
+    RankedIndex,
+    RetrievalError,
+    Stop,
+)
+from rlm.retrieval.languages import ENGLISH, Languages, language_of, stem_words
 from rlm.retrieval.packs import Expand, Pack, PackMaker
-from rlm.retrieval.passages import Passages, cut
+from rlm.retrieval.passages import Passages, cut, windows
 from rlm.retrieval.tfidf import tfidf
-from rlm.retrieval.words import SearchTerms, Tokens
+from rlm.retrieval.vectors.embedder import Embedder
+from rlm.retrieval.vectors.fusion import fuse
+from rlm.retrieval.vectors.vector_index import VECTORS_VERSION, VectorIndex
+from rlm.retrieval.words import MAX_QUERY, SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
     from rlm.documents import Context
 
-__all__ = ["Building", "Rank", "Retriever"]
+__all__ = ["Building", "Rank", "Retriever", "Stemming"]
 
-Rank = Literal["bm25", "tfidf"]
+Rank = Literal["bm25", "tfidf", "hybrid"]
+
+Stemming = Literal["languages", "english"]
 
 Building = Callable[[int, int], None]
 """Called with (characters indexed, characters in total) after about every half million, on the building
@@ -41,6 +55,8 @@ _IN_MEMORY = 1 << 20
 """Bodies with fewer bytes are indexed in memory and never cached."""
 _CANDIDATES = 200
 _PASSAGES = "passages"
+_LANGUAGES = "languages.json"
+_EMBEDDED_AT_ONCE = 256
 
 
 class Retriever:
@@ -48,6 +64,12 @@ class Retriever:
 
     The index is built by the first `retrieve`, or by `prepare`, and stored in `cache` under the hash of the
     body, so that no body is indexed twice. With None, and for small bodies, it stays in memory.
+
+    Words are compared by their stems: of English, and of the languages of `languages.py` where the body's
+    texts are in one. `stemming="english"` is how earlier releases ranked.
+
+    With an `embedder`, `rank="hybrid"` fuses BM25 with the nearness of vectors, which the first such query
+    computes for all passages and stores like the index.
     """
 
     def __init__(
@@ -56,10 +78,16 @@ class Retriever:
         *,
         cache: IndexCache | None = None,
         building: Building | None = None,
+        stemming: Stemming = "languages",
+        embedder: Embedder | None = None,
     ) -> None:
         self._body = body
         self._cache = cache
         self._building = building
+        self._stemming = stemming
+        self._embedder = embedder
+        self._vectors: VectorIndex | None = None
+        self._languages = Languages()
         self._tokens = Tokens()
         self._index: RankedIndex | None = None
         self._passages = Passages(array("Q"), 0)
@@ -109,10 +137,12 @@ class Retriever:
         fails, and QueryStopped when `stop` returns True.
         """
         _check(limit, per_hit_neighbors, expand, rank)
+        if rank == "hybrid" and self._embedder is None:
+            raise UsageError("rank is 'hybrid', which needs an embedder: give one, or rank by 'bm25'")
         self.prepare()
         assert self._index is not None
         terms = self._tokens.query(query)
-        if not terms:
+        if not terms and rank != "hybrid":
             return []
         # A widened pack may contain several adjacent hits, so ask for more candidates than packs.
         candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
@@ -121,13 +151,17 @@ class Retriever:
             if rank == "tfidf":
                 ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop, numbers)
                 ranked = self._rerank_by_tfidf(ranked, terms)
+            elif rank == "hybrid":
+                count = max(_CANDIDATES, candidates)
+                near = self._nearest(query, count, stop, numbers)
+                ranked = fuse(self._index.top(terms, count, stop, numbers), near)
             else:
                 ranked = self._index.top(terms, candidates, stop, numbers)
         except OSError as error:
             raise RetrievalError(
                 f"the ranked index can't be read ({error}): remove it and try again"
             ) from error
-        maker = PackMaker(self._body, self._passages, self._tokens)
+        maker = PackMaker(self._body, self._passages, self._languages, self._tokens)
         return maker.packs(ranked, terms, limit=limit, expand=expand, neighbors=per_hit_neighbors, stop=stop)
 
     def prepare(self) -> None:
@@ -138,8 +172,8 @@ class Retriever:
         if self._cache is None or self._body.bytes < _IN_MEMORY:
             self._index = self._build(None)
             return
-        key = self._key()
-        folder = self._cache.find(key)
+        key = self._key(INDEX_VERSION if self._stemming == "languages" else ENGLISH_VERSION)
+        folder = self._cache.find(key) or self._find_english()
         if folder is not None and self._try_open(folder):
             return
         try:
@@ -160,7 +194,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the index. Safe to call twice."""
-        index, self._index = self._index, None
+        index, self._index, self._vectors = self._index, None, None
         if index is not None:
             index.close()
         self._tokens.close()
@@ -171,6 +205,40 @@ class Retriever:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _nearest(self, query: str, count: int, stop: Stop, numbers: range | None) -> list[tuple[int, float]]:
+        assert self._embedder is not None
+        if self._vectors is None:
+            self._vectors = self._prepare_vectors(self._embedder)
+        return self._vectors.top(self._embedder.embed([query[:MAX_QUERY]]), count, stop, numbers)
+
+    def _prepare_vectors(self, embedder: Embedder) -> VectorIndex:
+        """Map the vectors of all passages; compute them if there are none. Raises RetrievalError, OSError,
+        and any exception of `building` and of the embedder."""
+        if self._cache is None or self._body.bytes < _IN_MEMORY:
+            return VectorIndex.build(None, self._texts_of_passages(), embedder)
+        key = f"{self._digest}-vectors-{_VERSION}-{VECTORS_VERSION}-{embedder.identity}"
+        folder = self._cache.find(key)
+        if folder is not None:
+            with suppress(OSError, ValueError):
+                return VectorIndex.open(folder)
+            self._cache.drop(folder)
+        building = self._cache.begin()
+        try:
+            VectorIndex.build(building, self._texts_of_passages(), embedder)
+            folder = self._cache.finish(building, key)
+        except BaseException:
+            self._cache.drop(building)
+            raise
+        return VectorIndex.open(folder)
+
+    def _texts_of_passages(self) -> Iterator[list[str]]:
+        """Yield the texts of all passages, in batches."""
+        for start, texts in cut(self._body):
+            for at in range(0, len(texts), _EMBEDDED_AT_ONCE):
+                yield texts[at : at + _EMBEDDED_AT_ONCE]
+            if self._building is not None:
+                self._building(start + sum(map(len, texts)), self._body.chars)
+
     def _try_open(self, folder: Path) -> bool:
         """Open a cached index and return whether that worked. Removes a damaged one."""
         assert self._cache is not None
@@ -178,53 +246,95 @@ class Retriever:
             starts = array("Q", (folder / _PASSAGES).read_bytes())
             if sys.byteorder == "big":
                 starts.byteswap()
+            languages = Languages()
+            if (folder / _LANGUAGES).exists():
+                languages = Languages(*json.loads((folder / _LANGUAGES).read_text("utf-8")))
             self._index = RankedIndex.open(folder)
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             self._cache.drop(folder)
             return False
-        self._passages = Passages(starts, self._body.chars)
+        self._set_up(starts, languages)
         return True
+
+    def _find_english(self) -> Path | None:
+        """Return the folder of an index of an older release, if it is the same as one of this release."""
+        assert self._cache is not None
+        folder = self._cache.find(self._key(ENGLISH_VERSION))
+        return None if folder is None or any(self._languages_of_windows()) else folder
+
+    def _set_up(self, starts: array[int], languages: Languages) -> None:
+        self._passages = Passages(starts, self._body.chars)
+        self._languages = languages
+        if languages.names:
+            self._tokens.close()
+            self._tokens = Tokens(languages)
 
     def _build(self, folder: Path | None) -> RankedIndex:
         starts = array("Q")
-        index = RankedIndex.build(folder, self._batches(starts))
-        self._passages = Passages(starts, self._body.chars)
+        languages = Languages()
+        index = RankedIndex.build(folder, self._batches(starts, languages))
+        self._set_up(starts, languages)
         if folder is not None:
             stored = array("Q", starts)
             if sys.byteorder == "big":
                 stored.byteswap()
             try:
                 (folder / _PASSAGES).write_bytes(stored.tobytes())
+                if self._stemming == "languages":
+                    (folder / _LANGUAGES).write_text(json.dumps(languages.to_json()), "utf-8")
             except OSError:
                 index.close()
                 raise
         return index
 
-    def _batches(self, starts: array[int]) -> Iterator[tuple[int, list[str]]]:
-        for start, texts in cut(self._body):
+    def _batches(
+        self, starts: array[int], languages: Languages
+    ) -> Iterator[tuple[int, list[str], list[str] | None]]:
+        """Yield what RankedIndex.build takes. Notes the starts and the languages of passages."""
+        by_window = self._languages_of_windows()
+        stemmers = {language: stem_words(language) for language in set(by_window)}
+        for (start, texts), language in zip(cut(self._body), by_window, strict=True):
             first = len(starts)
             *begins, end = accumulate(map(len, texts), initial=start)
             starts.extend(begins)
-            yield first, texts
+            languages.begin(first, language)
+            yield first, texts, [*map(stemmers[language], texts)] if any(stemmers) else None
             if self._building is not None:
                 self._building(end, self._body.chars)
 
-    def _key(self) -> str:
+    def _languages_of_windows(self) -> list[str]:
+        places = windows(self._body)
+        if self._stemming == "english":
+            return [ENGLISH for _ in places]
+        return [language_of(self._body, start, end) for start, end, _ in places]
+
+    def _key(self, version: int) -> str:
+        return f"{self._digest}-{INDEX_FORMAT}-{_VERSION}-{version}"
+
+    @property
+    def _digest(self) -> str:
+        """Return a hash of the text and of where its documents begin."""
         facts = hashlib.sha256(self._body.sha256.encode())
         for document in self._body.documents:
             facts.update(f",{document.start}".encode())
-        return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{INDEX_VERSION}"
+        return facts.hexdigest()[:40]
 
     def _rerank_by_tfidf(
         self, ranked: Sequence[tuple[int, float]], query: SearchTerms
     ) -> list[tuple[int, float]]:
         assert self._index is not None
-        numbers = [number for number, _ in ranked]
-        texts = self._tokens.stems(self._body.text(*self._passages.span(number)) for number in numbers)
+        texts = [
+            self._tokens.stems([self._body.text(*self._passages.span(number))], self._languages.of(number))[0]
+            for number, _ in ranked
+        ]
+        forms = list(dict.fromkeys(chain(query.words, *query.forms)))
         frequencies = {
-            stem: self._index.frequency(word) for word, stem in zip(query.words, query.stems, strict=True)
+            stems[0]: self._index.frequency(form)
+            for form, stems in zip(forms, self._tokens.stems(forms), strict=True)
+            if stems
         }
-        return tfidf(list(zip(numbers, texts, strict=True)), frequencies, len(self._passages))
+        numbered = [(number, stems) for (number, _), stems in zip(ranked, texts, strict=True)]
+        return tfidf(numbered, frequencies, len(self._passages))
 
 
 def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
@@ -237,5 +347,5 @@ def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
         raise UsageError(f"per_hit_neighbors is {neighbors}: give a number from 0 to {MAX_NEIGHBORS}")
     if expand not in (None, "neighbors", "section"):
         raise UsageError(f"expand is {expand!r}: give 'neighbors' or 'section', or leave it out")
-    if rank not in ("bm25", "tfidf"):
-        raise UsageError(f"rank is {rank!r}: give 'bm25' or 'tfidf'")
+    if rank not in ("bm25", "tfidf", "hybrid"):
+        raise UsageError(f"rank is {rank!r}: give 'bm25', 'tfidf' or 'hybrid'")

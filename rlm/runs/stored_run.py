@@ -220,6 +220,8 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         cache=facts["cache"],
         check_support=facts.get("check_support"),
         slow=facts.get("slow", False),
+        # Older versions stemmed every text as English.
+        stemming=facts.get("stemming", "english"),
         root=_restore(RootSettings, facts["root"]),
         cascade=facts.get("cascade", False),
         # Older versions did not store the size of a chunk, which was fixed.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlm.documents import Source
     from rlm.events import Event
     from rlm.retrieval import Pack
+    from rlm.retrieval.vectors.embedder import Embedder
     from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["search"]
@@ -63,7 +64,19 @@ def search(
         Literal["neighbors", "section"] | None,
         typer.Option(help="Show each passage with its neighbors, or its whole section.", show_default=False),
     ] = None,
-    rank: Annotated[Literal["bm25", "tfidf"], typer.Option(help="The ranking function.")] = "bm25",
+    rank: Annotated[
+        Literal["bm25", "tfidf", "hybrid"],
+        typer.Option(help="The ranking function; hybrid fuses BM25 with --embeddings."),
+    ] = "bm25",
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="For --rank hybrid: a static model (folder, or name for model2vec), or a server's model, as "
+            "openai:NAME or ollama:NAME. Extra hybrid.",
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[Literal["fts5"], typer.Option(help="The index: SQLite FTS5.")] = "fts5",
     exclude: Annotated[
         list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
@@ -89,6 +102,11 @@ def search(
         raise UsageError(f"--limit is {limit}: give a number from 1 to 1,000")
     if neighbors is not None and expand == "section":
         raise UsageError("--neighbors cannot be combined with --expand section: leave one out")
+    if (rank == "hybrid") != (embeddings is not None):
+        raise UsageError("--rank hybrid and --embeddings MODEL belong together: give both or neither")
+    if regex and embeddings is not None:
+        raise UsageError("--regex cannot be combined with --embeddings: leave one out")
+    embedder = None if embeddings is None else _embedder(embeddings)
     sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
     try:
         with _SearchProgress(quiet=quiet) as progress:
@@ -104,11 +122,15 @@ def search(
                     neighbors=1 if neighbors is None else neighbors,
                     expand=expand or (None if neighbors is None else "neighbors"),
                     rank=rank,
+                    embedder=embedder,
                 )
             found = run_interruptible(work)
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(Exit.INTERRUPTED) from None
+    tokens = getattr(embedder, "tokens", 0)
+    if tokens and not quiet:
+        say(f"the embeddings took {tokens:,} tokens")
     _print(found, as_json=as_json)
     if not found["hits" if regex else "packs"]:
         if not as_json:
@@ -117,6 +139,17 @@ def search(
 
 
 search.__doc__ = f"{search.__doc__}\n\n{EXAMPLES}"
+
+
+def _embedder(model: str) -> Embedder:
+    """Return the embedder of a name as models have it (`openai:NAME`), else of a static model."""
+    from rlm.models.registry import PROVIDERS
+    from rlm.models.resolution import resolve_embedder
+    from rlm.retrieval.vectors.embedder import StaticEmbedder
+
+    if model.partition(":")[0] in PROVIDERS:
+        return resolve_embedder(model, os.environ)
+    return StaticEmbedder(model)
 
 
 class _SearchProgress(ProgressDisplay):
@@ -138,7 +171,13 @@ class _SearchProgress(ProgressDisplay):
 
 
 async def _packs(
-    query: str, sources: Sequence[Source], progress: _SearchProgress, *, cached: bool, **options: Any
+    query: str,
+    sources: Sequence[Source],
+    progress: _SearchProgress,
+    *,
+    cached: bool,
+    embedder: Embedder | None,
+    **options: Any,
 ) -> dict[str, Any]:
     from rlm.documents import default_cache
     from rlm.documents.workspace import Workspace
@@ -151,7 +190,8 @@ async def _packs(
         )
         caches = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
-            ranking = Ranking(body, progress.on_event, [*caches, IndexCache(workspace.folder / "index")])
+            caches.append(IndexCache(workspace.folder / "index"))
+            ranking = Ranking(body, progress.on_event, caches, embedder=embedder)
             try:
                 packs = await ranking.packs(query, **options)
             finally:

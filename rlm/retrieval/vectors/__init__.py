@@ -1,0 +1,1 @@
+"""Vectors of passages, for queries in other words than the text's: an option (extra `hybrid`)."""

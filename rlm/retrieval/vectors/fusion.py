@@ -1,0 +1,21 @@
+"""Fuse rankings of the same passages by reciprocal rank."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+__all__ = ["fuse"]
+
+_K = 60
+"""The usual constant: the first of a ranking counts little more than the tenth."""
+
+
+def fuse(*rankings: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return (passage, score), best first, for rankings of (passage, score of their own), best first. The
+    score is the sum of 1 / (60 + rank), with ranks from 1; equal ones are in the order of their numbers."""
+    scores: defaultdict[int, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, (number, _) in enumerate(ranking, 1):
+            scores[number] += 1 / (_K + rank)
+    return sorted(scores.items(), key=lambda passage: (-passage[1], passage[0]))
