@@ -55,6 +55,10 @@ _UNSUPPORTED = {
 _ENCODED = (
     (re.compile(rb"\{\\rtf"), _RTF),
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+    (
+        re.compile(rb"x\x9f>\""),
+        UnsupportedFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
+    ),
 )
 """Formats that look like text, but do not hold their words as they are written."""
 
