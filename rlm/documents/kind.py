@@ -45,7 +45,6 @@ _UNSUPPORTED = {
     ".rtf": _RTF,
     ".ps": _POSTSCRIPT,
     ".eps": _POSTSCRIPT,
-    ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
     ".pst": UnsupportedFormat("an Outlook mailbox", "export it as .mbox"),
     ".key": UnsupportedFormat("a Keynote presentation", "export it as PDF"),
     ".numbers": _SHEET,

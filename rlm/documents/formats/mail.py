@@ -28,7 +28,7 @@ from rlm.documents.formats.piece import (
     Unreadable,
 )
 
-__all__ = ["prepare", "read_mail"]
+__all__ = ["header_of", "prepare", "read_mail"]
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _BLOCK = 1 << 20
@@ -166,10 +166,10 @@ class _MailReader:
         self.messages += 1
         if level == 1:
             self._parts = 0
-        subject = _header(message, "Subject") or "(no subject)"
+        subject = header_of(message, "Subject") or "(no subject)"
         number = f"Message {self.messages}: " if self._numbered or level > 1 else ""
         yield Heading(min(level, 5), f"{number}{subject}")
-        lines = [f"{name}: {value}\n" for name in _HEADERS if (value := _header(message, name))]
+        lines = [f"{name}: {value}\n" for name in _HEADERS if (value := header_of(message, name))]
         yield Text("".join(lines) + "\n")
         for part in _leaves(message):
             self._parts += 1
@@ -306,7 +306,7 @@ def _lines_of_markup(markup: str) -> Iterator[str]:
             yield f"{piece.title}\n"
 
 
-def _header(message: Message, name: str) -> str:
+def header_of(message: Message, name: str) -> str:
     """Return a header, decoded, on one line."""
     values = [_decoded(str(value)) for value in message.get_all(name, [])]
     return " ".join(", ".join(values).split())[:_MAX_HEADER]

@@ -132,6 +132,14 @@ FORMATS = (
         headings_indexed=True,
     ),
     DocumentFormat(
+        "msg",
+        _suffixes(".msg"),
+        article="an Outlook message",
+        reader="rlm.documents.formats.containers.outlook:read_msg",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
         "notebook",
         _suffixes(".ipynb"),
         article="a notebook",
