@@ -168,6 +168,15 @@ FORMATS = (
         is_binary=True,
         is_container=True,
     ),
+    DocumentFormat(
+        "7z",
+        _suffixes(".7z"),
+        article="a 7z archive",
+        magic=re.compile(rb"7z\xbc\xaf\x27\x1c"),
+        reader="rlm.documents.formats.containers.sevenzip:read_7z",
+        is_binary=True,
+        is_container=True,
+    ),
     # After every other format that is a zip archive.
     DocumentFormat(
         "zip",
