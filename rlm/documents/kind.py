@@ -54,6 +54,7 @@ _UNSUPPORTED = {
 _ENCODED = (
     (re.compile(rb"\{\\rtf"), _RTF),
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+    (re.compile(rb"Rar!\x1a\x07"), _ARCHIVE),
     (
         re.compile(rb"x\x9f>\""),
         UnsupportedFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
