@@ -208,7 +208,7 @@ def test_a_notebook_that_is_none_is_refused_in_one_line(tmp_path: Path, text: st
         (
             "a.msg",
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-            r"an Outlook message\): save it as \.eml",
+            r"an Outlook message that is damaged or truncated: open it in Outlook",
         ),
     ],
 )

@@ -12,6 +12,7 @@ __all__ = ["prepare", "read_7z"]
 
 _MAX_BYTES = 512 << 20
 """Bytes that an archive may unpack to: py7zr hands them over only when it has them all."""
+_CHUNK = 64 << 20
 _UNPACK = "unpack it and name the folder"
 
 
@@ -19,8 +20,11 @@ def prepare() -> None:
     """Import the library, and try it: later nothing can be opened."""
     try:
         import py7zr
+        from py7zr import py7zr as implementation
     except ImportError:
         return  # said when a file is read
+    # It asks the system for the memory that is left, which a confined process cannot.
+    implementation.get_memory_limit = lambda: _CHUNK
     sample = io.BytesIO()
     with py7zr.SevenZipFile(sample, "w") as archive:
         archive.writestr("a", "a.txt")
@@ -39,7 +43,8 @@ def read_7z(file: BinaryIO, size: int) -> Iterator[Piece]:
         raise Unreadable("a 7z archive", "pip install 'rlm-kernel[7z]', or unpack it") from error
     written: dict[str, Any] = {}
     try:
-        with py7zr.SevenZipFile(file) as archive:
+        # py7zr opens a file that has a name once more, which is not possible here.
+        with py7zr.SevenZipFile(io.BytesIO(file.read())) as archive:
             if archive.needs_password():
                 raise Unreadable("a 7z archive protected by a password", _UNPACK)
             names = [info.filename for info in archive.list() if not info.is_directory]
