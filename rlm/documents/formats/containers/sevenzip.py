@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
@@ -23,8 +24,10 @@ def prepare() -> None:
         from py7zr import py7zr as implementation
     except ImportError:
         return  # said when a file is read
-    # It asks the system for the memory that is left, which a confined process cannot.
-    implementation.get_memory_limit = lambda: _CHUNK
+    # It asks the system for the memory that is left and for places to write, which a confined process cannot,
+    # although nothing is written here.
+    setattr(implementation, "get_memory_limit", lambda: _CHUNK)  # noqa: B010
+    setattr(implementation, "get_sanitized_output_path", lambda name, path: Path(name))  # noqa: B010
     sample = io.BytesIO()
     with py7zr.SevenZipFile(sample, "w") as archive:
         archive.writestr("a", "a.txt")
