@@ -6,19 +6,20 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import registry
+from rlm.documents.formats.piece import LOOK_REMEDY
+from rlm.documents.loaded import Skip, SkipReason
 
-__all__ = ["UnsupportedFormat", "kind_of", "unsupported_format"]
+__all__ = ["UnsupportedFormat", "kind_of", "readable_kind", "unsupported_format"]
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedFormat:
-    """A format without a reader: what such a file is, and the remedy. An archive is not a document: a folder
-    of code may hold many."""
+    """A format without a reader: what such a file is, and the remedy."""
 
     what: str
     remedy: str
-    is_document: bool = True
 
 
 _WORD = UnsupportedFormat("an old Word document", "save it as .docx")
@@ -27,8 +28,8 @@ _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
 _RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
 _POSTSCRIPT = UnsupportedFormat("PostScript", "convert it to PDF")
-_ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder", is_document=False)
-_PACKED = UnsupportedFormat("packed", "unpack it", is_document=False)
+_ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder")
+_PACKED = UnsupportedFormat("packed", "unpack it, or pack it as .gz")
 _UNSUPPORTED = {
     ".doc": _WORD,
     ".odt": UnsupportedFormat("an OpenDocument text", "save it as .docx or PDF"),
@@ -44,18 +45,20 @@ _UNSUPPORTED = {
     ".rtf": _RTF,
     ".ps": _POSTSCRIPT,
     ".eps": _POSTSCRIPT,
-    ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
     ".pst": UnsupportedFormat("an Outlook mailbox", "export it as .mbox"),
-    ".zip": _ARCHIVE,
-    ".tar": _ARCHIVE,
-    ".gz": _PACKED,
-    ".bz2": _PACKED,
-    ".xz": _PACKED,
-    ".zst": _PACKED,
+    ".key": UnsupportedFormat("a Keynote presentation", "export it as PDF"),
+    ".numbers": _SHEET,
+    **dict.fromkeys((".rar", ".cab", ".iso", ".dmg", ".deb", ".rpm"), _ARCHIVE),
+    **dict.fromkeys((".lz4", ".lz", ".z", ".br", ".sz", ".lzo"), _PACKED),
 }
 _ENCODED = (
     (re.compile(rb"\{\\rtf"), _RTF),
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+    (re.compile(rb"Rar!\x1a\x07"), _ARCHIVE),
+    (
+        re.compile(rb"x\x9f>\""),
+        UnsupportedFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
+    ),
 )
 """Formats that look like text, but do not hold their words as they are written."""
 
@@ -71,6 +74,8 @@ def kind_of(name: str, first: bytes = b"") -> str:
         return by_name.kind
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
     for row in matching:
+        if row.is_container and suffix in _UNSUPPORTED:
+            continue  # a document that is packed, such as a workbook: its parts are no texts
         if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
             return row.kind
     return by_name.kind
@@ -81,3 +86,20 @@ def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> Unsupport
     suffix of `name`; None for any other file."""
     encoded = next((found for magic, found in _ENCODED if magic.match(first)), None)
     return encoded or (_UNSUPPORTED.get(PurePath(name).suffix.lower()) if is_binary else None)
+
+
+def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
+    """Return the kind of a file that begins with `first`. Raises Skip if it is binary or not supported, or a
+    picture that no model will look at."""
+    kind = kind_of(name, first)
+    row = registry.format_of(kind)
+    if row.is_picture and not pictures:
+        raise Skip("binary (a picture)", LOOK_REMEDY)
+    is_binary = not row.is_binary and looks_binary(first[:HEAD])
+    unsupported = unsupported_format(name, first, is_binary=is_binary)
+    if unsupported is not None:
+        what = f"binary ({unsupported.what})" if is_binary else unsupported.what
+        raise Skip(what, unsupported.remedy, SkipReason.BROKEN)
+    if is_binary:
+        raise Skip("binary")
+    return kind

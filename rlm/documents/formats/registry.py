@@ -20,6 +20,7 @@ class DocumentFormat:
     `reader` is a `module:function` that is imported and called in the worker process; without one the
     loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
     `is_picture` has only this one. `article` names a document of a format with a reader in messages.
+    An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     """
 
@@ -30,6 +31,7 @@ class DocumentFormat:
     reader: str = ""
     page_reader: str = ""
     is_picture: bool = False
+    is_container: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
@@ -42,6 +44,19 @@ class DocumentFormat:
 
 def _suffixes(words: str) -> frozenset[str]:
     return frozenset(words.split())
+
+
+def _packed(kind: str, suffixes: str, magic: bytes) -> DocumentFormat:
+    """Return the row of a packed file, whose content is a document or an archive."""
+    return DocumentFormat(
+        kind,
+        _suffixes(suffixes),
+        article=f"{'an' if kind == 'xz' else 'a'} {kind} file",
+        magic=re.compile(magic, re.S),
+        reader=f"rlm.documents.formats.containers.packed:read_{kind}",
+        is_binary=True,
+        is_container=True,
+    )
 
 
 FORMATS = (
@@ -117,6 +132,14 @@ FORMATS = (
         headings_indexed=True,
     ),
     DocumentFormat(
+        "msg",
+        _suffixes(".msg"),
+        article="an Outlook message",
+        reader="rlm.documents.formats.containers.outlook:read_msg",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
         "notebook",
         _suffixes(".ipynb"),
         article="a notebook",
@@ -131,6 +154,38 @@ FORMATS = (
             ".exs .erl .clj .lisp .el .scm .sh .bash .zsh .fish .ps1 .bat .sql .zig .nim .d .dart .groovy "
             ".gradle .proto .cu .asm .s .vim .tf .vue .svelte"
         ),
+    ),
+    _packed("gzip", ".gz .tgz .crate", rb"\x1f\x8b\x08"),
+    _packed("bzip2", ".bz2 .tbz .tbz2", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
+    _packed("xz", ".xz .txz .lzma", rb"\xfd7zXZ\0"),
+    _packed("zstd", ".zst .tzst", rb"(?:[\x50-\x5f]\x2a\x4d\x18.{4})?\x28\xb5\x2f\xfd"),
+    DocumentFormat(
+        "tar",
+        _suffixes(".tar .gem"),
+        article="a tar archive",
+        magic=re.compile(rb".{257}ustar", re.S),
+        reader="rlm.documents.formats.containers.tar:read_tar",
+        is_binary=True,
+        is_container=True,
+    ),
+    DocumentFormat(
+        "7z",
+        _suffixes(".7z"),
+        article="a 7z archive",
+        magic=re.compile(rb"7z\xbc\xaf\x27\x1c"),
+        reader="rlm.documents.formats.containers.sevenzip:read_7z",
+        is_binary=True,
+        is_container=True,
+    ),
+    # After every other format that is a zip archive.
+    DocumentFormat(
+        "zip",
+        _suffixes(".zip .jar .war .ear .whl .egg .nupkg .vsix .xpi .apk .kmz .cbz"),
+        article="a zip archive",
+        magic=re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
+        reader="rlm.documents.formats.containers.zip:read_zip",
+        is_binary=True,
+        is_container=True,
     ),
     # Rendered from JSON, whatever the file's name.
     DocumentFormat("chat", headings_indexed=True),
