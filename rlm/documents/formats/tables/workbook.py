@@ -11,6 +11,7 @@ import python_calamine as calamine
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable
+from rlm.documents.formats.tables.cell_places import HIDDEN
 from rlm.documents.formats.tables.csv_lines import shown, table_lines
 from rlm.documents.formats.tables.xlsx_facts import SheetFacts, XlsxFacts
 
@@ -95,7 +96,7 @@ def _unless_panic(error: BaseException) -> BaseException:
 
 def _sheet(book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, *, is_hidden: bool) -> Iterator[Piece]:
     """Yield the pieces of a sheet. None for an empty one."""
-    member = Member(f"{name} (hidden)" if is_hidden else name, "csv")
+    member = Member(f"{name}{HIDDEN}" if is_hidden else name, "csv")
     if facts.cells > _MOST_CELLS:
         yield member
         yield Unread(
