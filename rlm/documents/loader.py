@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, open_file
+from pathspec import GitIgnoreSpec
+
+from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
 from rlm.documents.cache import ContextCache
 from rlm.documents.folder import files_of
 from rlm.documents.formats.containers.members import Members, safe_name
@@ -148,6 +150,7 @@ class _Loading:
     ) -> None:
         self._limit = limit
         self._is_begun = False
+        self._exclude = GitIgnoreSpec.from_lines([".git/"])
         self._originals = originals
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
@@ -186,6 +189,7 @@ class _Loading:
             raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
+        self._exclude = GitIgnoreSpec.from_lines((".git/", *exclude))
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
@@ -266,7 +270,7 @@ class _Loading:
                 raise Skip("empty", reason=SkipReason.EMPTY)
             kind = self._detect_kind(name, first)
             self._seen.add(real)
-            given = _blocks_unless_changed(rest, stream, before, path)
+            given = blocks_unless_changed(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
@@ -350,7 +354,7 @@ class _Loading:
         with closing(rendered.members) as members:
             self._add_members(members, Outer(own, row, members.room, outer), is_begun=is_begun)
         if members.fault is not None:
-            self.notes.append(f"{own}: {_describe_cut(members.fault)}")
+            self._note(own, _describe_cut(members.fault))
         self._note_encoding(own, members.ended.replaced, members.ended.guessed)
 
     def _add_members(self, members: Members, outer: Outer, *, is_begun: bool) -> None:
@@ -363,7 +367,7 @@ class _Loading:
         except TimeOver:
             if not is_begun and self._documents == documents:
                 raise
-            self.notes.append(f"{outer.name}: only its first part was read: {self._limit.remedy}")
+            self._note(outer.name, f"only its first part was read: {self._limit.remedy}")
         if is_begun or self._documents > documents:
             return
         if members.fault is not None:
@@ -380,7 +384,12 @@ class _Loading:
     def _add_member(self, member: Member, members: Members, outer: Outer) -> None:
         """Write one document of a file. What cannot be read is listed. Raises Unreadable or Skip if it is all
         that the file holds."""
-        name = f"{outer.name}/{safe_name(member.name) or 'unnamed'}" if member.name else outer.name
+        name = outer.name
+        if member.name:
+            inner = safe_name(member.name) or "unnamed"
+            if self._exclude.match_file(inner):
+                return
+            name += f"/{inner}"
         self._start(name)
         try:
             if member.kind:
@@ -395,7 +404,7 @@ class _Loading:
             if format_of(kind).is_container:
                 outer.check_depth()
             self._write(name, kind, itertools.chain((first,), data), None, outer=outer)
-            self.notes.extend(f"{name}: {note}" for note in notes)
+            self._note(name, *notes)
         except (Skip, Unreadable) as refusal:
             if not member.name:
                 raise
@@ -409,10 +418,14 @@ class _Loading:
     def _end(self, rendered: Rendered) -> None:
         """End the document that was rendered. Its file may have no text of its own."""
         self._note_encoding(self._name, rendered.replaced, rendered.guessed)
-        self.notes.extend(f"{self._name}: {note}" for note in rendered.notes)
+        self._note(self._name, *rendered.notes)
         if self._is_begun:
             self._writer.end_document()
             self._documents += 1
+
+    def _note(self, name: str, *notes: str) -> None:
+        # A file that is only packed has the name of its content.
+        self.notes.extend(line for note in notes if (line := f"{name}: {note}") not in self.notes[-2:])
 
     def _note_encoding(self, document: str, replaced: int, guessed: str | None) -> None:
         self.replaced += replaced
@@ -477,18 +490,3 @@ def _describe_cut(cut: Unreadable) -> str:
 
 def _unreadable(path: Path, error: OSError) -> DocumentError:
     return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")
-
-
-def _blocks_unless_changed(
-    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
-) -> Iterator[bytes]:
-    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
-    as fast as it is read would never end."""
-    while True:
-        block = next(rest, b"")
-        now = os.fstat(stream.fileno())
-        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
-        if not block:
-            return
-        yield block
