@@ -379,10 +379,10 @@ def test_pages_without_text_are_noted(tmp_path: Path) -> None:
         assert place.page == 4
 
 
-def test_spreadsheets_and_the_like_are_named_for_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "table.xlsx").write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(DocumentError, match=r"binary \(a spreadsheet\): export it as CSV"):
-        load([tmp_path / "table.xlsx"], tmp_path / "c")
+def test_databases_and_the_like_are_named_for_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "table.mdb").write_bytes(b"\0\1\0\0Standard Jet DB" + bytes(100))
+    with pytest.raises(DocumentError, match=r"binary \(a database that is not SQLite.*\): export its tables"):
+        load([tmp_path / "table.mdb"], tmp_path / "c")
 
 
 def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 __all__ = ["LINE_END", "csv_line", "listed", "shown", "table_lines"]
 
-LINE_END = "↵"
-"""Stands for a line end within a cell: a row must stay on its line, and a reader must see the line end."""
+LINE_END = "¶"
+"""Stands for a line end within a cell: a row must stay on its line, and a reader must see the line end. A quote
+that has a blank or a line end instead is found too (`text_folding`)."""
 
 _LINE_ENDS = re.compile(r"[ \t]*(?:\r\n|[\n\r\x0b\x0c\x85\u2028\u2029])[\s]*")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufeff\ufffe\uffff]")
