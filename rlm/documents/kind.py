@@ -25,7 +25,9 @@ class UnsupportedFormat:
 _WORD = UnsupportedFormat("an old Word document", "save it as .docx")
 _SLIDES = UnsupportedFormat("slides", "export them as PDF")
 _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
-_DATABASE = UnsupportedFormat("a database that is not SQLite, or an encrypted one", "export its tables as CSV")
+_DATABASE = UnsupportedFormat(
+    "a database that is not SQLite, or an encrypted one", "export its tables as CSV"
+)
 _COLUMNS = UnsupportedFormat("a table", "convert it to Parquet or CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
 _RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
@@ -39,7 +41,6 @@ _UNSUPPORTED = {
     ".pptx": _SLIDES,
     ".ppt": _SLIDES,
     ".odp": _SLIDES,
-    ".numbers": UnsupportedFormat("a Numbers spreadsheet", "export it as .xlsx or CSV"),
     ".wk1": _SHEET,
     ".123": _SHEET,
     ".db": _DATABASE,
@@ -76,7 +77,9 @@ def kind_of(name: str, first: bytes = b"") -> str:
     """
     suffix = PurePath(name).suffix.lower()
     by_name = next((row for row in registry.FORMATS if suffix in row.suffixes), registry.format_of("text"))
-    if by_name.is_binary and not (by_name.kind == "workbook" and _is_exported_text(first)):
+    if by_name.kind == "workbook" and _is_exported_text(first):
+        by_name, suffix = registry.format_of("csv"), ""
+    if by_name.is_binary:
         return by_name.kind
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
     for row in matching:
@@ -84,7 +87,7 @@ def kind_of(name: str, first: bytes = b"") -> str:
             continue  # a document that is packed, such as a workbook: its parts are no texts
         if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
             return row.kind
-    return "csv" if by_name.is_binary else by_name.kind
+    return by_name.kind
 
 
 def _is_exported_text(first: bytes) -> bool:

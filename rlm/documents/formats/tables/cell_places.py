@@ -1,4 +1,4 @@
-"""Places in workbooks and databases, named as their programs name them: `Sheet1!A12:D12`, `table users, row 7`."""
+"""Names places in workbooks and databases as their programs do: `Sheet1!A12:D12`, `table users, row 7`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ HIDDEN = " (hidden)"
 _LONGEST_LINE = 1 << 20
 _CELL = re.compile(r'(?:"(?:[^"]|"")*"|[^,\n]*)(?:,|$)', re.M)
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
-_DATABASES = ("sqlite", "duckdb")
+_DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg", ".duckdb")
+"""Names of files that hold tables. `.db` alone says nothing of a file that was not read as one."""
 
 
 def cell_place(body: Body, document: Document, span: Span) -> str | None:
@@ -38,7 +39,7 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
         start, end = f"{_letters(columns[0])}{first}", f"{_letters(columns[1])}{last}"
         cells = start if start == end else f"{start}:{end}"
         return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if hidden else "")
-    if kind in _DATABASES:
+    if slash and file.lower().endswith(_DATABASES):
         return f"{file}, table {name}, {_rows(first, last)}"
     if kind_of(document.name) == "parquet":
         return f"{document.name}, {_rows(first, last)}"

@@ -1,4 +1,4 @@
-"""Writing of a table as CSV with exactly one line for each row, so that a line's number is the row's number."""
+"""Writing of a table as CSV with one line for each row, so that the number of a line is that of its row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 __all__ = ["LINE_END", "csv_line", "listed", "shown", "table_lines"]
 
 LINE_END = "¶"
-"""Stands for a line end within a cell: a row must stay on its line, and a reader must see the line end. A quote
-that has a blank or a line end instead is found too (`text_folding`)."""
+"""Stands for a line end within a cell: a row must stay on its line, and a reader must see the line end. A
+quote that has a blank or a line end instead is found too (`text_folding`).
+"""
 
 _LINE_ENDS = re.compile(r"[ \t]*(?:\r\n|[\n\r\x0b\x0c\x85\u2028\u2029])[\s]*")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufeff\ufffe\uffff]")

@@ -1,4 +1,4 @@
-"""Tables on pages of a PDF as rows: a wide gap between words, in line with one above or below, parts cells."""
+"""Tables on pages of a PDF as rows: a wide gap between words, in line with one nearby, parts cells."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each table as a member of kind `csv`: a header, then its rows in SQLite's order.
 
     A line end within a cell is replaced, so that row n is line n + 1. The last member holds the statements
-    that made the tables. Views are not computed: they would show the same rows again. Raises Unreadable for a file that is damaged, encrypted, or too large.
+    that made the tables. Views are not computed: they would show the same rows again. Raises Unreadable for a
+    file that is damaged, encrypted, or too large.
     """
     if size > _LARGEST:
         raise Unreadable(
@@ -53,7 +54,8 @@ def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
     data = bytearray(file.read())
     if data[: len(_MAGIC)] != _MAGIC:
         raise Unreadable(
-            "not an SQLite database, or an encrypted one", "save a decrypted copy, or export its tables as CSV"
+            "not an SQLite database, or an encrypted one",
+            "save a decrypted copy, or export its tables as CSV",
         )
     is_wal = data[_VERSIONS] == _WAL
     # A database in memory cannot be in WAL mode, and could not be read.
@@ -66,7 +68,9 @@ def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
         except sqlite3.Error as error:
             raise Unreadable("an SQLite database that is damaged or truncated", _REMEDY) from error
         if not names:
-            raise Unreadable("an SQLite database without tables", _CHECKPOINT if is_wal else "name another file")
+            raise Unreadable(
+                "an SQLite database without tables", _CHECKPOINT if is_wal else "name another file"
+            )
         if is_wal:
             yield Note(f"changes that are only in its -wal file were not read: {_CHECKPOINT}")
         for name in names:
@@ -81,7 +85,12 @@ def _opened(data: bytearray) -> sqlite3.Connection:
         database.deserialize(data)
         database.text_factory = lambda raw: raw.decode("utf-8", "replace")
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL)
-        for pragma in ("trusted_schema = off", "query_only = on", "cell_size_check = on", "temp_store = memory"):
+        for pragma in (
+            "trusted_schema = off",
+            "query_only = on",
+            "cell_size_check = on",
+            "temp_store = memory",
+        ):
             database.execute(f"pragma {pragma}")
     except (sqlite3.Error, OverflowError, MemoryError) as error:
         database.close()
@@ -101,7 +110,9 @@ def _tables(database: sqlite3.Connection) -> Iterator[str]:
 def _schema(database: sqlite3.Connection) -> Iterator[Piece]:
     """Yield the statements that made the tables and views."""
     try:
-        statements = database.execute("select sql from sqlite_schema where sql is not null order by rowid").fetchall()
+        statements = database.execute(
+            "select sql from sqlite_schema where sql is not null order by rowid"
+        ).fetchall()
     except sqlite3.Error:
         return
     if statements:
@@ -117,7 +128,8 @@ def _table(database: sqlite3.Connection, name: str) -> Iterator[Piece]:
     try:
         rows = database.execute(f'select * from "{quoted}"')  # noqa: S608
         yield Text(csv_line([shown(column[0]) for column in rows.description], is_head=True))
-        for number, row in enumerate(rows, 1):
+        for row in rows:
+            number += 1
             waiting.append(csv_line(map(shown, row)))
             size += len(waiting[-1])
             if size > _FLUSH:

@@ -52,8 +52,8 @@ def prepare() -> None:
 def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each sheet that is not empty as a member of kind `csv`, whose line n is the sheet's row n.
 
-    Hidden sheets are read too, and named so. Formulas count with the values that they had when the workbook was
-    saved. Notes name what was not read. Raises Unreadable for a workbook that is damaged, encrypted or empty.
+    Hidden sheets are read too, and named so. Formulas count with the values that they had when the workbook
+    was     saved. Notes name what was not read. Raises Unreadable for a workbook that is damaged, encrypted or empty.
     """
     facts: XlsxFacts | None = None
     if file.read(2) == _ZIP:
@@ -94,7 +94,9 @@ def _unless_panic(error: BaseException) -> BaseException:
     return Unreadable("a workbook that its reader cannot understand (damaged?)", _REMEDY)
 
 
-def _sheet(book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, *, is_hidden: bool) -> Iterator[Piece]:
+def _sheet(
+    book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, *, is_hidden: bool
+) -> Iterator[Piece]:
     """Yield the pieces of a sheet. None for an empty one."""
     member = Member(f"{name}{HIDDEN}" if is_hidden else name, "csv")
     if facts.cells > _MOST_CELLS:
@@ -146,7 +148,7 @@ def _rows(sheet: calamine.CalamineSheet, facts: SheetFacts) -> Iterator[Sequence
     start = sheet.start
     if start is None:
         return
-    top, left = start
+    _, left = start
     given: Iterator[list[Any]] = sheet.iter_rows()
     # It yields the empty rows above the first cell too, but not the empty columns.
     margin = [""] * left
@@ -169,4 +171,3 @@ def _rows(sheet: calamine.CalamineSheet, facts: SheetFacts) -> Iterator[Sequence
             if column < len(row) and row[column]:
                 held[column] = last, row[column]
         yield row
-

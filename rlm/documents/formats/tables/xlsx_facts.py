@@ -59,14 +59,14 @@ class SheetFacts:
 
 class XlsxFacts:
     """Facts about the sheets of an XLSX, by name. What is missing or unusual is left out: calamine decides
-    whether the workbook can be read. Raises Unreadable for an archive that is damaged or declares entities."""
+    whether the workbook can be read. Raises Unreadable for a damaged archive, and one that declares entities.
+    """
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         workbook = _parse(archive, "xl/workbook.xml")
         targets = {
-            one.get("Id", ""): one.get("Target", "")
-            for one in _parse(archive, "xl/_rels/workbook.xml.rels")
+            one.get("Id", ""): one.get("Target", "") for one in _parse(archive, "xl/_rels/workbook.xml.rels")
         }
         self._parts: dict[str, str] = {}
         self._is_stale = False

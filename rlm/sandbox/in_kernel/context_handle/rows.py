@@ -228,8 +228,10 @@ def _csv_head(head: str) -> tuple[str, int]:
     delimiter = _delimiter(next((line for line in plain if any(map(line.count, _DELIMITERS))), ""))
     rows: list[list[str]] = []
     with suppress(csv.Error):
-        rows.extend(row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row)
-    if not rows or len(rows[0]) > 1 and sum(map(bool, rows[0])) != 1:
+        rows.extend(
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        )
+    if not rows or (len(rows[0]) > 1 and sum(map(bool, rows[0])) != 1):
         return delimiter, 0
     for number, (row, below) in enumerate(pairwise(rows)):
         if sum(map(bool, row)) > 1:

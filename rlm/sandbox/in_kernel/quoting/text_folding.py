@@ -11,8 +11,8 @@ These differences are ignored:
 - composed and decomposed letters (NFC, NFD), full-width and half-width forms
 - Markdown's marks of emphasis and code around words
 - the escapes of a JSON string
-- a bar between blanks, which parts the cells of a row, and a paragraph sign between blanks, which stands for a
-  line end within a cell
+- a bar between blanks, which parts the cells of a row, and a paragraph sign between blanks, which stands
+  for a line end within a cell
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def test_what_was_not_read_of_a_workbook_is_named(tmp_path: Path) -> None:
 def test_rows_above_the_header_are_no_records(tmp_path: Path) -> None:
     loaded = load([workbook(tmp_path / "book.xlsx")], tmp_path / "c")
     with loaded.context.open() as body:
-        first, second, third, *_ = Rows(body, AccessLog(body))
+        first, second, third, *_ = Rows(body, AccessLog())
     assert first.value == {
         "Region": "North",
         "Date": "2024-03-01",
@@ -181,7 +181,16 @@ def test_a_workbook_with_entities_is_refused(tmp_path: Path) -> None:
 def test_a_question_on_a_cell_is_answered_and_cited_without_a_model(tmp_path: Path) -> None:
     workbook(tmp_path / "book.xlsx")
     done = subprocess.run(
-        [sys.executable, "-m", "rlm", "ask", "What is the margin of 99.5?", "book.xlsx", "--model", "extractive"],
+        [
+            sys.executable,
+            "-m",
+            "rlm",
+            "ask",
+            "What is the margin of 99.5?",
+            "book.xlsx",
+            "--model",
+            "extractive",
+        ],
         cwd=tmp_path,
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
         capture_output=True,
