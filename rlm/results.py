@@ -86,8 +86,8 @@ class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
     first. `cell_place` is the place in a workbook or database, as its program names it: `book.xlsx,
-    Sheet1!A12:D12`. `verified` is False when the body does not hold the quote there. `seen`: a child saw it on
-    the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
+    Sheet1!A12:D12`. `verified` is False when the body does not hold the quote there. `seen`: a child saw it
+    on the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
 
     marker: str
     quote: str

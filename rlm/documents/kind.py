@@ -28,6 +28,9 @@ _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
 _DATABASE = UnsupportedFormat(
     "a database that is not SQLite, or an encrypted one", "export its tables as CSV"
 )
+_DUCKDB = UnsupportedFormat(
+    "a DuckDB database", "export its tables: duckdb FILE \"export database 'folder' (format csv)\""
+)
 _COLUMNS = UnsupportedFormat("a table", "convert it to Parquet or CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
 _RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
@@ -43,6 +46,8 @@ _UNSUPPORTED = {
     ".odp": _SLIDES,
     ".wk1": _SHEET,
     ".123": _SHEET,
+    ".duckdb": _DUCKDB,
+    ".ddb": _DUCKDB,
     ".db": _DATABASE,
     ".mdb": _DATABASE,
     ".accdb": _DATABASE,

@@ -41,7 +41,9 @@ def open_sample() -> pypdfium2.PdfDocument:
 
 
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield the text of each page, the rows of tables on one line each. A note counts the pages that cannot be
+    """Yield the text of each page, the rows of tables on one line each.
+
+    A note counts the pages that cannot be
     read or hold no text.
 
     Raises Unreadable for a PDF that cannot be opened or has no text at all.

@@ -121,6 +121,14 @@ FORMATS = (
         is_binary=True,
     ),
     DocumentFormat(
+        "parquet",
+        _suffixes(".parquet .pq"),
+        article="a Parquet file",
+        magic=re.compile(rb"PAR[1E]"),
+        reader="rlm.documents.formats.tables.parquet:read_parquet",
+        is_binary=True,
+    ),
+    DocumentFormat(
         "sqlite",
         _suffixes(".sqlite .sqlite3 .db3"),
         article="an SQLite database",

@@ -53,7 +53,8 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each sheet that is not empty as a member of kind `csv`, whose line n is the sheet's row n.
 
     Hidden sheets are read too, and named so. Formulas count with the values that they had when the workbook
-    was     saved. Notes name what was not read. Raises Unreadable for a workbook that is damaged, encrypted or empty.
+    was saved. Notes name what was not read. Raises Unreadable for a workbook that is damaged, encrypted or
+    empty.
     """
     facts: XlsxFacts | None = None
     if file.read(2) == _ZIP:
