@@ -48,7 +48,7 @@ def page_text(page: Any) -> str:
     numbers = [number for number in range(len(lines)) if _is_row(lines, number)]
     if not numbers:
         return text
-    rows = {}
+    rows: dict[int, str] = {}
     for block in _blocks(numbers):
         rows.update(zip(block, _aligned([lines[number] for number in block]), strict=True))
     done, at = [], 0

@@ -1,4 +1,4 @@
-"""Reading of Parquet files with pyarrow, which is the extra `parquet`: the file is one table, each row a line."""
+"""Reading of Parquet files with pyarrow (the extra `parquet`): a file is one table, each row a line."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ async def test_a_row_is_a_line(tmp_path: Path) -> None:
     loaded = load([tmp_path / "a.parquet"], tmp_path / "c")
     assert [(one.name, one.kind) for one in loaded.context.documents] == [("a.parquet", "csv")]
     assert text_of(loaded) == (
-        'city,day,share,tags\nRome,2024-01-02,0.5,"[""a"", ""b""]"\nOslo ¶ North,2024-01-02,,[]\n,2024-01-02,2,\n'
+        'city,day,share,tags\nRome,2024-01-02,0.5,"[""a"", ""b""]"\n'
+        "Oslo ¶ North,2024-01-02,,[]\n,2024-01-02,2,\n"
     )
     with loaded.context.open() as body:
         (citation,) = (await cite(["Oslo\nNorth"], "", body)).citations

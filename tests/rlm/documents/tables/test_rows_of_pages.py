@@ -25,7 +25,7 @@ TABLE = """
 def test_a_row_of_html_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(f"<h1>T</h1>before{TABLE}after")
     assert text_of(load([tmp_path / "a.html"], tmp_path / "c")) == (
-        "T\n\nbefore\n\nSales by quarter\nRegion | Q1 | Rest\nNorth | 1 ¶ 2 | x | y\nNorth | 3 | a ¶ b\n"
+        "# T\n\nbefore\n\nSales by quarter\nRegion | Q1 | Rest\nNorth | 1 ¶ 2 | x | y\nNorth | 3 | a ¶ b\n"
         "South |  | 7 | [chart]\n\nafter\n"
     )
 
@@ -67,7 +67,7 @@ async def test_a_row_of_a_pdf_is_one_line_and_its_empty_cells_count(tmp_path: Pa
     with loaded.context.open() as body:
         (citation,) = (await cite(["Ann 34 Berlin"], "", body)).citations
     assert citation.verified
-    assert citation.place == "a.pdf, page 1, line 4"
+    assert citation.place == "a.pdf, page 1, line 5"
 
 
 def test_text_of_a_pdf_without_tables_stays_as_it_is(tmp_path: Path) -> None:
