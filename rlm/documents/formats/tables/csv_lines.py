@@ -26,6 +26,8 @@ _DELIMITERS = re.compile(r"[,;\t|]")
 
 def shown(value: Any) -> str:
     """Return the value of a cell on one line, as its program shows it. Dates are in ISO 8601."""
+    if type(value) is str and value.isprintable() and "_x" not in value:
+        return value.strip()
     match value:
         case str():
             text = value
@@ -74,6 +76,10 @@ def _decoded(data: bytes) -> str:
 def csv_line(cells: Iterable[str], *, is_head: bool = False) -> str:
     """Return a row as a line. A cell is quoted only where CSV cannot do without: a quote in a cell stays as
     it is. The head of a table, by which readers choose the delimiter, holds no other delimiter unquoted."""
+    cells = list(cells)
+    plain = ",".join(cells)
+    if plain and not is_head and '"' not in plain and plain.count(",") == len(cells) - 1:
+        return f"{plain}\n"
     line = ",".join(_quoted(cell) if _needs_quotes(cell, is_head) else cell for cell in cells)
     # An empty line would be no row.
     return f"{line or _quoted('')}\n"

@@ -32,7 +32,7 @@ def timed(rows: Rows, limit: float) -> Iterator[Row]:
 
 
 def named_tables(question: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the documents whose own name (`users` of `app.sqlite/users`) the question has, unless all are."""
+    """Return the documents whose own name (`users` of `app.sqlite/users`) that a question has, if not all."""
     known = dict.fromkeys(names)
     words = {word for part in question.split() for word in norm(part)}
     stems = {name: norm(name.rsplit("/", 1)[-1].split(".")[0]) for name in known}
