@@ -61,7 +61,6 @@ _UNSUPPORTED = {
     ".rtf": _RTF,
     ".ps": _POSTSCRIPT,
     ".eps": _POSTSCRIPT,
-    ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
     ".pst": UnsupportedFormat("an Outlook mailbox", "export it as .mbox"),
     ".key": UnsupportedFormat("a Keynote presentation", "export it as PDF"),
     ".numbers": _SHEET,
@@ -71,6 +70,10 @@ _UNSUPPORTED = {
 _ENCODED = (
     (re.compile(rb"\{\\rtf"), _RTF),
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+    (
+        re.compile(rb"x\x9f>\""),
+        UnsupportedFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
+    ),
 )
 """Formats that look like text, but do not hold their words as they are written."""
 

@@ -401,8 +401,8 @@ class _Loading:
             if not first:
                 raise Skip("empty", reason=SkipReason.EMPTY)
             kind = self._detect_kind(name if member.name else outer.without_packing(name), first)
-            if format_of(kind).is_container:
-                outer.check_depth()
+            if format_of(kind).is_converted:
+                outer.check_depth(format_of(kind))
             self._write(name, kind, itertools.chain((first,), data), None, outer=outer)
             self._note(name, *notes)
         except (Skip, Unreadable) as refusal:

@@ -1,4 +1,4 @@
-"""Reading of mail: messages and mailboxes, with their parts decoded and their attachments named."""
+"""Reading of mail: messages and mailboxes, with their parts decoded. Attachments are documents too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import email.errors
 import email.policy
 import email.utils
 import io
+import mimetypes
 import re
 from collections.abc import Iterator
 from email.header import decode_header, make_header
@@ -16,19 +17,35 @@ from typing import BinaryIO
 
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.piece import (
+    Data,
+    Ended,
+    Heading,
+    Member,
+    Piece,
+    Text,
+    Unread,
+    Unreadable,
+)
 
-__all__ = ["prepare", "read_mail"]
+__all__ = ["header_of", "prepare", "read_mail"]
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
-_MAX_MESSAGES = 100_000
+_BLOCK = 1 << 20
 _MAX_PARTS = 10_000
+"""Parts of one message."""
 _MAX_HEADER = 4_000
-_SHOWN_NAMES = 5
 _SAME_TEXT = 0.6
 """Of two forms of one text, the plain one is enough if it has this share of the other's letters."""
-_SEPARATOR = re.compile(rb"(?:\A|\r?\n(?=\r?\n)\r?\n|\A\r?\n)From [^\r\n]*\r?\n", re.ASCII)
-
+_EDGE = re.compile(rb"\n\r?\nFrom ")
+_HIDDEN = re.compile(r"<(style|script|head)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>|&\w+;", re.I | re.S)
+_NO_LETTERS = re.compile(r"[\W_]+")
+_SIGNATURES = frozenset(
+    {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
+)
+_ENCRYPTED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+_ARMOR = b"-----BEGIN PGP MESSAGE-----"
+_TYPES = mimetypes.MimeTypes(filenames=())
 
 _CHARSETS = (
     "ascii utf_8 utf_8_sig utf_7 utf_16 utf_32 latin_1 cp437 cp850 cp932 cp949 mac_roman koi8_r koi8_u "
@@ -74,65 +91,100 @@ def prepare() -> None:
 
 def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the messages of a mail file or mailbox: the usual headers, then each text part under a heading
-    (`Part 2 (text/html)`). Other parts are named, and a note says that they were not read."""
-    data = file.read()
-    messages = _split_mailbox(data)
-    reader = _MailReader(numbered=len(messages) > 1)
+    (`Part 2 (text/html)`). Then yield the attachments, each as a member."""
+    is_mailbox = file.read(5) == b"From "
+    reader = _MailReader(numbered=is_mailbox)
+    holders: list[tuple[int, int, int]] = []
     try:
-        for message in messages:
-            yield from reader.message(email.message_from_bytes(message, policy=email.policy.compat32))
+        for start, data in _messages(file) if is_mailbox else _whole(file):
+            before = reader.messages
+            reader.attachments = []
+            yield from reader.message(_parsed(data))
+            if reader.attachments:
+                holders.append((before, start, len(data)))
+        # The attachments of a whole mailbox may not fit into memory: they are read again.
+        for before, start, length in holders:
+            if is_mailbox:
+                file.seek(start)
+                reader.messages, reader.attachments = before, []
+                for _ in reader.message(_parsed(file.read(length))):
+                    pass
+            yield from reader.members()
     except RecursionError as error:
         raise Unreadable("a mail nested too deeply", "save its parts as files, and name them") from error
-    yield from reader.notes()
     yield Ended(reader.replaced, reader.guessed)
 
 
-def _split_mailbox(data: bytes) -> list[bytes]:
-    """Return the messages of a mailbox, or the one message that the file is."""
-    if not data.startswith(b"From "):
-        return [data]
-    edges = [match.span() for match in _SEPARATOR.finditer(data)]
-    if len(edges) > _MAX_MESSAGES:
-        raise Unreadable(
-            f"a mailbox of {len(edges):,} messages (the limit is {_MAX_MESSAGES:,})", "split it into several"
-        )
-    ends = [start for start, _ in edges[1:]] + [len(data)]
-    return [data[start:end] for (_, start), end in zip(edges, ends, strict=True)]
+def _parsed(data: bytes) -> Message:
+    return email.message_from_bytes(data, policy=email.policy.compat32)
+
+
+def _whole(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    file.seek(0)
+    yield 0, file.read()
+
+
+def _messages(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield place and bytes of each message of a mailbox. A message begins after a line `From …` that follows
+    an empty line."""
+    file.seek(0)
+    data, at = file.read(_BLOCK), 0
+    start = data.find(b"\n") + 1
+    searched = start
+    while True:
+        edge = _EDGE.search(data, searched)
+        end_of_line = data.find(b"\n", edge.end()) if edge is not None else -1
+        if edge is not None and end_of_line >= 0:
+            yield at + start, data[start : edge.start() + 1]
+            searched = start = end_of_line + 1
+            continue
+        more = file.read(_BLOCK)
+        if not more:
+            yield at + start, data[start:]
+            return
+        # An edge may lie across the blocks.
+        searched = max(0, (edge.start() if edge is not None else len(data) - 8) - start)
+        at += start
+        data = data[start:] + more
+        start = 0
 
 
 class _MailReader:
-    """Reads messages. Collects what was replaced, guessed and not read."""
+    """Reads messages. Collects their attachments, and what was replaced and guessed."""
 
     def __init__(self, *, numbered: bool) -> None:
         self.replaced = 0
         self.guessed: str | None = None
+        self.messages = 0
+        self.attachments: list[tuple[str, bytes, bool]] = []
+        """Name, content, and whether it is encrypted."""
         self._numbered = numbered
-        self._messages = 0
         self._parts = 0
-        self._unread: list[str] = []
 
     def message(self, message: Message, level: int = 1) -> Iterator[Piece]:
         """Yield the headers of a message and its parts."""
-        self._messages += 1
-        subject = _header(message, "Subject") or "(no subject)"
-        number = f"Message {self._messages}: " if self._numbered or level > 1 else ""
+        self.messages += 1
+        if level == 1:
+            self._parts = 0
+        subject = header_of(message, "Subject") or "(no subject)"
+        number = f"Message {self.messages}: " if self._numbered or level > 1 else ""
         yield Heading(min(level, 5), f"{number}{subject}")
-        lines = [f"{name}: {value}\n" for name in _HEADERS if (value := _header(message, name))]
+        lines = [f"{name}: {value}\n" for name in _HEADERS if (value := header_of(message, name))]
         yield Text("".join(lines) + "\n")
-        parts = list(_leaves(message))
-        for part in parts:
+        for part in _leaves(message):
             self._parts += 1
             if self._parts > _MAX_PARTS:
                 raise Unreadable(f"a mail of more than {_MAX_PARTS:,} parts", "save its parts as files")
             yield from self._part(part, self._parts, level)
 
-    def notes(self) -> Iterator[Note]:
-        """Yield the note about the attachments that were not read, if there are any."""
-        if self._unread:
-            shown = ", ".join(self._unread[:_SHOWN_NAMES])
-            rest = len(self._unread) - _SHOWN_NAMES
-            more = f" and {rest:,} more" if rest > 0 else ""
-            yield Note(f"its attachments were not read ({shown}{more}): save them as files and name them too")
+    def members(self) -> Iterator[Piece]:
+        """Yield the attachments of the last message."""
+        for name, data, is_encrypted in self.attachments:
+            yield Member(name)
+            if is_encrypted:
+                yield Unread("encrypted", "open it in its mail program and save what it holds")
+            else:
+                yield Data(data)
 
     def _part(self, part: Message, number: int, level: int) -> Iterator[Piece]:
         kind = part.get_content_type()
@@ -143,17 +195,19 @@ class _MailReader:
                 if isinstance(inner, Message):
                     yield from self.message(inner, level + 1)
             return
-        content = part.get_payload(decode=True)
-        data = content if isinstance(content, bytes) else b""
-        if part.get_content_maintype() != "text" or kind in ("text/rtf", "text/richtext"):
-            if data:
-                self._unread.append(name or kind)
-                yield Heading(min(level + 1, 6), f"Part {number} ({label})")
-                yield Text(f"Attachment of {len(data):,} bytes, not read.\n\n")
-            return
-        if not data.strip():
+        data = _content(part)
+        if not data.strip() or kind in _SIGNATURES:
             return
         yield Heading(min(level + 1, 6), f"Part {number} ({label})")
+        if _is_attachment(part, name):
+            own = name or f"part {number}{_TYPES.guess_extension(kind) or ''}"
+            if self._numbered:
+                own = f"message {self.messages}/{own}"
+            if kind.startswith("text/") and kind != "text/html":
+                data = self._decode(data, part.get_content_charset()).encode("utf-8", "replace")
+            self.attachments.append((own, data, kind in _ENCRYPTED or data.startswith(_ARMOR)))
+            yield Text(f"Attachment of {len(data):,} bytes: a document of its own, {own}\n\n")
+            return
         charset = part.get_content_charset()
         if kind == "text/html":
             # The headings of the page become lines: a citation shows the part that it is in.
@@ -200,21 +254,48 @@ def _leaves(message: Message) -> Iterator[Message]:
             html = [leaf for leaf in others if leaf.get_content_type() == "text/html"]
             yield plain
             yield from (leaf for leaf in others if leaf not in html)
-            letters = sum(map(_count_letters, html))
-            if _count_letters(plain) < _SAME_TEXT * letters:
+            if not _is_enough(plain, html):
                 yield from html
             return
     for part in parts:
         yield from _leaves(part)
 
 
-def _count_letters(part: Message) -> int:
-    """Return the number of letters that a part shows, about."""
+def _is_enough(plain: Message, pages: list[Message]) -> bool:
+    """Return whether the plain form of a text holds about what its other forms show."""
+    letters = _count_letters(_content(plain).decode("utf-8", "replace"))
+    markups = [_content(page).decode("utf-8", "replace") for page in pages]
+    # The quick look drops less than a page hides.
+    if letters >= _SAME_TEXT * sum(_count_letters(_HIDDEN.sub(" ", markup)) for markup in markups):
+        return True
+    shown = sum(_count_letters("".join(_lines_of_markup(markup))) for markup in markups)
+    return letters >= _SAME_TEXT * shown
+
+
+def _count_letters(text: str) -> int:
+    return len(_NO_LETTERS.sub("", text))
+
+
+def _is_attachment(part: Message, name: str) -> bool:
+    """Return whether a part is a file, and not a text of the mail."""
+    kind = part.get_content_type()
+    if part.get_content_maintype() not in ("text", "message") or kind in ("text/rtf", "text/richtext"):
+        return True
+    return part.get_content_disposition() == "attachment" or bool(
+        name and kind not in ("text/plain", "text/html")
+    )
+
+
+def _content(part: Message) -> bytes:
+    """Return the decoded bytes of a part. A report (message/delivery-status) is its fields."""
     content = part.get_payload(decode=True)
-    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else ""
-    if part.get_content_type() == "text/html":
-        text = "".join(_lines_of_markup(text))
-    return sum(map(str.isalnum, text))
+    if isinstance(content, bytes):
+        return content
+    blocks = part.get_payload()
+    if not isinstance(blocks, list):
+        return b""
+    fields = (str(block) for block in blocks if isinstance(block, Message))
+    return "\n".join(fields).encode("utf-8", "replace")
 
 
 def _lines_of_markup(markup: str) -> Iterator[str]:
@@ -225,7 +306,7 @@ def _lines_of_markup(markup: str) -> Iterator[str]:
             yield f"{piece.title}\n"
 
 
-def _header(message: Message, name: str) -> str:
+def header_of(message: Message, name: str) -> str:
     """Return a header, decoded, on one line."""
     values = [_decoded(str(value)) for value in message.get_all(name, [])]
     return " ".join(", ".join(values).split())[:_MAX_HEADER]
@@ -240,6 +321,8 @@ def _file_name(part: Message) -> str | None:
 
 
 def _decoded(value: str) -> str:
+    if "=?" not in value and value.isascii():
+        return value
     try:
         return str(make_header(decode_header(value)))
     except (LookupError, ValueError, email.errors.HeaderParseError):

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
 import pytest
 from document_tree import text_of
+from handmade_pdf import PAGES, pdf_by_hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.documents import StreamSource, load
 from rlm.documents.formats.mail import read_mail
 from rlm.documents.formats.notebook import read_notebook
-from rlm.documents.formats.piece import Ended, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, Unreadable
 from rlm.errors import DocumentError
 from rlm.runtime import RLM
 from rlm.settings import Settings
@@ -35,28 +38,65 @@ def mail(text: str = f"{ANSWER}\n", subject: str = "Kündigung") -> EmailMessage
     return message
 
 
-def test_a_mail_is_decoded_and_its_attachments_are_named(tmp_path: Path) -> None:
+def test_a_mail_is_decoded_and_its_attachments_are_documents(tmp_path: Path) -> None:
+    pdf_by_hand(tmp_path / "lease.pdf", PAGES)
     message = mail()
     message.add_alternative("<p>The notice period is <b>three</b> weeks.</p>", subtype="html")
-    message.add_attachment(b"%PDF-1.4", maintype="application", subtype="pdf", filename="lease.pdf")
-    message.add_attachment("The rent is 900 euros.\n", filename="rent.txt")
+    lease = (tmp_path / "lease.pdf").read_bytes()
+    message.add_attachment(lease, maintype="application", subtype="pdf", filename="lease.pdf")
+    message.add_attachment("Die Miete beträgt 900.\n", filename="rent.txt", charset="latin-1")
+    message.add_attachment(b"bee,7\n", maintype="application", subtype="octet-stream", filename="bees.csv")
     message.add_attachment(mail("The code is 77.\n", "Forwarded"))
+    message.add_attachment(bytes(range(256)), maintype="application", subtype="zip")
+    message.add_attachment(b"sig", maintype="application", subtype="pkcs7-signature", filename="smime.p7s")
+    message.add_attachment(b"locked", maintype="application", subtype="pkcs7-mime", filename="smime.p7m")
     (tmp_path / "a.eml").write_bytes(bytes(message))
     loaded = load([tmp_path / "a.eml"], tmp_path / "c")
+    assert [(one.name, one.kind) for one in loaded.context.documents] == [
+        ("a.eml", "mail"),
+        ("a.eml/lease.pdf", "pdf"),
+        ("a.eml/rent.txt", "text"),
+        ("a.eml/bees.csv", "csv"),
+    ]
     text = text_of(loaded)
     assert text.startswith("# Kündigung\nFrom: Jörg Müller <j@example.com>\nTo: ann@example.com\n")
     assert text.count(ANSWER) == 1
-    assert "## Part 2 (lease.pdf, application/pdf)\nAttachment of 8 bytes, not read." in text
-    assert "## Part 3 (rent.txt, text/plain)\nThe rent is 900 euros." in text
+    assert "## Part 2 (lease.pdf, application/pdf)\nAttachment of " in text
+    assert ": a document of its own, lease.pdf\n" in text
     assert "## Message 2: Forwarded\n" in text
     assert "The code is 77." in text
-    (note,) = loaded.notes
-    assert note.startswith("a.eml: its attachments were not read (lease.pdf): save them as files")
-    with loaded.context.open() as body:
-        assert body.heading_path(body.text(0, body.chars).index("900")) == (
-            "Kündigung",
-            "Part 3 (rent.txt, text/plain)",
+    assert text.endswith("Die Miete beträgt 900.\nbee,7\n")
+    assert set(loaded.unread) == {"a.eml/part 7.zip", "a.eml/smime.p7m"}
+
+
+def test_an_archive_in_a_mail_in_an_archive_is_opened(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("rent.txt", "The rent is 900 euros.\n")
+    message = mail("See attached.\n")
+    message.add_attachment(inner.getvalue(), maintype="application", subtype="zip", filename="b.zip")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("inbox/1.eml", bytes(message))
+    loaded = load([tmp_path / "a.zip"], tmp_path / "c")
+    assert [one.name for one in loaded.context.documents] == [
+        "a.zip/inbox/1.eml",
+        "a.zip/inbox/1.eml/b.zip/rent.txt",
+    ]
+
+
+def test_mails_within_mails_end_somewhere(tmp_path: Path) -> None:
+    message = mail("innermost\n", "level 9")
+    for level in range(8, 0, -1):
+        outer = mail(f"level {level}\n", f"level {level}")
+        outer.add_attachment(
+            bytes(message), maintype="application", subtype="octet-stream", filename="inner.eml"
         )
+        message = outer
+    (tmp_path / "a.eml").write_bytes(bytes(message))
+    loaded = load([tmp_path / "a.eml"], tmp_path / "c")
+    assert len(loaded.context.documents) == 5
+    (unread,) = loaded.unread
+    assert unread == "a.eml" + "/inner.eml" * 5
 
 
 def test_html_with_more_than_its_plain_form_is_read_too(tmp_path: Path) -> None:
@@ -78,17 +118,41 @@ def test_encoded_mail_is_known_without_its_suffix(tmp_path: Path) -> None:
     assert text_of(load([tmp_path / "memo.txt"], tmp_path / "c4")) == memo
 
 
-def test_a_mailbox_is_its_messages(tmp_path: Path) -> None:
+def mailbox(mails: list[EmailMessage], line_end: bytes = b"\n") -> bytes:
+    box = b"".join(b"From j@example.com Mon Jan  5 10:00:00 2026\n" + bytes(one) + b"\n\n" for one in mails)
+    return box.replace(b"\n", line_end)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_a_mailbox_is_its_messages(tmp_path: Path, line_end: bytes) -> None:
     mails = [
         mail(f"The rent of yard {number} is {number}00 euros.\n", f"Yard {number}") for number in (1, 2, 3)
     ]
-    box = b"".join(b"From j@example.com Mon Jan  5 10:00:00 2026\n" + bytes(one) + b"\n\n" for one in mails)
-    (tmp_path / "box.mbox").write_bytes(box)
-    text = text_of(load([tmp_path / "box.mbox"], tmp_path / "c"))
+    mails[1].add_attachment("It is paid in May.\n", filename="note.txt")
+    (tmp_path / "box.mbox").write_bytes(mailbox(mails, line_end))
+    loaded = load([tmp_path / "box.mbox"], tmp_path / "c")
+    text = text_of(loaded)
     assert [line for line in text.splitlines() if line.startswith("# ")] == [
         f"# Message {number}: Yard {number}" for number in (1, 2, 3)
     ]
     assert "The rent of yard 3 is 300 euros." in text
+    assert [one.name for one in loaded.context.documents] == ["box.mbox", "box.mbox/message 2/note.txt"]
+    assert text.rstrip().endswith("It is paid in May.")
+
+
+def test_messages_are_split_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    mails = [mail(f"Yard {number}\n", f"Yard {number}") for number in range(5)]
+    box = mailbox(mails)
+    whole = list(read_mail(io.BytesIO(box), len(box)))
+    for size in (*range(1, 90), len(box)):
+        monkeypatch.setattr("rlm.documents.formats.mail._BLOCK", size)
+        assert list(read_mail(io.BytesIO(box), len(box))) == whole
+
+
+def test_a_mailbox_has_no_limit_of_messages() -> None:
+    box = mailbox([mail("x\n", "Yard")]) * 11_000
+    pieces = read_mail(io.BytesIO(box), len(box))
+    assert sum(isinstance(piece, Heading) and piece.level == 1 for piece in pieces) == 11_000
 
 
 def notebook(*cells: dict[str, Any]) -> str:

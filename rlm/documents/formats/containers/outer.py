@@ -14,7 +14,7 @@ __all__ = ["Outer"]
 _MAX_ARCHIVES = 2
 """Archives that are opened within each other: one in an archive is opened, one in that is not."""
 _MAX_DEPTH = 4
-"""Files that are opened within each other: archives, and mails with attachments."""
+"""Files that may be around a document that is converted: archives, and mails with attachments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class Outer:
     room: Room
     outer: Outer | None = None
 
-    def check_depth(self) -> None:
-        """Raise Skip if an archive in this file is not opened."""
+    def check_depth(self, row: DocumentFormat) -> None:
+        """Raise Skip if a document of this format, in this file, is not opened."""
         archives = depth = 0
         at: Outer | None = self
         while at is not None:
             archives, depth, at = archives + at.row.is_container, depth + 1, at.outer
-        if archives >= _MAX_ARCHIVES or depth >= _MAX_DEPTH:
+        if depth > _MAX_DEPTH or (row.is_container and archives >= _MAX_ARCHIVES):
             raise Skip(
-                "an archive within archives, which is not opened",
+                f"{row.article} within archives or mails, too deep to be opened",
                 "unpack it and name the folder",
                 SkipReason.BROKEN,
             )

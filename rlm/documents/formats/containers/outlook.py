@@ -1,0 +1,249 @@
+"""Reading of Outlook messages (.msg), with the messages and files that are attached to them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.parser import HeaderParser
+from email.utils import format_datetime
+from typing import BinaryIO
+
+from compressed_rtf import decompress
+from olefile import STGTY_STORAGE, OleFileIO
+from olefile.olefile import DEFECT_INCORRECT, OleFileError
+
+from rlm.documents.encoding import Decoder
+from rlm.documents.formats import mail
+from rlm.documents.formats.html import decode_markup, pieces_of_markup
+from rlm.documents.formats.piece import (
+    Data,
+    Ended,
+    Heading,
+    Member,
+    Piece,
+    Text,
+    Unread,
+    Unreadable,
+)
+
+__all__ = ["prepare", "read_msg"]
+
+_SUBJECT, _HEADERS, _BODY, _HTML, _RTF = 0x0037, 0x007D, 0x1000, 0x1013, 0x1009
+_SENDER, _SENDER_ADDRESS, _SENDER_SMTP = 0x0C1A, 0x0C1F, 0x5D01
+_TO, _CC, _BCC = 0x0E04, 0x0E03, 0x0E02
+_SENT, _RECEIVED = 0x0039, 0x0E06
+_TEXT_CODEPAGE, _HTML_CODEPAGE = 0x3FFD, 0x3FDE
+_FILE, _FILE_NAME, _SHORT_NAME, _SHOWN_NAME = 0x3701, 0x3707, 0x3704, 0x3001
+_UNICODE, _STRING, _BINARY, _OBJECT, _TIME, _INTEGER = 0x001F, 0x001E, 0x0102, 0x000D, 0x0040, 0x0003
+_CODECS = {
+    20127: "ascii", 20866: "koi8_r", 21866: "koi8_u", 50220: "iso2022_jp", 51932: "euc_jp", 51949: "euc_kr",
+    54936: "gb18030", 65001: "utf_8", 936: "gbk", 950: "big5",
+    **{28590 + part: f"iso8859_{part}" for part in (*range(1, 12), 13, 14, 15, 16)},
+}  # fmt: skip
+_WINDOWS = frozenset({437, 850, 932, 949, *range(1250, 1259)})
+_EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
+_MAX_LEVELS = 10
+_MAX_STREAM = 256 << 20
+_SAVE_IT = "open it in Outlook and save it as .eml"
+_ERRORS = (OleFileError, OSError, struct.error, ValueError, IndexError, KeyError, TypeError)
+
+
+def prepare() -> None:
+    """Import what reading needs: later nothing can be opened."""
+    mail.prepare()
+
+
+def read_msg(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield the message: the usual headers, its text, and the messages attached to it. Then yield the
+    attached files, each as a member. Raises Unreadable if it is damaged."""
+    try:
+        with OleFileIO(file, raise_defects=DEFECT_INCORRECT) as ole:
+            if not ole.exists("__properties_version1.0"):
+                raise Unreadable("an Outlook file that holds no message", _SAVE_IT)
+            reader = _Reader(ole)
+            yield from reader.message([], 1)
+            yield from reader.members()
+    except _ERRORS as error:
+        raise Unreadable("an Outlook message that is damaged or truncated", _SAVE_IT) from error
+    except RecursionError as error:
+        raise Unreadable("an Outlook message nested too deeply", _SAVE_IT) from error
+    yield Ended(reader.replaced, reader.guessed)
+
+
+class _Reader:
+    """Reads messages. Collects the places of attached files, and what was replaced and guessed."""
+
+    def __init__(self, ole: OleFileIO) -> None:
+        self.replaced = 0
+        self.guessed: str | None = None
+        self._ole = ole
+        self._messages = 0
+        self._members: list[tuple[str, list[str]]] = []
+
+    def message(self, at: list[str], level: int) -> Iterator[Piece]:
+        """Yield the message in a storage, and those that are attached to it."""
+        self._messages += 1
+        head = _Properties(self._ole, at, 32 if level == 1 else 24)
+        number = f"Message {self._messages}: " if level > 1 else ""
+        yield Heading(min(level, 5), number + (_line(head.text(_SUBJECT)) or "(no subject)"))
+        yield Text("".join(f"{name}: {value}\n" for name, value in _headers(head) if value) + "\n")
+        yield from self._body(head, level)
+        for number_of, name in enumerate(self._attachments(at), 1):
+            yield from self._attachment([*at, name], number_of, level)
+
+    def members(self) -> Iterator[Piece]:
+        """Yield the attached files."""
+        for name, at in self._members:
+            yield Member(name)
+            try:
+                data = _stream(self._ole, at)
+                if name.endswith(".rtf") and at[-1].endswith("10090102"):
+                    data = decompress(data)
+            except Exception as error:
+                # The library of packed RTF raises Exception itself.
+                if isinstance(error, MemoryError):
+                    raise
+                yield Unread("damaged in its message", _SAVE_IT)
+            else:
+                yield Data(data)
+
+    def _body(self, head: _Properties, level: int) -> Iterator[Piece]:
+        text = head.text(_BODY)
+        kind = "text/plain"
+        if not text.strip():
+            kind, text = "text/html", self._page(head)
+        if text.strip():
+            yield Heading(min(level + 1, 6), f"Part 1 ({kind})")
+            yield Text(text.replace("\r\n", "\n").rstrip() + "\n\n")
+        elif head.has(_RTF, _BINARY):
+            # The reader of RTF reads it.
+            name = "message.rtf" if level == 1 else f"message {self._messages}.rtf"
+            self._members.append((name, head.place(_RTF, _BINARY)))
+            yield Text(f"Its text is a document of its own, {name}\n\n")
+
+    def _page(self, head: _Properties) -> str:
+        data = head.data(_HTML, _BINARY)
+        markup = head.text(_HTML)
+        if data:
+            codec = _codec(head.integer(_HTML_CODEPAGE))
+            if codec is not None:
+                markup = data.decode(codec, "replace")
+                self.replaced += markup.count("\ufffd")
+            else:
+                markup, replaced, guessed = decode_markup(data)
+                self.replaced += replaced
+                self.guessed = self.guessed or guessed
+        pieces = pieces_of_markup(markup, titled=False) if markup else ()
+        return "".join(
+            piece.text if isinstance(piece, Text) else f"{piece.title}\n"
+            for piece in pieces
+            if isinstance(piece, Text | Heading)
+        )
+
+    def _attachments(self, at: list[str]) -> list[str]:
+        paths = self._ole.listdir(storages=True)
+        names = {path[len(at)] for path in paths if path[: len(at)] == at and len(path) > len(at)}
+        return sorted(name for name in names if name.startswith("__attach_version1.0_"))
+
+    def _attachment(self, at: list[str], number: int, level: int) -> Iterator[Piece]:
+        head = _Properties(self._ole, at, 8)
+        name = next((text for one in (_FILE_NAME, _SHORT_NAME, _SHOWN_NAME) if (text := head.text(one))), "")
+        name = _line(name) or f"attachment {number}"
+        inner = head.place(_FILE, _OBJECT)
+        if self._ole.get_type(inner) == STGTY_STORAGE and self._ole.exists(
+            [*inner, "__properties_version1.0"]
+        ):
+            if level >= _MAX_LEVELS:
+                raise Unreadable("an Outlook message nested too deeply", _SAVE_IT)
+            yield from self.message(inner, level + 1)
+            return
+        if level > 1:
+            name = f"message {self._messages}/{name}"
+        yield Heading(min(level + 1, 6), f"Attachment {number}")
+        yield Text(f"A document of its own, {name}\n\n")
+        self._members.append((name, head.place(_FILE, _BINARY)))
+
+
+class _Properties:
+    """The properties of a message or attachment, which are streams of its storage; the short ones are in one
+    table, which begins after `skip` bytes."""
+
+    def __init__(self, ole: OleFileIO, at: list[str], skip: int) -> None:
+        self._ole = ole
+        self._at = at
+        table = _stream(ole, [*at, "__properties_version1.0"])[skip:]
+        self._short = {
+            (number, kind): value
+            for kind, number, _, value in struct.iter_unpack("<HHI8s", table[: len(table) // 16 * 16])
+        }
+
+    def place(self, number: int, kind: int) -> list[str]:
+        """Return the path of a property's stream."""
+        return [*self._at, f"__substg1.0_{number:04X}{kind:04X}"]
+
+    def has(self, number: int, kind: int) -> bool:
+        """Return whether a property is there, as a stream."""
+        return bool(self._ole.exists(self.place(number, kind)))
+
+    def data(self, number: int, kind: int) -> bytes:
+        """Return the bytes of a property, none if it is missing."""
+        return _stream(self._ole, self.place(number, kind)) if self.has(number, kind) else b""
+
+    def text(self, number: int) -> str:
+        """Return a property of text, empty if it is missing."""
+        wide = self.data(number, _UNICODE)
+        if wide:
+            return wide.decode("utf-16-le", "replace").rstrip("\0")
+        narrow = self.data(number, _STRING).rstrip(b"\0")
+        codec = _codec(self.integer(_TEXT_CODEPAGE))
+        if codec is not None:
+            return narrow.decode(codec, "replace")
+        decoder = Decoder()
+        fed = decoder.feed(narrow)
+        return (fed if isinstance(fed, str) else fed.decode("utf-8", "replace")) + decoder.finish()
+
+    def integer(self, number: int) -> int:
+        """Return a property that is a number, 0 if it is missing."""
+        return int.from_bytes(self._short.get((number, _INTEGER), b"")[:4], "little")
+
+    def time(self, number: int) -> str:
+        """Return a property that is a time, as mails write it; empty if it is missing."""
+        ticks = int.from_bytes(self._short.get((number, _TIME), b""), "little")
+        try:
+            return format_datetime(_EPOCH + timedelta(microseconds=ticks // 10)) if ticks else ""
+        except (OverflowError, ValueError):
+            return ""
+
+
+def _headers(head: _Properties) -> Iterator[tuple[str, str]]:
+    """Yield the usual headers: those that came with the mail, or what Outlook knows."""
+    sender = _line(head.text(_SENDER))
+    address = _line(head.text(_SENDER_SMTP) or head.text(_SENDER_ADDRESS))
+    known = {
+        "From": f"{sender} <{address}>" if sender and address and sender != address else sender or address,
+        "To": _line(head.text(_TO)),
+        "Cc": _line(head.text(_CC)),
+        "Bcc": _line(head.text(_BCC)),
+        "Date": head.time(_SENT) or head.time(_RECEIVED),
+    }
+    sent = HeaderParser().parsestr(head.text(_HEADERS))
+    for name, value in known.items():
+        yield name, mail.header_of(sent, name) or value
+    yield "Subject", _line(head.text(_SUBJECT))
+
+
+def _stream(ole: OleFileIO, at: list[str]) -> bytes:
+    with ole.openstream(at) as stream:
+        data: bytes = stream.read(_MAX_STREAM + 1)
+    if len(data) > _MAX_STREAM:
+        raise Unreadable("an Outlook message with a part of more than 256 MB", _SAVE_IT)
+    return data
+
+
+def _codec(codepage: int) -> str | None:
+    return _CODECS.get(codepage) or (f"cp{codepage}" if codepage in _WINDOWS else None)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:4_000]

@@ -1,0 +1,63 @@
+"""Reading of the files in a 7z archive, with py7zr (an extra)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
+
+__all__ = ["prepare", "read_7z"]
+
+_MAX_BYTES = 512 << 20
+"""Bytes that an archive may unpack to: py7zr hands them over only when it has them all."""
+_UNPACK = "unpack it and name the folder"
+
+
+def prepare() -> None:
+    """Import the library, and try it: later nothing can be opened."""
+    try:
+        import py7zr
+    except ImportError:
+        return  # said when a file is read
+    sample = io.BytesIO()
+    with py7zr.SevenZipFile(sample, "w") as archive:
+        archive.writestr("a", "a.txt")
+    sample.seek(0)
+    list(read_7z(sample, sample.getbuffer().nbytes))
+
+
+def read_7z(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield the files of a 7z archive. Raises Unreadable if it is damaged, locked or too large, or if the
+    library is not installed."""
+    try:
+        import py7zr
+        from py7zr.exceptions import ArchiveError, PasswordRequired
+        from py7zr.io import BytesIOFactory
+    except ImportError as error:
+        raise Unreadable("a 7z archive", "pip install 'rlm-kernel[7z]', or unpack it") from error
+    written: dict[str, Any] = {}
+    try:
+        with py7zr.SevenZipFile(file) as archive:
+            if archive.needs_password():
+                raise Unreadable("a 7z archive protected by a password", _UNPACK)
+            names = [info.filename for info in archive.list() if not info.is_directory]
+            total = sum(info.uncompressed for info in archive.list())
+            if total > _MAX_BYTES:
+                raise Unreadable(f"a 7z archive that unpacks to {total / 2**20:,.0f} MB", _UNPACK)
+            factory = BytesIOFactory(_MAX_BYTES)
+            archive.extractall(factory=factory)
+            written = factory.products
+    except PasswordRequired as error:
+        raise Unreadable("a 7z archive protected by a password", _UNPACK) from error
+    except Unreadable:
+        raise
+    except (ArchiveError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise Unreadable("a 7z archive that is damaged or truncated", "get it again") from error
+    for name in sorted(names):
+        yield Member(name)
+        if name in written:
+            written[name].seek(0)
+            yield Data(written.pop(name).read())
+    yield Ended()
