@@ -22,7 +22,7 @@ from rlm.errors import ConfigurationError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.in_kernel.helper_api.registry import NAMES, Helper
+from rlm.sandbox.in_kernel.helper_api.registry import NAMES, YIELDING, Helper
 from rlm.sandbox.types import ToolCall
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MAX_THREADS = 64
 _VALUE_SHOWN = 80
 # Python 3.13 names `pathlib.Path` by the module that implements it: `pathlib._local.Path`.
 _PRIVATE_MODULE = re.compile(r"(?<=\w)\._\w+(?=\.\w)")
-_RESERVED = {*NAMES, "helpers", "ToolError", *keyword.kwlist, *dir(builtins)}
+_RESERVED = {*NAMES} - YIELDING | {"helpers", "ToolError", *keyword.kwlist, *dir(builtins)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def root_input(
 ) -> RootInput:
     """Return the input of the root's first prompt. `looks`: children can look at pages of the body."""
     several = children.described(prices)
+    named = {tool.name for tool in question.tools}
     root, window = settings.root, model.window
     answer_type = question.answer_type
     return RootInput(
@@ -62,7 +63,7 @@ def root_input(
                 helper.call if several else helper.call.replace(_CHOICE, ""), helper.summary, helper.fields
             )
             for helper in HELPERS
-            if looks or not helper.needs_pages
+            if (looks or not helper.needs_pages) and helper.name not in named
         ),
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),

@@ -69,8 +69,8 @@ def last_round_notice(reason: str) -> str:
 def advice_on(ename: str, evalue: str) -> str:
     """Return advice on an exception that models rarely understand by themselves, or "".
 
-    These are missing names and modules, quotes in an f-string, `await` and `sys.exit()`. `ename` and `evalue`
-    are the exception's type and message.
+    These are missing names, modules and files, quotes in an f-string, `await` and `sys.exit()`. `ename` and
+    `evalue` are the exception's type and message.
     """
     data = table("corrections.toml")
     if ename == "SyntaxError" and evalue.startswith("f-string"):
@@ -79,6 +79,8 @@ def advice_on(ename: str, evalue: str) -> str:
         return str(data["awaited"])
     if ename == "SystemExit":
         return str(data["exited"])
+    if ename == "FileNotFoundError":
+        return str(data["missing_file"])
     asked = _ASKED.search(evalue)
     if asked is not None and ename == "NameError":
         return str(data["missing_name"].get(asked[1], ""))

@@ -293,12 +293,15 @@ class Handle:
         first, last = resolve_range(whole_number("start", start), last, high - low)
         return Lines(body, self._log, low + first, low + last)
 
-    def read_records(self) -> Rows:
+    def read_records(self, within: Any = None, typed: bool = False) -> Rows:
         """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
 
-        Skips documents of other kinds. Raises ValueError if no document has rows.
+        Skips documents of other kinds. With `within`, the rows that are at least partly in that part. If
+        `typed`, the numbers, booleans and ISO dates of CSV, and the dates of JSON, are such by their column,
+        an empty text is None, and `raw` is the value as it stands. Raises ValueError if no document has rows.
         """
-        return Rows(self._body, self._log)
+        stretch = None if within is None else stretch_of(self._body, within)
+        return Rows(self._body, self._log, stretch, typed=bool(typed))
 
     def read_all(self) -> str:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""
@@ -357,6 +360,16 @@ class Handle:
             )
             for index, ((start, end), score, path) in enumerate(ranked)
         )
+
+    @property
+    def body(self) -> Body:
+        """The body that the current question covers."""
+        return self._body
+
+    @property
+    def access_log(self) -> AccessLog:
+        """The record of what was read."""
+        return self._log
 
     def document_name(self, char: int) -> str | None:
         """Return the name of the document of a character, or None outside the body."""

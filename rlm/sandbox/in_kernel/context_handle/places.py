@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..body.body import Body, Document, Span
-from .records import Hit
+from .records import Hit, Values
 
 __all__ = ["is_span", "place_of", "resolve_range", "stretch_of", "whole_number"]
 
@@ -34,8 +34,14 @@ def resolve_range(start: int, end: int | None, size: int) -> tuple[int, int]:
 
 
 def is_span(given: Any) -> bool:
-    """Return whether `given` is a pair of offsets: a tuple, or a list as JSON has it."""
-    return isinstance(given, (tuple, list)) and len(given) == 2 and all(map(_is_offset, given))
+    """Return whether `given` is a pair of offsets: a tuple, or a list as JSON has it. Two values of a
+    row are none."""
+    return (
+        isinstance(given, (tuple, list))
+        and len(given) == 2
+        and not isinstance(given, Values)
+        and all(map(_is_offset, given))
+    )
 
 
 def _is_offset(edge: Any) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "Record",
     "Records",
     "Text",
+    "Values",
     "shown",
 ]
 
@@ -52,6 +53,10 @@ class Text(str):
         if self.span is None:
             raise AttributeError("this text has no place: it is not from the input")
         return self.span
+
+
+class Values(tuple[Any, ...]):
+    """A tuple that is no place of the body, even if it holds two numbers."""
 
 
 class Line(str):

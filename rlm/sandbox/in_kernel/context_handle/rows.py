@@ -6,18 +6,20 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
-from ..body.body import Body, Document
+from ..body.body import Body, Document, Span
+from ..columns.column_types import SAMPLED, ColumnTypes
 from .access_log import AccessLog
 from .json_stream import BadJson, JsonStream
 from .lines import iterate_lines
 from .records import Record
 
-__all__ = ["Rows"]
+__all__ = ["RawRow", "Row", "Rows", "format_of", "is_joined", "raw_rows"]
 
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
@@ -30,8 +32,12 @@ _QUOTED_CELL = re.compile(r'"[^"\n]*"')
 _MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
 
 
+RawRow = tuple[int, int, Any, str | None]
+"""Start, end, value and error of a row."""
+
+
 class Row(Record):
-    """A row. Its own fields are `value`, `start`, `end`, `error` and `document`.
+    """A row. Its own fields are `value`, `start`, `end`, `error` and `document`, and `raw` if it is typed.
 
     Asking it for a field of the data raises an error that points to `.value`. `get` does so too, because a
     None would go unnoticed.
@@ -60,15 +66,24 @@ class Rows(Iterator[Row]):
     `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text), and
     the JSON value otherwise. A row that cannot be read has `value` None and the reason in `error`; a CSV row
     of the wrong width has both. A `for` loop starts again each time; `next()` continues.
+
+    With `stretch`, only the rows that are at least partly in it. If `typed`, the texts of `value` are
+    numbers, booleans, dates or None where their column is of that type, and `raw` is the value as it stands.
     """
 
-    def __init__(self, body: Body, log: AccessLog) -> None:
+    def __init__(
+        self, body: Body, log: AccessLog, stretch: Span | None = None, *, typed: bool = False
+    ) -> None:
         self._body = body
         self._log = log
-        self._plan = [(document, _format(body, document)) for document in body.documents]
+        # Without a part, rows that hold no character at either end are in it, too.
+        self._low, self._high = stretch or (-1, body.chars + 1)
+        self._typed = typed
+        inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
+        self._plan = [(document, format_of(body, document)) for document in inside]
         self._own: Iterator[Row] | None = None
         if not any(form for _, form in self._plan):
-            kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
+            kinds = ", ".join(sorted({document.kind for document in inside})) or "none"
             raise ValueError(
                 f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
                 "use read_lines() and split the lines yourself; for CSV in a document of another kind, "
@@ -77,18 +92,30 @@ class Rows(Iterator[Row]):
 
     def __iter__(self) -> Iterator[Row]:
         for document, form in self._plan:
-            if form is None:
-                continue
-            # Between two rows of data there are only line ends, commas or a header, which count as read.
-            # Between two messages there may be text.
-            joined = form in _DATA
-            reached = document.start
-            for start, end, value, error in _READERS[form](self._body, document):
-                self._log.read(reached if joined else start, end)
+            if form is not None:
+                yield from self._rows(document, form)
+
+    def _rows(self, document: Document, form: str) -> Iterator[Row]:
+        # Between two rows of data there are only line ends, commas or a header, which count as read. Between
+        # two messages there may be text.
+        joined = is_joined(form)
+        types = _types(self._body, document, form) if self._typed else None
+        reached = document.start
+        for start, end, value, error in raw_rows(self._body, document, form, self._low):
+            if start >= self._high:
+                return
+            if end <= self._low:
                 reached = end
-                yield Row(value=value, start=start, end=end, error=error, document=document.name)
-            if joined:
-                self._log.read(reached, document.end)
+                continue
+            self._log.read(max(reached, min(start, self._low)) if joined else start, end)
+            reached = end
+            given = {"start": start, "end": end, "error": error, "document": document.name}
+            if types is None:
+                yield Row(value=value, **given)
+            else:
+                yield Row(value=types.row(value), raw=value, **given)
+        if joined:
+            self._log.read(reached, document.end)
 
     def __next__(self) -> Row:
         if self._own is None:
@@ -101,10 +128,28 @@ class Rows(Iterator[Row]):
         return f"rows of {', '.join(found[:3])}{more}: iterate (each has value, start, end, error, document)"
 
 
-_Row = tuple[int, int, Any, str | None]
+def is_joined(form: str) -> bool:
+    """Return whether there is nothing but rows in a document of this format."""
+    return form in _DATA
 
 
-def _format(body: Body, document: Document) -> str | None:
+def raw_rows(body: Body, document: Document, form: str, low: int = 0) -> Iterator[RawRow]:
+    """Yield the rows of a document. Those that end before `low` may be left out."""
+    if form == "jsonl" and low > document.start:
+        first = body.line_start(body.line_of(low))
+        document = replace(document, start=max(document.start, first))
+    return _READERS[form](body, document)
+
+
+def _types(body: Body, document: Document, form: str) -> ColumnTypes:
+    """Return the types of the columns of a document, from its first rows."""
+    first = islice(raw_rows(body, document, form), SAMPLED)
+    return ColumnTypes(
+        (value for _, _, value, _ in first if isinstance(value, Mapping)), from_json=form != "csv"
+    )
+
+
+def format_of(body: Body, document: Document) -> str | None:
     """Return the format of a document's rows: by its kind, or by its first lines if it is plain text."""
     if document.kind in _FORMATS:
         return document.kind
@@ -150,7 +195,7 @@ def _delimiter(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def _json_lines(body: Body, document: Document) -> Iterator[_Row]:
+def _json_lines(body: Body, document: Document) -> Iterator[RawRow]:
     for start, line in _lines(body, document):
         text = line.rstrip(_SPACE)
         if text:
@@ -167,7 +212,7 @@ def _parsed(text: str) -> tuple[Any, str | None]:
         return None, "not readable: nested too deeply"
 
 
-def _json(body: Body, document: Document) -> Iterator[_Row]:
+def _json(body: Body, document: Document) -> Iterator[RawRow]:
     """Yield the elements of a top-level array; for any other document, its values one after another. An
     error is one row over all the rest."""
     end = document.end
@@ -189,7 +234,7 @@ def _values(stream: JsonStream) -> Iterator[Any]:
         yield stream.value()
 
 
-def _csv(body: Body, document: Document) -> Iterator[_Row]:
+def _csv(body: Body, document: Document) -> Iterator[RawRow]:
     head = body.text(document.start, min(document.end, document.start + _HEAD))
     delimiter, titles = _csv_head(head)
     lines = _CountedLines(body, document)
@@ -252,7 +297,7 @@ class _CountedLines(Iterator[str]):
         return line
 
 
-def _messages(body: Body, document: Document) -> Iterator[_Row]:
+def _messages(body: Body, document: Document) -> Iterator[RawRow]:
     table = body.marks.messages
     for row in table.between(document.start, document.end):
         start, end, _ = table.row(row)

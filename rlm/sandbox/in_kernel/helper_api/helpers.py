@@ -10,7 +10,9 @@ from typing import Any
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
+from ..file_view.files import File
 from ..quoting.quote_search import MAX_QUOTE_CHARS
+from ..tables.results import SqlRow, SqlRows
 from .answer_check import AnswerForm
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
@@ -24,6 +26,7 @@ from .children import (
     UnknownSubModel,
     failure_lines,
 )
+from .data_views import DataViews
 from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
@@ -69,8 +72,9 @@ class Helpers:
         self._namespace = namespace
         self._variables = variables
         self._outputs = outputs
+        owners = (self, handle, DataViews(handle))
         for helper in HELPERS:
-            owner = self if hasattr(self, helper.name) else handle
+            owner = next(one for one in owners if hasattr(one, helper.name))
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:
@@ -357,11 +361,15 @@ class Helpers:
     def _evidence(self, given: Any) -> list[Any]:
         """Return one piece for each given piece of evidence.
 
-        A hit stands for its line. A child's answer stands for the longest quote in it that its slice
-        contains, otherwise for the whole slice. So does a merged item.
+        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
+        quote in it that its slice contains, otherwise for the whole slice. So does a merged item.
         """
         if isinstance(given, Hit):
             return [list(given.proof())]
+        if isinstance(given, SqlRows):
+            return [list(span) for span in given.spans()]
+        if isinstance(given, (SqlRow, File)):
+            return pieces_of(given)
         if isinstance(given, MergedItem):
             quotes = [quote for quote in given.quotes() if len(quote) >= _MIN_QUOTE]
             found = (self._handle.first_of(quotes, span) for span in given.spans)

@@ -97,9 +97,27 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "read_records",
-        "()",
-        "rows of JSONL, JSON arrays or CSV, or messages of chats, lazily; .value is the row's own dict",
+        "(within=None, typed=False)",
+        "rows of JSONL, JSON arrays or CSV, or messages of chats, lazily; .value is the row's own dict; "
+        "typed=True makes numbers and dates of CSV's texts",
         ("value", "start", "end"),
+    ),
+    Helper(
+        "tables",
+        "()",
+        "these and Markdown's tables",
+        ("name", "document", "rows", "columns", "start", "end"),
+    ),
+    Helper(
+        "sql",
+        "(query, params=())",
+        "one SELECT (SQLite) over the tables, for counts, sums, joins; its rows are evidence, too",
+    ),
+    Helper(
+        "files",
+        "(pattern=None)",
+        "the documents as read-only paths, as in pathlib: .suffix, .read_text(), .open(), glob('**/*.py'); "
+        "also a slice or within",
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
     Helper(
@@ -182,6 +200,9 @@ HELPERS: tuple[Helper, ...] = (
 
 NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)
 
+YIELDING = frozenset({"tables", "sql", "files"})
+"""Helpers whose names are common words. A variable of a cell or a tool of the host may take them."""
+
 ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "pattern": ("query", "regex"),
     "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
@@ -190,13 +211,14 @@ ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "where": ("hit", "hits", "offset", "position", "place", "span"),
     "text": ("quote", "passage", "sentence"),
     "within": ("where", "document", "span", "section", "inside", "region"),
-    "query": ("pattern", "text", "question"),
+    "query": ("pattern", "text", "question", "statement"),
     "k": ("n", "top_k", "limit", "max_hits", "max_results"),
     "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
     "by": ("unit", "split_by"),
     "pages": ("page", "slice", "slices", "document", "image", "images"),
     "answers": ("results", "findings", "items"),
     "key": ("by", "keys"),
+    "params": ("parameters", "args", "values"),
     "prompt": ("question", "query", "task"),
     "slice": ("text", "context", "chunk", "source"),
     "slices": ("chunks", "texts", "contexts", "items"),

@@ -10,6 +10,7 @@ from typing import Any
 from ..body.body import Span
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit
+from ..tables.results import SqlRow
 from .children import ChildResult
 from .pieces import check_slice
 
@@ -104,12 +105,15 @@ def _is_grounded(given: Any) -> bool:
 def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     """Return the pieces of a slice or of evidence: spans as [start, end], texts as str, in order.
 
-    A child's answer stands for the span that it read, or for its text if `answers_are_text`.
+    A child's answer stands for the span that it read, or for its text if `answers_are_text`. So does a row of
+    a query that was computed over tables.
     """
     if answers_are_text and isinstance(slice, ChildResult):
         return [str(slice)]
     if isinstance(slice, Hit):
         return [list(slice.passage())]
+    if isinstance(slice, SqlRow) and slice.span is None:
+        return [repr(slice)] if answers_are_text else [list(place) for place in slice.places]
     span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
     if isinstance(span, tuple):
         return [[int(span[0]), int(span[1])]]

@@ -7,6 +7,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from ..helper_api.registry import YIELDING
+
 _UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
 MAX_CHANGES = 500
 """Variables reported for one cell."""
@@ -108,8 +110,12 @@ class VariableWatch:
         return changed[:MAX_CHANGES], len(changed)
 
     def rebound(self) -> list[str]:
-        """Return the helpers whose names a cell has bound to something else."""
-        return [name for name, value in self._ours.items() if self._namespace.get(name, value) is not value]
+        """Return the helpers whose names a cell has bound to something else, but for common words."""
+        return [
+            name
+            for name, value in self._ours.items()
+            if self._namespace.get(name, value) is not value and name not in YIELDING
+        ]
 
     def _user_variables(self) -> list[tuple[str, Any]]:
         return [

@@ -1,0 +1,26 @@
+"""Provide what a cell reads with, without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
+
+
+@pytest.fixture(scope="module")
+def make_views(make_body: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `make(*documents)`, which gives the methods of a handle, and `tables`, `sql` and `files`."""
+
+    def make(*documents: Any) -> Any:
+        handle = Handle(make_body(*documents))
+        views = DataViews(handle)
+        names = [name for name in dir(handle) if not name.startswith("_")]
+        own = {name: getattr(views, name) for name in ("tables", "sql", "files")}
+        return SimpleNamespace(**{name: getattr(handle, name) for name in names}, **own)
+
+    return make
