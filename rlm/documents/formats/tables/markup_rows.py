@@ -1,4 +1,4 @@
-"""Tables of HTML as rows: each row on one line, its cells separated by ` | `, the header row first."""
+"""Tables of HTML as rows: each row on one line, its cells separated by ` | `."""
 
 from __future__ import annotations
 
@@ -51,8 +51,14 @@ def _table_above(node: Any) -> Any:
 
 def table_rows(table: Any, lines_of: Callable[[Any], list[str]]) -> Iterator[str]:
     """Yield a table that is no layout: its caption, then each row as a line. `lines_of` returns the lines of
-    a cell. A cell that spans several rows counts in each of them."""
+    a cell. A cell that spans several rows counts in each of them.
+
+    A table whose first row holds header cells is written as Markdown writes one, with bars around its rows
+    and a rule below the header: its rows can be read as records.
+    """
     held: dict[int, tuple[int, str]] = {}
+    width = 0
+    is_first = True
     for part in table.css("caption, tr"):
         if part.tag == "caption":
             yield " ".join(lines_of(part))
@@ -68,7 +74,16 @@ def table_rows(table: Any, lines_of: Callable[[Any], list[str]]) -> Iterator[str
                 row += [text] + [""] * (_span(cell, "colspan") - 1)
             cell = cell.next
         _take_held(row, held)
-        yield row_line(row)
+        if is_first and part.css_first("th") is not None and len(row) > 1:
+            width = len(row)
+        yield _bars([*row, *[""] * (width - len(row))]) if width else row_line(row)
+        if is_first and width:
+            yield _bars(["---"] * width)
+        is_first = False
+
+
+def _bars(cells: list[str]) -> str:
+    return f"| {SEPARATOR.join(cells)} |"
 
 
 def _take_held(row: list[str], held: dict[int, tuple[int, str]]) -> None:

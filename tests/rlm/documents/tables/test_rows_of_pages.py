@@ -25,8 +25,8 @@ TABLE = """
 def test_a_row_of_html_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(f"<h1>T</h1>before{TABLE}after")
     assert text_of(load([tmp_path / "a.html"], tmp_path / "c")) == (
-        "# T\n\nbefore\n\nSales by quarter\nRegion | Q1 | Rest\nNorth | 1 ¶ 2 | x | y\nNorth | 3 | a ¶ b\n"
-        "South |  | 7 | [chart]\n\nafter\n"
+        "# T\n\nbefore\n\nSales by quarter\n| Region | Q1 | Rest |  |\n| --- | --- | --- | --- |\n"
+        "| North | 1 ¶ 2 | x | y |\n| North | 3 | a ¶ b |  |\n| South |  | 7 | [chart] |\n\nafter\n"
     )
 
 
@@ -37,7 +37,7 @@ def test_a_table_that_lays_out_a_page_is_no_table(tmp_path: Path) -> None:
     )
     text = text_of(load([tmp_path / "a.html"], tmp_path / "c"))
     assert "News\n\nOne.\n\nTwo.\n" in text
-    assert "\nRegion | Q1 | Rest\n" in text
+    assert "\n| Region | Q1 | Rest |  |\n" in text
     assert "\n\nThe end.\n" in text
 
 
