@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
-from rlm.documents.kind import kind_of
+from rlm.documents.formats.registry import format_of
 from rlm.sandbox.in_kernel.body.body import Body, Document, Span
 
 __all__ = ["HIDDEN", "cell_place"]
@@ -27,10 +28,9 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
     file, slash, name = document.name.rpartition("/")
     if document.kind != "csv":
         return None
-    kind = kind_of(file) if slash else ""
     top = body.line_of(document.start)
     first, last = body.line_of(span.start) - top + 1, body.line_of(max(span.start, span.end - 1)) - top + 1
-    if kind == "workbook":
+    if slash and _has_suffix_of("workbook", file):
         columns = _columns(body, span, is_one_row=first == last)
         hidden = name.endswith(HIDDEN)
         sheet = name.removesuffix(HIDDEN)
@@ -41,9 +41,13 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
         return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if hidden else "")
     if slash and file.lower().endswith(_DATABASES):
         return f"{file}, table {name}, {_rows(first, last)}"
-    if kind_of(document.name) == "parquet":
+    if _has_suffix_of("parquet", document.name):
         return f"{document.name}, {_rows(first, last)}"
     return None
+
+
+def _has_suffix_of(kind: str, name: str) -> bool:
+    return PurePath(name).suffix.lower() in format_of(kind).suffixes
 
 
 def _rows(first: int, last: int) -> str:
