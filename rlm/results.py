@@ -85,8 +85,9 @@ Confidence = Literal["low", "medium", "high"] | float
 class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
-    first. `verified` is False when the body does not hold the quote there. `seen`: a child saw it on the
-    picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
+    first. `cell_place` is the place in a workbook or database, as its program names it: `book.xlsx,
+    Sheet1!A12:D12`. `verified` is False when the body does not hold the quote there. `seen`: a child saw it
+    on the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
 
     marker: str
     quote: str
@@ -101,10 +102,14 @@ class Citation:
     time: str | None = None
     heading_path: tuple[str, ...] = ()
     seen: bool = False
+    cell_place: str | None = None
 
     @property
     def place(self) -> str:
-        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any."""
+        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any.
+        In a workbook or database, `cell_place`."""
+        if self.cell_place is not None:
+            return self.cell_place
         place = self.document or "input"
         if self.page is not None:
             place += f", page {self.page}"

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from rlm.answers.checks import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
+from rlm.documents.formats.tables.cell_places import cell_place
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
@@ -214,6 +215,7 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
         author=(location.author or location.role or None) if location is not None else None,
         time=(location.time or None) if location is not None else None,
         heading_path=() if location is None else location.heading_path,
+        cell_place=None if place is None or document is None else cell_place(body, document, place),
     )
 
 

@@ -25,6 +25,13 @@ class UnsupportedFormat:
 _WORD = UnsupportedFormat("an old Word document", "save it as .docx")
 _SLIDES = UnsupportedFormat("slides", "export them as PDF")
 _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
+_DATABASE = UnsupportedFormat(
+    "a database that is not SQLite, or an encrypted one", "export its tables as CSV"
+)
+_DUCKDB = UnsupportedFormat(
+    "a DuckDB database", "export its tables: duckdb FILE \"export database 'folder' (format csv)\""
+)
+_COLUMNS = UnsupportedFormat("a table", "convert it to Parquet or CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
 _RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
 _POSTSCRIPT = UnsupportedFormat("PostScript", "convert it to PDF")
@@ -37,9 +44,18 @@ _UNSUPPORTED = {
     ".pptx": _SLIDES,
     ".ppt": _SLIDES,
     ".odp": _SLIDES,
-    ".xlsx": _SHEET,
-    ".xls": _SHEET,
-    ".ods": _SHEET,
+    ".wk1": _SHEET,
+    ".123": _SHEET,
+    ".duckdb": _DUCKDB,
+    ".ddb": _DUCKDB,
+    ".db": _DATABASE,
+    ".mdb": _DATABASE,
+    ".accdb": _DATABASE,
+    ".dbf": _DATABASE,
+    ".feather": _COLUMNS,
+    ".arrow": _COLUMNS,
+    ".orc": _COLUMNS,
+    ".avro": _COLUMNS,
     ".mobi": _KINDLE,
     ".azw3": _KINDLE,
     ".rtf": _RTF,
@@ -70,6 +86,8 @@ def kind_of(name: str, first: bytes = b"") -> str:
     """
     suffix = PurePath(name).suffix.lower()
     by_name = next((row for row in registry.FORMATS if suffix in row.suffixes), registry.format_of("text"))
+    if by_name.kind == "workbook" and _is_exported_text(first):
+        by_name, suffix = registry.format_of("csv"), ""
     if by_name.is_binary:
         return by_name.kind
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
@@ -79,6 +97,11 @@ def kind_of(name: str, first: bytes = b"") -> str:
         if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
             return row.kind
     return by_name.kind
+
+
+def _is_exported_text(first: bytes) -> bool:
+    """Return whether a file that is called a workbook is a text. Web sites export HTML and CSV as `.xls`."""
+    return bool(first) and not looks_binary(first[:HEAD])
 
 
 def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> UnsupportedFormat | None:

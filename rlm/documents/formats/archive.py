@@ -56,6 +56,10 @@ class Archive:
         """Return the names of all members."""
         return self._zip.namelist()
 
+    def size(self, name: str) -> int:
+        """Return the bytes of a member, as the archive states them."""
+        return self._zip.getinfo(name).file_size
+
     def read(self, name: str) -> bytes:
         """Return one member. Raises Unreadable."""
         try:

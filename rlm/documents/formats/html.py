@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from encodings import normalize_encoding
 from encodings.aliases import aliases
@@ -14,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from rlm.documents.encoding import Decoder, rehearse_guess
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
+from rlm.documents.formats.tables.markup_rows import layout_tables, table_rows
 
 __all__ = ["decode_markup", "pieces_of_markup", "prepare", "read_html"]
 
@@ -91,11 +92,21 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
         if first is None or _fold(first.text()) != name:
             writer.words(name)
             writer.paragraph()
-    node: Any = tree.body
+    layout = layout_tables(tree)
+    yield from _walk(tree.body, writer, layout)
+    yield from writer.finish()
+
+
+def _walk(node: Any, writer: _Writer, layout: Collection[int]) -> Iterator[Piece]:
+    """Write a node and what is in it. Yield what the writer has when it is much."""
     # Compare identities: comparing nodes compares their markup.
     top = node.mem_id if node is not None else None
     while node is not None:
-        entered = _enter(node, writer)
+        if node.tag == "table" and node.mem_id not in layout:
+            _write_table(node, writer)
+            entered = False
+        else:
+            entered = _enter(node, writer)
         if len(writer.done) and writer.size >= _FLUSH:
             yield from writer.take()
         following = node.child if entered else None
@@ -109,8 +120,23 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
             node = node.parent
             entered = True
         node = following
-    writer.line()
-    yield from writer.take()
+
+
+def _write_table(table: Any, writer: _Writer) -> None:
+    """Write a table, each row on a line."""
+    writer.paragraph()
+    for line in table_rows(table, _lines_of):
+        writer.mark(line)
+        writer.line()
+    writer.paragraph()
+
+
+def _lines_of(cell: Any) -> list[str]:
+    """Return the lines of a cell."""
+    writer = _Writer()
+    pieces = [*_walk(cell, writer, ()), *writer.finish()]
+    text = "".join(piece.text for piece in pieces if isinstance(piece, Text))
+    return [line.strip() for line in text.split("\n")]
 
 
 def decode_markup(data: bytes) -> tuple[str, int, str | None]:
@@ -214,6 +240,11 @@ class _Writer:
         """End the line. A blank line comes before the next."""
         self.line()
         self._wants_blank = True
+
+    def finish(self) -> list[Piece]:
+        """End the last line, and return what is left."""
+        self.line()
+        return self.take()
 
     def take(self) -> list[Piece]:
         """Return the finished pieces and forget them."""

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import pypdfium2
 
 from rlm.documents.formats.piece import LOOK_REMEDY, Ended, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.tables.page_rows import page_text
 
 __all__ = ["open_sample", "prepare", "read_pages", "read_pdf"]
 
@@ -40,7 +41,10 @@ def open_sample() -> pypdfium2.PdfDocument:
 
 
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield the text of each page. A note counts the pages that cannot be read or hold no text.
+    """Yield the text of each page, the rows of tables on one line each.
+
+    A note counts the pages that cannot be
+    read or hold no text.
 
     Raises Unreadable for a PDF that cannot be opened or has no text at all.
     """
@@ -106,7 +110,7 @@ def _text_of(document: object, number: int) -> str:
     try:
         text_page = page.get_textpage()
         try:
-            text = text_page.get_text_bounded()
+            text = page_text(text_page)
         finally:
             text_page.close()
     finally:

@@ -106,6 +106,37 @@ FORMATS = (
         headings_indexed=True,
     ),
     DocumentFormat(
+        "workbook",
+        _suffixes(".xlsx .xlsm .xltx .xltm .xlsb .xls .xlt .ods .ots"),
+        article="a workbook",
+        magic=re.compile(
+            rb"PK\x03\x04(?:.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet"
+            rb"|(?!.*word/)(?!.*ppt/)(?=.*xl/workbook\.))"
+            # Word, PowerPoint and Outlook files have the same first bytes, and may hold a workbook.
+            rb"|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1(?!.*W\0o\0r\0d\0D\0o\0c)(?!.*P\0o\0w\0e\0r\0P\0o\0i\0n\0t)"
+            rb"(?!.*_\0_\0s\0u\0b\0s\0t\0g)(?=.*W\0o\0r\0k\0b\0o\0o\0k\0)",
+            re.S,
+        ),
+        reader="rlm.documents.formats.tables.workbook:read_workbook",
+        is_binary=True,
+    ),
+    DocumentFormat(
+        "parquet",
+        _suffixes(".parquet .pq"),
+        article="a Parquet file",
+        magic=re.compile(rb"PAR[1E]"),
+        reader="rlm.documents.formats.tables.parquet:read_parquet",
+        is_binary=True,
+    ),
+    DocumentFormat(
+        "sqlite",
+        _suffixes(".sqlite .sqlite3 .db3"),
+        article="an SQLite database",
+        magic=re.compile(rb"SQLite format 3\x00"),
+        reader="rlm.documents.formats.tables.sqlite:read_sqlite",
+        is_binary=True,
+    ),
+    DocumentFormat(
         "docx",
         _suffixes(".docx .docm .dotx"),
         article="a DOCX",

@@ -112,7 +112,7 @@ def test_a_docx_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
     text = text_of(loaded)
     assert "Before all chapters, naïve 世界 🙂." in text
     assert "- a point\n" in text
-    assert "cell 00\tcell 01\ncell 10\tcell 11\n" in text
+    assert "cell 00 | cell 01\ncell 10 | cell 11\n" in text
     with loaded.context.open() as body:
         assert body.heading_path(at(body, "12 crowns")) == ("The Annual Report", "Money", "Income") or (
             body.heading_path(at(body, "12 crowns")) == ("Money", "Income")
@@ -181,7 +181,7 @@ def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
     assert only(loaded).kind == "html"
     assert text_of(loaded) == (
         "The site\n\n# Top\n\nOne & two, three.\nNext line.\n\n## Below\n\n- x\n- y\n\n  kept\n    as is\n\n"
-        "1\t2\n\ntail\n"
+        "1 | 2\n\ntail\n"
     )
     with loaded.context.open() as body:
         assert body.heading_path(at(body, "kept")) == ("Top", "Below")
@@ -379,10 +379,10 @@ def test_pages_without_text_are_noted(tmp_path: Path) -> None:
         assert place.page == 4
 
 
-def test_spreadsheets_and_the_like_are_named_for_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "table.xlsx").write_bytes(b"PK\x03\x04" + bytes(100))
-    with pytest.raises(DocumentError, match=r"binary \(a spreadsheet\): export it as CSV"):
-        load([tmp_path / "table.xlsx"], tmp_path / "c")
+def test_databases_and_the_like_are_named_for_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "table.mdb").write_bytes(b"\0\1\0\0Standard Jet DB" + bytes(100))
+    with pytest.raises(DocumentError, match=r"binary \(a database that is not SQLite.*\): export its tables"):
+        load([tmp_path / "table.mdb"], tmp_path / "c")
 
 
 def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:

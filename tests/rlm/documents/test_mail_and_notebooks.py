@@ -183,7 +183,7 @@ def test_a_notebook_is_its_cells_and_their_output(tmp_path: Path) -> None:
     loaded = load([tmp_path / "a.ipynb"], tmp_path / "c")
     assert text_of(loaded) == (
         "# Cell 1 (markdown)\n# Bees\nThey “dance”.\n\n# Cell 2 (code)\nprint(6 * 7)\n\n"
-        "Output:\n42\n\nOutput:\nhoney\t7\n\nOutput:\nValueError: no\n\n"
+        "Output:\n42\n\nOutput:\nhoney | 7\n\nOutput:\nValueError: no\n\n"
     )
     assert loaded.notes == (
         "a.ipynb: outputs without text were not read (1 image/png): describe them in a cell",

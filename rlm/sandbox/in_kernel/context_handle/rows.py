@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from ..body.body import Body, Document, Span
@@ -25,6 +27,8 @@ _LARGEST = 64_000_000
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
 _FORMATS = (*_DATA, "chat", "card")
+_DELIMITERS = ",;\t|"
+_QUOTED_CELL = re.compile(r'"[^"\n]*"')
 _MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
 
 
@@ -188,7 +192,7 @@ def _is_table(head: str, *, whole: bool) -> bool:
 
 
 def _delimiter(header: str) -> str:
-    return max(",;\t|", key=header.count)
+    return max(_DELIMITERS, key=header.count)
 
 
 def _json_lines(body: Body, document: Document) -> Iterator[RawRow]:
@@ -231,9 +235,10 @@ def _values(stream: JsonStream) -> Iterator[Any]:
 
 
 def _csv(body: Body, document: Document) -> Iterator[RawRow]:
-    first = body.text(document.start, min(document.end, document.start + _HEAD)).partition("\n")[0]
+    head = body.text(document.start, min(document.end, document.start + _HEAD))
+    delimiter, titles = _csv_head(head)
     lines = _CountedLines(body, document)
-    reader = csv.reader(lines, delimiter=_delimiter(first))
+    reader = csv.reader(lines, delimiter=delimiter)
     header: list[str] | None = None
     while True:
         start = lines.read
@@ -247,12 +252,36 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
         if not fields:
             continue
         if header is None:
-            header = fields
+            if not titles:
+                header = fields
+            titles -= 1
             continue
         error = None
         if len(fields) != len(header):
             error = f"{len(fields)} fields, the header has {len(header)}"
-        yield start, lines.read, dict(zip(header, fields, strict=False)), error
+        # An empty column without a name is a margin.
+        named = {name: own for name, own in zip(header, fields, strict=False) if name or own}
+        yield start, lines.read, named, error
+
+
+def _csv_head(head: str) -> tuple[str, int]:
+    """Return the delimiter of a table, and the number of its rows above the header: titles, each in one cell.
+
+    Without rows of several cells below, the first row is the header.
+    """
+    plain = (_QUOTED_CELL.sub("", line) for line in islice(head.split("\n"), _ROWS_LOOKED_AT))
+    delimiter = _delimiter(next((line for line in plain if any(map(line.count, _DELIMITERS))), ""))
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows.extend(
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        )
+    if not rows or (len(rows[0]) > 1 and sum(map(bool, rows[0])) != 1):
+        return delimiter, 0
+    for number, (row, below) in enumerate(pairwise(rows)):
+        if sum(map(bool, row)) > 1:
+            return delimiter, number if len(row) == len(below) else 0
+    return delimiter, 0
 
 
 class _CountedLines(Iterator[str]):

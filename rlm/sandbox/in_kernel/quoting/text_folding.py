@@ -11,6 +11,8 @@ These differences are ignored:
 - composed and decomposed letters (NFC, NFD), full-width and half-width forms
 - Markdown's marks of emphasis and code around words
 - the escapes of a JSON string
+- a bar between blanks, which parts the cells of a row, and a paragraph sign between blanks, which stands
+  for a line end within a cell
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ _DOUBLE_QUOTES = '"“”„‟«»″'
 _SINGLE_QUOTES = "'’‘‚‛′`´"
 _INVISIBLE = "\xad\u200b\u2060\ufeff"
 _EMPHASIS = "*_`~"
+_CELL_MARKS = "|¶"
 _EAST_ASIAN_RANGE = ("\u2e80", "\U0003ffff")
 """The first and the last character of the scripts whose lines are wrapped without a blank."""
 _LIGATURES = ("\ufb00", "\ufb06")
@@ -148,7 +151,7 @@ def _units(text: str, start: int) -> Iterator[_Unit]:
             if "\udc00" <= second <= "\udfff":
                 char = (char + second).encode("utf-16", "surrogatepass").decode("utf-16")
                 end = low.end()
-        if char.isspace():
+        if char.isspace() or (char in _CELL_MARKS and space and text[end : end + 1].isspace()):
             if not space:
                 space_start = at
             space, space_end = "\n" if "\n" in (space, char) else " ", end

@@ -29,7 +29,8 @@ _CELL = """
 
 question, plain = {question}, frozenset({plain})
 try:
-    rows = table_rows(read_records())
+    kept = [entry.name for entry in documents() if entry.kind in ("csv", "json", "jsonl")]
+    rows = table_rows(read_records(), named_tables(question, kept))
 except ValueError:
     rows = log_rows(read_lines)
     is_log = True

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from rlm.models.offline.extractive.records.fields import Record, flatten, log_record
+from rlm.models.offline.extractive.records.fields import Record, flatten, log_record, norm
 
-__all__ = ["Place", "Row", "Rows", "TooSlow", "log_rows", "table_rows", "timed"]
+__all__ = ["Place", "Row", "Rows", "TooSlow", "log_rows", "named_tables", "table_rows", "timed"]
 
 Place = tuple[int, int]
 Row = tuple[Place, Record, str]
@@ -31,11 +31,23 @@ def timed(rows: Rows, limit: float) -> Iterator[Row]:
         yield row
 
 
-def table_rows(rows: Iterable[Any]) -> Rows:
-    """Return the reader of rows from `read_records`. Rows that could not be read are left out."""
+def named_tables(question: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the documents whose own name (`users` of `app.sqlite/users`) that a question has, if not all."""
+    known = dict.fromkeys(names)
+    words = {word for part in question.split() for word in norm(part)}
+    stems = {name: norm(name.rsplit("/", 1)[-1].split(".")[0]) for name in known}
+    named = frozenset(name for name, stem in stems.items() if stem and words.issuperset(stem))
+    return named if len(named) < len(known) else frozenset()
+
+
+def table_rows(rows: Iterable[Any], within: frozenset[str] = frozenset()) -> Rows:
+    """Return the reader of rows from `read_records`: of the documents `within`, or of all. Rows that could
+    not be read are left out."""
 
     def read() -> Iterator[tuple[Place, Record, str]]:
         for row in rows:
+            if within and row.document not in within:
+                continue
             record = flatten(row.value)
             if record:
                 yield (row.start, row.end), record, ""
