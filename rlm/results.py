@@ -86,7 +86,8 @@ class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
     first. `verified` is False when the body does not hold the quote there. `seen`: a child saw it on the
-    picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
+    picture of the page, which no text verifies; `quote` is then what it read there, or empty.
+    `part` is what the format counts instead of lines: `slide 3`, `cell 7`, or a time (`00:12:05`)."""
 
     marker: str
     quote: str
@@ -101,11 +102,17 @@ class Citation:
     time: str | None = None
     heading_path: tuple[str, ...] = ()
     seen: bool = False
+    part: str | None = None
 
     @property
     def place(self) -> str:
-        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any."""
+        """`contract.pdf, page 12, line 340`, `talk.pptx, slide 3` or `notes.md:17`; with the message and the
+        heading, if any."""
         place = self.document or "input"
+        if self.part:
+            # The top heading names the part. A line of it is not a place that the file's program shows.
+            below = self.heading_path[1:]
+            return f"{place}, {self.part}" + (f", under “{below[-1]}”" if below else "")
         if self.page is not None:
             place += f", page {self.page}"
         if self.line is not None:

@@ -22,26 +22,31 @@ class UnsupportedFormat:
 
 
 _WORD = UnsupportedFormat("an old Word document", "save it as .docx")
-_SLIDES = UnsupportedFormat("slides", "export them as PDF")
+_SLIDES = UnsupportedFormat("old PowerPoint slides", "save them as .pptx or export them as PDF")
+_KEYNOTE = UnsupportedFormat("Keynote slides", "export them as .pptx or PDF")
 _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
-_RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
 _POSTSCRIPT = UnsupportedFormat("PostScript", "convert it to PDF")
 _ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder", is_document=False)
 _PACKED = UnsupportedFormat("packed", "unpack it", is_document=False)
 _UNSUPPORTED = {
     ".doc": _WORD,
-    ".odt": UnsupportedFormat("an OpenDocument text", "save it as .docx or PDF"),
     ".pages": UnsupportedFormat("a Pages document", "export it as .docx or PDF"),
-    ".pptx": _SLIDES,
     ".ppt": _SLIDES,
-    ".odp": _SLIDES,
+    ".pps": _SLIDES,
+    ".pot": _SLIDES,
+    ".key": _KEYNOTE,
+    ".dot": _WORD,
+    ".wps": UnsupportedFormat("a Works document", "save it as .docx or PDF"),
+    ".wpd": UnsupportedFormat("a WordPerfect document", "save it as .docx or PDF"),
+    ".hwp": UnsupportedFormat("a Hangul document", "save it as .docx or PDF"),
+    ".one": UnsupportedFormat("a OneNote section", "export it as PDF"),
+    ".djvu": UnsupportedFormat("a DjVu book", "convert it to PDF"),
     ".xlsx": _SHEET,
     ".xls": _SHEET,
     ".ods": _SHEET,
     ".mobi": _KINDLE,
     ".azw3": _KINDLE,
-    ".rtf": _RTF,
     ".ps": _POSTSCRIPT,
     ".eps": _POSTSCRIPT,
     ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
@@ -54,7 +59,6 @@ _UNSUPPORTED = {
     ".zst": _PACKED,
 }
 _ENCODED = (
-    (re.compile(rb"\{\\rtf"), _RTF),
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
 )
 """Formats that look like text, but do not hold their words as they are written."""

@@ -90,6 +90,34 @@ FORMATS = (
         is_binary=True,
         headings_indexed=True,
     ),
+    # Before DOCX: these archives may hold what only looks like one.
+    DocumentFormat(
+        "pptx",
+        _suffixes(".pptx .pptm .ppsx .ppsm .potx .potm"),
+        article="a PPTX",
+        magic=re.compile(_ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))", re.S),
+        reader="rlm.documents.formats.office.pptx:read_pptx",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "odt",
+        _suffixes(".odt .ott .fodt .odm"),
+        article="an ODT",
+        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.text", re.S),
+        reader="rlm.documents.formats.office.opendocument:read_odt",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "odp",
+        _suffixes(".odp .otp .fodp"),
+        article="an ODP",
+        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.presentation", re.S),
+        reader="rlm.documents.formats.office.opendocument:read_odp",
+        is_binary=True,
+        headings_indexed=True,
+    ),
     DocumentFormat(
         "docx",
         _suffixes(".docx .docm .dotx"),
@@ -123,6 +151,26 @@ FORMATS = (
         reader="rlm.documents.formats.notebook:read_notebook",
         headings_indexed=True,
     ),
+    DocumentFormat(
+        "rtf",
+        _suffixes(".rtf"),
+        article="RTF",
+        magic=re.compile(rb"\{\\rtf"),
+        reader="rlm.documents.formats.office.rtf:read_rtf",
+        magic_beats_text=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "subtitles",
+        _suffixes(".srt .vtt"),
+        article="a file of subtitles",
+        magic=re.compile(
+            rb"(?:\xef\xbb\xbf)?(?:WEBVTT[ \t\r\n]|\s{0,20}\d{1,7}\r?\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:)"
+        ),
+        reader="rlm.documents.formats.office.subtitles:read_subtitles",
+        headings_indexed=True,
+    ),
+    DocumentFormat("latex", _suffixes(".tex .ltx .latex")),
     DocumentFormat(
         "code",
         _suffixes(
