@@ -58,9 +58,9 @@ class Limits:
     seconds: the wall-clock time of the whole run.
     cell_seconds: the computing time of one cell.
     concurrency: calls in flight per provider.
+    violations: this number of consecutive violations ends the run.
     child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
         well (`rlm.children.routing.child_model`).
-    violations: this number of consecutive violations ends the run.
 
     Raises ConfigurationError, which names the invalid field.
     """
@@ -97,6 +97,7 @@ class Limits:
         ),
         slow=1_000,
     )
+    violations: int = _limit(3, 1)
     child_tokens: int | None = _limit(
         None,
         _MIN_CHILD_TOKENS,
@@ -104,7 +105,6 @@ class Limits:
             "child_tokens", "Maximum tokens of one child's prompt. Default: what its model reads well."
         ),
     )
-    violations: int = _limit(3, 1)
 
     def __post_init__(self) -> None:
         for limit in fields(self):

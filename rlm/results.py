@@ -230,11 +230,11 @@ class Usage:
     cost_usd: float | None = 0.0
     reasoning_tokens: int = 0
 
-    def plus(self, tokens: TokenUsage, cost_usd: float | None) -> Usage:
-        """Return the usage with one more call."""
+    def plus(self, tokens: TokenUsage, cost_usd: float | None, calls: int = 1) -> Usage:
+        """Return the usage with so many more calls, which took `tokens` together."""
         return Usage(
             self.model,
-            self.calls + 1,
+            self.calls + calls,
             self.input_tokens + tokens.input_tokens,
             self.output_tokens + tokens.output_tokens,
             self.cached_tokens + tokens.cached_tokens,

@@ -55,12 +55,14 @@ class MeteredReply:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A reply of the model itself: its cost, the seconds it took, and the estimate of its prompt."""
+    """A reply of the model itself: its cost, the seconds it took, and the estimate of its prompt. All of
+    these include its follow-ups."""
 
     reply: Reply
     cost_usd: float | None
     seconds: float
     prompt_tokens: int
+    follow_ups: int = 0
 
 
 class MeteredModel:
@@ -216,6 +218,7 @@ class MeteredModel:
                 "cost_usd": cost,
                 "seconds": sent.seconds,
                 **({"batch": reply.batch} if reply.batch else {}),
+                **({"follow_ups": sent.follow_ups} if sent.follow_ups else {}),
                 **kept,
             },
         )
@@ -268,6 +271,7 @@ class MeteredModel:
                 (sent.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None,
                 round(sent.seconds + more.seconds, 3),
                 sent.prompt_tokens + more.prompt_tokens,
+                sent.follow_ups + 1,
             )
         return sent
 

@@ -285,10 +285,11 @@ class _Reading:
                 self._calibrations[data["model"]] = calibration.observe(
                     data.get("prompt_tokens", 0), reply.usage.input_tokens
                 )
-            self._count(data["model"], reply.usage, data["cost_usd"])
+            calls = 1 + data.get("follow_ups", 0)
+            self._count(data["model"], reply.usage, data["cost_usd"], calls)
 
-    def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
-        self._usage[model] = self._usage.get(model, Usage(model)).plus(usage, cost)
+    def _count(self, model: str, usage: TokenUsage, cost: float | None, calls: int = 1) -> None:
+        self._usage[model] = self._usage.get(model, Usage(model)).plus(usage, cost, calls)
 
     def _set_cell(self, number: int, cell: CellResult | None) -> None:
         past = self._rounds.get(number)

@@ -124,13 +124,14 @@ def test_modules_of_the_first_call_are_imported_while_the_input_loads(tmp_path: 
         "from rlm import RLM, Settings\n"
         "async def begin(name):\n"
         "    async with RLM(name, settings=Settings(store=sys.argv[1])).job_resources('text'): pass\n"
-        "for name in ('extractive', 'openai:m@http://127.0.0.1:9/v1'):\n"
+        "for name in ('extractive', 'openai:gpt-5'):\n"
         "    asyncio.run(begin(name))\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"
         "    print('openai' in sys.modules, 'genai_prices' in sys.modules)\n"
     )
     program = [sys.executable, "-c", code, tmp_path / "rlm.db"]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    env = {**os.environ, "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": ""}
+    done = subprocess.run(program, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "False False\nTrue True\n"
 
 

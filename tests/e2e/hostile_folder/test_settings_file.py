@@ -39,6 +39,9 @@ HOSTILE = {
     "max_seconds": "max_seconds = 1801",
     "cell_seconds": "cell_seconds = 121",
     "concurrency": "concurrency = 17",
+    "child_tokens": "child_tokens = 2000",
+    "cascade": "cascade = true",
+    "slow": "slow = true",
     "prices of models": '[models."openai:gpt-5"]\ninput_price = 0\noutput_price = 0',
 }
 HARMLESS = {

@@ -89,8 +89,8 @@ def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:
     plain = rlm(*asked, env={"PYTHONIOENCODING": "latin-1"})
     assert (plain.code, plain.stdout) == (0, "a?b ?\n")
     listed = json.loads(rlm("runs", "--json").stdout)
-    assert [run["cost_usd"] for run in listed] == [None] * 3
-    assert "children        -  What?" in rlm("runs").stdout
+    assert [run["cost_usd"] for run in listed] == [0.0] * 3
+    assert "children       $0  What?" in rlm("runs").stdout
 
 
 def test_a_home_that_cannot_be_written(rlm, sandbox_flag) -> None:

@@ -41,7 +41,7 @@ async def test_a_short_text_is_planned_as_one_call() -> None:
 
 async def test_a_price_that_is_not_known_is_none() -> None:
     unknown = ScriptedModel.of(window=ModelWindow(8_000, 1_000))
-    unknown.__class__ = type("Local", (ScriptedModel,), {"name": "openai:m@http://localhost:1/v1"})
+    unknown.__class__ = type("Local", (ScriptedModel,), {"name": "openai:m@http://models.example/v1"})
     assert (await RLM(unknown).plan(TEXT)).cost_usd is None
 
 

@@ -142,13 +142,13 @@ async def test_concurrent_calls_are_judged_one_after_another(
     running = most = 0
     original = finalization.cite
 
-    async def cite(*args):
+    async def cite(*args, **options):
         nonlocal running, most
         running += 1
         most = max(most, running)
         await asyncio.sleep(0.01)
         running -= 1
-        return await original(*args)
+        return await original(*args, **options)
 
     monkeypatch.setattr(finalization, "cite", cite)
     finals = [Finalization(f"answer {number}", None, (Span(0, 23),)) for number in range(12)]

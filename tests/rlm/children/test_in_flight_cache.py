@@ -59,7 +59,7 @@ async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) ->
 
 
 async def test_a_failure_is_not_cached(run, block) -> None:
-    """A truncated answer is asked again, in a run and across runs."""
+    """A truncated answer is asked again, in a run and across runs. Each is asked for its rest twice."""
     from rlm.models.base import Reply
 
     cut = ScriptedModel.of(
@@ -67,7 +67,7 @@ async def test_a_failure_is_not_cached(run, block) -> None:
         child=lambda _: Reply("cut", finish_reason="length"),
     )
     assert (await run(cut)).answer == ["the reply was cut by the output limit"] * 2
-    assert child_requests(cut) == 2
+    assert child_requests(cut) == 2 * 3
     whole = ScriptedModel.of(root=asker(block, "sub_query('q', (0, 3))"), child="whole")
     assert (await run(whole, settings=CACHING)).answer == [["whole", False]]
 

@@ -51,7 +51,7 @@ async def test_the_root_is_told_what_sub_rlms_took(run, block) -> None:
 
     for price, cost in ((None, "unknown cost"), (1.0, "$0.0004")):
         model = ScriptedModel.of(root=usage)
-        model._name = "openai:mine@http://127.0.0.1:9/v1"
+        model._name = "openai:mine@http://models.example/v1"
         known = {} if price is None else {model.name: ModelFacts(input_price=price, output_price=price)}
         settings = Settings(strategy="rlm", facts=known)
         await run(model, BODY, task="top", limits=Limits(rounds=3), settings=settings)

@@ -369,7 +369,7 @@ class Waiters:
         self.may_end = asyncio.Event()
         self.stopped = 0
 
-    async def descend(self, prompt: str, source: object, name: str) -> SubRunResult:
+    async def descend(self, prompt: str, source: object, name: str, model: str) -> SubRunResult:
         self.names.append(name)
         try:
             await self.may_end.wait()
@@ -382,8 +382,16 @@ class Waiters:
         return SubRunResult(result, ())
 
 
+class AnyModels:
+    """Knows every sub-model."""
+
+    def named(self, name: str) -> None: ...
+
+
 class Counted:
-    """Coverage that counts nothing."""
+    """Child calls that count nothing."""
+
+    models = AnyModels()
 
     def add_expected(self, count: int) -> None: ...
 

@@ -24,16 +24,16 @@ from rlm.sandbox.types import ToolCall
 def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
     """A signature goes into a prompt, where no object's address belongs."""
 
-    def look(
+    def walk(
         where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
     ) -> int:
-        """Looks."""
+        """Walks."""
         return times
 
-    (doc,) = Toolbox([look]).docs
+    (doc,) = Toolbox([walk]).docs
     assert (
         doc.call
-        == "look(where: pathlib.Path = ..., what: str = ..., times: int = 2, why: str | None = None) -> int"
+        == "walk(where: pathlib.Path = ..., what: str = ..., times: int = 2, why: str | None = None) -> int"
     )
 
 

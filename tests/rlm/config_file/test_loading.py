@@ -108,7 +108,7 @@ def test_facts_of_a_model_override_the_built_in_window() -> None:
     shipped = ModelWindow(context=128_000, output=8_000, known=False)
     assert ModelFacts().apply_to_window(shipped) is None
     assert ModelFacts(window=4_000).apply_to_window(shipped) == ModelWindow(4_000, 1_000)
-    assert ModelFacts(output=2_000).apply_to_window(shipped) == ModelWindow(128_000, 2_000)
+    assert ModelFacts(output=2_000).apply_to_window(shipped) == ModelWindow(128_000, 2_000, known=False)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,11 @@ def test_no_two_formats_share_a_kind_or_a_suffix() -> None:
     suffixes = [suffix for row in FORMATS for suffix in row.suffixes]
     assert len(set(kinds)) == len(kinds)
     assert len(set(suffixes)) == len(suffixes)
-    assert all(row.article and row.reader for row in FORMATS if row.is_converted or row.is_binary)
+    assert all(
+        row.article and (row.reader or row.page_reader)
+        for row in FORMATS
+        if row.is_converted or row.is_binary
+    )
 
 
 @pytest.mark.parametrize(
