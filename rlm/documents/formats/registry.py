@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["FORMATS", "DocumentFormat", "format_of"]
+__all__ = ["ADDED", "FORMATS", "DocumentFormat", "format_of"]
 
 _ZIP = rb"PK\x03\x04"
 
@@ -21,6 +21,7 @@ class DocumentFormat:
     loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
     `is_picture` has only this one. `article` names a document of a format with a reader in messages.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
+    `package` is the package that registers the format; "" for ours.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class DocumentFormat:
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
+    package: str = ""
 
     @property
     def is_converted(self) -> bool:
@@ -186,6 +188,10 @@ FORMATS = (
 )
 
 
+ADDED: list[DocumentFormat] = []
+"""The formats of other packages, as far as they are loaded (`rlm.documents.formats.plugins`)."""
+
+
 def format_of(kind: str) -> DocumentFormat:
     """Return the row of `kind`. A kind without a row is read like text."""
-    return next((row for row in FORMATS if row.kind == kind), FORMATS[0])
+    return next((row for row in (*FORMATS, *ADDED) if row.kind == kind), FORMATS[0])
