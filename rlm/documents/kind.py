@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from rlm.documents.encoding import HEAD, looks_binary
-from rlm.documents.formats import registry
+from rlm.documents.formats import plugins, registry
 from rlm.documents.formats.piece import LOOK_REMEDY
 from rlm.documents.loaded import Skip, SkipReason
 
@@ -61,9 +61,7 @@ _UNSUPPORTED = {
     ".xz": _PACKED,
     ".zst": _PACKED,
 }
-_ENCODED = (
-    (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
-)
+_ENCODED = ((re.compile(rb"\x04?%!PS"), _POSTSCRIPT),)
 """Formats that look like text, but do not hold their words as they are written."""
 
 
@@ -73,14 +71,30 @@ def kind_of(name: str, first: bytes = b"") -> str:
     The magic bytes of a binary format win over the suffix of a text format.
     """
     suffix = PurePath(name).suffix.lower()
-    by_name = next((row for row in registry.FORMATS if suffix in row.suffixes), registry.format_of("text"))
-    if by_name.is_binary:
+    by_name = _row_of(suffix)
+    if by_name is not None and by_name.is_binary:
         return by_name.kind
+    if by_name is None and (added := plugins.by_suffix(suffix)) is not None:
+        return added.kind
+    is_text = by_name is None or by_name.kind == "text"
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
     for row in matching:
-        if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
+        if row.is_binary or not suffix or (row.magic_beats_text and is_text):
             return row.kind
+    if by_name is None:
+        added = plugins.by_magic(suffix, first)
+        return "text" if added is None else added.kind
     return by_name.kind
+
+
+def reader_faults(name: str) -> tuple[str, ...]:
+    """Return a line for each broken reader of another package that a file of this name may have needed."""
+    suffix = PurePath(name).suffix.lower()
+    return plugins.faults(suffix) if _row_of(suffix) is None else ()
+
+
+def _row_of(suffix: str) -> registry.DocumentFormat | None:
+    return next((row for row in registry.FORMATS if suffix in row.suffixes), None)
 
 
 def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> UnsupportedFormat | None:
@@ -98,11 +112,14 @@ def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
     if row.is_picture and not pictures:
         raise Skip("binary (a picture)", LOOK_REMEDY)
     is_binary = not row.is_binary and looks_binary(first[:HEAD])
-    unsupported = unsupported_format(name, first, is_binary=is_binary)
+    unsupported = None if row.package else unsupported_format(name, first, is_binary=is_binary)
     if unsupported is not None:
         what = f"binary ({unsupported.what})" if is_binary else unsupported.what
         reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
         raise Skip(what, unsupported.remedy, reason)
+    if is_binary and (broken := reader_faults(name)):
+        reason, _, remedy = broken[0].rpartition(": ")
+        raise Skip(f"binary, and {reason}", remedy, SkipReason.BROKEN)
     if is_binary:
         raise Skip("binary")
     return kind

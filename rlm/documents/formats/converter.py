@@ -115,7 +115,10 @@ class Converter:
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
-            raise Unreadable(f"not readable ({error})", "save it as text yourself") from error
+            remedy = "save it as text yourself"
+            if row.package:
+                remedy = f"update the package {row.package}, or install it without --editable"
+            raise Unreadable(f"not readable ({error})", remedy) from error
         if self._worker.level == 0:
             self.warning = _UNCONFINED.format(layers=", ".join(self._worker.refused))
         # Closing the channel kills a process that has not finished.

@@ -11,11 +11,10 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import PurePath
 
 from rlm.documents.formats.registry import ADDED, FORMATS, DocumentFormat
 
-__all__ = ["GROUP", "faults", "installed_readers", "plugin_format"]
+__all__ = ["GROUP", "by_magic", "by_suffix", "faults", "installed_readers"]
 
 GROUP = "rlm.readers"
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,40}")
@@ -25,20 +24,26 @@ _PLAIN = frozenset((".txt", ".text", ".log"))
 """Suffixes of text, which no package is asked about."""
 
 
-def plugin_format(name: str, first: bytes) -> DocumentFormat | None:
-    """Return the format of another package for a file of this name, whose suffix no format of our own has; by
-    its `first` bytes if the suffix says nothing. None if there is none."""
-    suffix = PurePath(name).suffix.lower()
+def by_suffix(suffix: str) -> DocumentFormat | None:
+    """Return the format of another package for a suffix that no format of our own has; None if there is
+    none."""
+    if not suffix or suffix in _PLAIN:
+        return None
+    return next((row for row in _load()[0] if suffix in row.suffixes), None)
+
+
+def by_magic(suffix: str, first: bytes) -> DocumentFormat | None:
+    """Return the format of another package for a file that begins with `first`, and whose suffix no format
+    has; None if there is none."""
     if suffix in _PLAIN:
         return None
-    rows, _ = _load()
-    by_name = next((row for row in rows if suffix in row.suffixes), None)
-    return by_name or next((row for row in rows if row.magic is not None and row.magic.match(first)), None)
+    return next((row for row in _load()[0] if row.magic is not None and row.magic.match(first)), None)
 
 
-def faults() -> tuple[str, ...]:
-    """Return a line for each reader that could not be loaded. Empty if none was needed so far."""
-    return _load()[1] if _load.cache_info().currsize else ()
+def faults(suffix: str) -> tuple[str, ...]:
+    """Return a line for each reader that could not be loaded, if a file with this suffix may need it: no
+    format of our own has it."""
+    return _load()[1] if suffix and suffix not in _PLAIN else ()
 
 
 def installed_readers() -> list[str]:
@@ -71,7 +76,8 @@ def _load() -> tuple[tuple[DocumentFormat, ...], tuple[str, ...]]:
                 f"({type(error).__name__}: {first[:200]}): update the package, or uninstall it"
             )
             continue
-        rows.append(replace(row, package=package, article=row.article or f"a {row.kind} file"))
+        article = row.article or f"a {row.kind} file"
+        rows.append(replace(row, package=package, article=article, is_binary=True))
     ADDED[:] = rows
     return tuple(rows), tuple(broken)
 

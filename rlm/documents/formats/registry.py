@@ -99,7 +99,9 @@ FORMATS = (
         "pptx",
         _suffixes(".pptx .pptm .ppsx .ppsm .potx .potm"),
         article="a PPTX",
-        magic=re.compile(_ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))", re.S),
+        magic=re.compile(
+            _ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))", re.S
+        ),
         reader="rlm.documents.formats.office.pptx:read_pptx",
         is_binary=True,
         headings_indexed=True,

@@ -30,8 +30,21 @@ _MAX_BLANKS = 200
 _MAX_COLUMNS = 1_000
 # What stands in the text, but is not shown in it.
 _SILENT = frozenset(
-    "tracked-changes sequence-decls variable-decls user-field-decls forms settings annotation-end "
-    "bookmark bookmark-start bookmark-end alphabetical-index-mark title desc".split()
+    [
+        "tracked-changes",
+        "sequence-decls",
+        "variable-decls",
+        "user-field-decls",
+        "forms",
+        "settings",
+        "annotation-end",
+        "bookmark",
+        "bookmark-start",
+        "bookmark-end",
+        "alphabetical-index-mark",
+        "title",
+        "desc",
+    ]
 )
 _SAMPLE = (
     "<office:document xmlns:office='o' xmlns:text='t'><office:body><office:text><text:p>a</text:p></office:text>"
@@ -67,7 +80,9 @@ def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield Heading(1, "Headers and footers")
         yield Text("".join(margins))
     if flow.deleted:
-        yield Note(f"{flow.deleted:,} deletions that are only proposed are read as deleted: accept or reject them")
+        yield Note(
+            f"{flow.deleted:,} deletions that are only proposed are read as deleted: accept or reject them"
+        )
     if flow.pictures:
         yield Note(
             f"the words in pictures and embedded objects were not read ({flow.pictures:,}): export it as PDF if "
@@ -120,7 +135,11 @@ def _margins(styles: Element | None) -> Iterator[str]:
     """Yield the text of each header and footer."""
     for page in children(find(styles, "master-styles"), "master-page"):
         for part in page:
-            if local_name(part).startswith(("header", "footer")) and local_name(part)[6:] in ("", "-left", "-first"):
+            if local_name(part).startswith(("header", "footer")) and local_name(part)[6:] in (
+                "",
+                "-left",
+                "-first",
+            ):
                 flow = _Flow()
                 flow.read(part)
                 text = "".join(piece.text for piece in flow.pieces if isinstance(piece, Text))
@@ -235,7 +254,9 @@ class _Flow:
                 case "line-break":
                     self._words.append("\n")
                 case "note":
-                    mark = "".join("".join(one.itertext()) for one in children(child, "note-citation")).strip()
+                    mark = "".join(
+                        "".join(one.itertext()) for one in children(child, "note-citation")
+                    ).strip()
                     self._words.append(f"[{mark}]")
                     self._after.append(f"[{mark}] {self._inside(find(child, 'note-body'))}\n")
                 case "annotation":

@@ -61,11 +61,13 @@ def read_pptx(file: BinaryIO, size: int) -> Iterator[Piece]:
     file.seek(0)
     archive = Archive(file, size, _WHAT)
     main = next(
-        (link.target for link in links_of(archive, "", _WHAT).values() if link.kind == "officeDocument"), _MAIN
+        (link.target for link in links_of(archive, "", _WHAT).values() if link.kind == "officeDocument"),
+        _MAIN,
     )
     if main not in archive:
         raise Unreadable(
-            "a zip archive but not a PPTX", "name a presentation, or unpack the archive and name its text files"
+            "a zip archive but not a PPTX",
+            "name a presentation, or unpack the archive and name its text files",
         )
     links = links_of(archive, main, _WHAT)
     authors = _authors(archive, links)

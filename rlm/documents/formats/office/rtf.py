@@ -32,7 +32,14 @@ _CODE_PAGES = (
     437, 720, 737, 775, 850, 852, 855, 857, 858, 860, 861, 862, 863, 864, 865, 866, 869, 874, 932, 949,
     950, 1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258,
 )  # fmt: skip
-_OTHER_PAGES = {936: "gbk", 1361: "johab", 10000: "mac_roman", 10007: "mac_cyrillic", 54936: "gb18030", 65001: "utf_8"}
+_OTHER_PAGES = {
+    936: "gbk",
+    1361: "johab",
+    10000: "mac_roman",
+    10007: "mac_cyrillic",
+    54936: "gb18030",
+    65001: "utf_8",
+}
 _SIGNS = {
     "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
     "bullet": "•", "tab": "\t", "line": "\n", "lbr": "\n", "softline": "\n", "enspace": "\u2002",
@@ -41,16 +48,56 @@ _SIGNS = {
 _BREAKS = frozenset(("par", "sect", "page", "column"))
 # Groups without text of the document. `\*` marks others.
 _SILENT = frozenset(
-    "colortbl info pict object filetbl listtable listoverridetable revtbl rsidtbl fldinst nonshppict shprslt sp "
-    "xe tc rxe bkmkstart bkmkend pntxta pntxtb ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn private template "
-    "datafield formfield themedata colorschememapping latentstyles atnid atnref atndate atnparent objdata "
-    "objclass mmathPict".split()
+    [
+        "colortbl",
+        "info",
+        "pict",
+        "object",
+        "filetbl",
+        "listtable",
+        "listoverridetable",
+        "revtbl",
+        "rsidtbl",
+        "fldinst",
+        "nonshppict",
+        "shprslt",
+        "sp",
+        "xe",
+        "tc",
+        "rxe",
+        "bkmkstart",
+        "bkmkend",
+        "pntxta",
+        "pntxtb",
+        "ftnsep",
+        "ftnsepc",
+        "ftncn",
+        "aftnsep",
+        "aftnsepc",
+        "aftncn",
+        "private",
+        "template",
+        "datafield",
+        "formfield",
+        "themedata",
+        "colorschememapping",
+        "latentstyles",
+        "atnid",
+        "atnref",
+        "atndate",
+        "atnparent",
+        "objdata",
+        "objclass",
+        "mmathPict",
+    ]
 )
 # Groups that `\*` marks, but that hold text.
-_KNOWN = frozenset("shpinst shptxt annotation atnauthor ud moMath moMathPara footnote".split())
-_MARGINS = frozenset("header headerl headerr headerf footer footerl footerr footerf".split())
+_KNOWN = frozenset(["shpinst", "shptxt", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "footnote"])
+_MARGINS = frozenset(["header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"])
 _HEADING = re.compile(r"\s*(?:heading|überschrift|titre|título|titolo|заголовок)\s*(\d)", re.I)
-_SAMPLE = rb"{\rtf1\ansi{\fonttbl{\f0\fcharset204 A;}}{\stylesheet{\s1 heading 1;}}\s1\f0 \'cf\u233?\par a\par}"
+_SAMPLE = (
+    rb"{\rtf1\ansi{\fonttbl{\f0\fcharset204 A;}}{\stylesheet{\s1 heading 1;}}\s1\f0 \'cf\u233?\par a\par}"
+)
 
 
 def prepare() -> None:
@@ -244,7 +291,9 @@ class _Reader:
                 self._state = replace(state, is_hidden=is_on)
             case "plain":
                 self._state = replace(
-                    state, is_hidden=False, encoding=self._fonts.get(0) or self._default if self._fonts else state.encoding
+                    state,
+                    is_hidden=False,
+                    encoding=self._fonts.get(0) or self._default if self._fonts else state.encoding,
                 )
             case "s" if state.place == "style":
                 self._style = number or 0

@@ -57,11 +57,14 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
         raise Unreadable(f"{what} without any readable slide", "open it in its program and save it again")
     if is_empty:
         raise Unreadable(
-            f"{what} without text (pictures?)", "export it as PDF and run text recognition over it (ocrmypdf does)"
+            f"{what} without text (pictures?)",
+            "export it as PDF and run text recognition over it (ocrmypdf does)",
         )
     yield from held
     if broken:
-        yield Note(f"damaged slides were not read whole (slides: {_numbers(broken)}): save it again in its program")
+        yield Note(
+            f"damaged slides were not read whole (slides: {_numbers(broken)}): save it again in its program"
+        )
     if pictured:
         yield Note(
             f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)}): "

@@ -18,7 +18,9 @@ _CUE = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*[\d:.,]+[^\n]*")
 _TIMED = re.compile(r"[ \t]*[\d:.,]+[ \t]*-->")
 _VOICE = re.compile(r"<v(?:\.[\w.-]*)?[ \t]+([^>\n]{1,200})>")
 # The marks of both formats. Another `<word>` is text.
-_MARK = re.compile(r"</?(?:i|b|u|s|c|v|lang|ruby|rt|font)(?:[. \t][^>\n]{0,200})?>|<[\d:.,]+>|\{\\[^}\n]{1,200}\}", re.I)
+_MARK = re.compile(
+    r"</?(?:i|b|u|s|c|v|lang|ruby|rt|font)(?:[. \t][^>\n]{0,200})?>|<[\d:.,]+>|\{\\[^}\n]{1,200}\}", re.I
+)
 _BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?:[ \t][^\n]*)?")
 _ROLLED = 20
 """Characters of a cue that are no chance if the next cue has the same ones."""
@@ -51,7 +53,7 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
         assert found is not None
         told, after = _split(lines[start + 1 : end], is_last=end == len(lines))
         before, shown = shown, told
-        if told == before and len(" ".join(told)) > _ROLLED:
+        if _plain(told) == _plain(before) and len(" ".join(told)) > _ROLLED:
             continue
         fresh = told[_overlap(before, told) :]
         words = " ".join(fresh)
@@ -72,7 +74,10 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 def _split(lines: list[str], *, is_last: bool) -> tuple[list[str], list[str]]:
     """Return the lines of a cue, and those between it and the next, without that one's number or name."""
-    ends = next((at for at, line in enumerate(lines) if not line.strip() and _ends(lines[at:])), len(lines))
+    begins = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    ends = next(
+        (at for at in range(begins, len(lines)) if not lines[at].strip() and _ends(lines[at:])), len(lines)
+    )
     told, after = lines[:ends], lines[ends:]
     if not is_last:
         after = _without_name(after)
@@ -95,10 +100,15 @@ def _ends(lines: list[str]) -> bool:
 
 def _overlap(before: list[str], lines: list[str]) -> int:
     """Return the number of lines at the start that the cue before showed at its end."""
+    before, lines = _plain(before), _plain(lines)
     for count in range(min(len(before), len(lines)), 0, -1):
         if before[-count:] == lines[:count] and len(lines) > count:
             return count
     return 0
+
+
+def _plain(lines: list[str]) -> list[str]:
+    return [" ".join(_MARK.sub("", line).split()) for line in lines]
 
 
 def _notes(lines: list[str]) -> Iterator[Piece]:

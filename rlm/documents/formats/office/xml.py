@@ -11,7 +11,19 @@ from xml.etree import ElementTree
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.piece import Unreadable
 
-__all__ = ["Element", "Link", "attribute", "children", "find", "links_of", "local_name", "parse", "parse_member", "refuse_entities", "rows"]
+__all__ = [
+    "Element",
+    "Link",
+    "attribute",
+    "children",
+    "find",
+    "links_of",
+    "local_name",
+    "parse",
+    "parse_member",
+    "refuse_entities",
+    "rows",
+]
 
 Element = ElementTree.Element
 
@@ -96,6 +108,8 @@ def find(element: Element | None, *path: str) -> Element | None:
 def rows(table: list[list[str]]) -> str:
     """Return a table as lines, its cells between ` | `. Rows without text are left out."""
     lines = (
-        " | ".join(" ".join(cell.split()) for cell in row).rstrip(" |") for row in table if any(map(str.strip, row))
+        " | ".join(" ".join(cell.split()) for cell in row).rstrip(" |")
+        for row in table
+        if any(map(str.strip, row))
     )
     return "".join(f"{line}\n" for line in lines)
