@@ -18,6 +18,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
+from rlm.models.call_settings import settings_of
 from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
@@ -202,6 +203,7 @@ class MeteredModel:
                 text.end(sent.reply)
         reply, cost = sent.reply, sent.cost_usd
         kept = _kept_for_next_round(reply) if request.role == "root" else {}
+        settings = settings_of(model)
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
@@ -219,6 +221,11 @@ class MeteredModel:
                 "seconds": sent.seconds,
                 **({"batch": reply.batch} if reply.batch else {}),
                 **({"follow_ups": sent.follow_ups} if sent.follow_ups else {}),
+                **(
+                    {"settings": settings}
+                    if request.role == "child" and (settings := settings_of(model))
+                    else {}
+                ),
                 **kept,
             },
         )
@@ -378,7 +385,8 @@ class MeteredModel:
             return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._use_store or request.role != "child":
             return None
-        found = await self._log.find_reply(key)
+        settings = settings_of(model)
+        found = await self._log.find_reply(key, settings)
         if found is None:
             return None
         await self._log.append(
@@ -396,6 +404,7 @@ class MeteredModel:
                 "cost_usd": 0.0,
                 "seconds": 0.0,
                 "cached": True,
+                **({"settings": settings} if settings else {}),
             },
         )
         return MeteredReply(Reply(found["reply"]), 0.0, cached=True)

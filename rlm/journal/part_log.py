@@ -36,8 +36,8 @@ class PartLog:
     async def events(self) -> tuple[JournalEvent, ...]:
         return await self._whole.events()
 
-    async def find_reply(self, key: str) -> Mapping[str, Any] | None:
-        return await self._whole.find_reply(key)
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return await self._whole.find_reply(key, settings)
 
     async def check_ownership(self) -> None:
         await self._whole.check_ownership()

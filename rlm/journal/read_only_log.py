@@ -35,7 +35,7 @@ class ReadOnlyLog:
     async def events(self) -> tuple[JournalEvent, ...]:
         return self._events
 
-    async def find_reply(self, key: str) -> Mapping[str, Any] | None:
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return None: a replay takes its replies from its own events."""
         return None
 

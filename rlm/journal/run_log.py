@@ -41,8 +41,9 @@ class RunLog(Protocol):
         """Return every event appended so far, in order. Writes in flight are awaited first."""
         ...
 
-    async def find_reply(self, key: str) -> Mapping[str, Any] | None:
-        """Return the newest complete reply of a child to the call `key`, from any run of the store."""
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the newest complete reply of a child to the call `key`, made with these settings of its
+        model, from any run of the store."""
         ...
 
     async def check_ownership(self) -> None:

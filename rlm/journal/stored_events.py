@@ -28,12 +28,14 @@ async def read_events(database: Database, run_id: str) -> tuple[JournalEvent, ..
     return tuple(_decode(database.name, row) for row in await database.rows(query))
 
 
-async def find_reply(database: Database, key: str) -> Mapping[str, Any] | None:
-    """Return the newest complete reply to the child call `key`, from any run."""
+async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the newest complete reply to the child call `key`, from any run with these settings of the
+    model's calls."""
     query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
     for row in await database.rows(query.order_by(events.c.at.desc())):
         data: Mapping[str, Any] = json.loads(row.data)
-        if data.get("finish_reason") == "stop" and data.get("reply"):
+        is_complete = data.get("finish_reason") == "stop" and bool(data.get("reply"))
+        if is_complete and data.get("settings", {}) == settings:
             return data
     return None
 

@@ -96,8 +96,8 @@ class StoredLog:
             raise self._lost()
         return found
 
-    async def find_reply(self, key: str) -> Mapping[str, Any] | None:
-        return await find_reply(self._database, key)
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return await find_reply(self._database, key, settings)
 
     async def check_ownership(self) -> None:
         if time.monotonic() - self._confirmed_at < _CONFIRMED_SECONDS:

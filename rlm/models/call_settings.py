@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from rlm.errors import ConfigurationError
 
-__all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort"]
+__all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort", "settings_of"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it replies. A provider that knows fewer levels takes the nearest."""
@@ -192,6 +192,12 @@ class CallSettings:
             if not isinstance(value, str) or not all(" " <= one <= "~" for one in value):
                 return f"headers.{name} is no header's value: give a text on one line, in ASCII"
         return None
+
+
+def settings_of(model: object) -> dict[str, Any]:
+    """Return what is set for the calls of a model, as `to_json` does. A model of another kind has none."""
+    calls = getattr(model, "calls", None)
+    return calls.to_json() if isinstance(calls, CallSettings) else {}
 
 
 def _read_value(text: str) -> Any:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rlm.journal.database import Database
@@ -31,12 +31,12 @@ _Work = Callable[[AsyncConnection], Awaitable[None]]
 
 
 class BatchLedger:
-    """The batches in the store at `path_or_url`. Every method raises JournalError if it fails. A write that
-    has begun is finished when its caller is cancelled."""
+    """The batches in the store at `path_or_url`. Every method raises JournalError if it fails. A
+    question that has begun is finished when its caller is cancelled."""
 
     def __init__(self, path_or_url: str | Path) -> None:
         self._url = store_url(path_or_url)
-        self._writes = WriteQueue()
+        self._questions = WriteQueue()
 
     async def begin(self, model: str, calls: Mapping[str, str]) -> BatchRecord:
         """Record a batch that is about to be sent. `calls` maps the key of each call to its run. A call that
@@ -89,27 +89,24 @@ class BatchLedger:
     async def find(self, keys: Sequence[str]) -> dict[str, BatchRecord]:
         """Return the batches of the calls that are in one, by the calls' keys."""
         found: dict[str, BatchRecord] = {}
-        async with self._open() as database:
-            for part in _parts(keys):
-                query = (
-                    select(batch_calls.c.key, provider_batches)
-                    .join(provider_batches, batch_calls.c.batch == provider_batches.c.batch)
-                    .where(batch_calls.c.key.in_(part))
-                )
-                found |= {row.key: _record(row) for row in await database.rows(query)}
+        for part in _parts(keys):
+            query = (
+                select(batch_calls.c.key, provider_batches)
+                .join(provider_batches, batch_calls.c.batch == provider_batches.c.batch)
+                .where(batch_calls.c.key.in_(part))
+            )
+            found |= {row.key: _record(row) for row in await self._rows(query)}
         return found
 
     async def batches(self) -> tuple[BatchRecord, ...]:
         """Return all batches, newest first."""
         query = select(provider_batches).order_by(provider_batches.c.sent_at.desc())
-        async with self._open() as database:
-            return tuple(map(_record, await database.rows(query)))
+        return tuple(map(_record, await self._rows(query)))
 
     async def runs_of(self, batch: str) -> tuple[str, ...]:
         """Return the runs that have calls in a batch."""
         query = select(batch_calls.c.run_id).where(batch_calls.c.batch == batch).distinct()
-        async with self._open() as database:
-            return tuple(sorted(row.run_id for row in await database.rows(query)))
+        return tuple(sorted(row.run_id for row in await self._rows(query)))
 
     async def _update(self, batch: str, **values: str) -> None:
         async def put(connection: AsyncConnection) -> None:
@@ -119,12 +116,23 @@ class BatchLedger:
 
         await self._write(put)
 
+    async def drain(self) -> None:
+        """Wait for the questions that cancelled callers began: no connection may outlive its event loop."""
+        await self._questions.drain()
+
     async def _write(self, work: _Work) -> None:
         async def write() -> None:
             async with self._open() as database:
                 await database.write(work)
 
-        await self._writes.finish(write())
+        await self._questions.finish(write())
+
+    async def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        async def read() -> Sequence[Row[Any]]:
+            async with self._open() as database:
+                return await database.rows(query)
+
+        return await self._questions.finish(read())
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Database]:

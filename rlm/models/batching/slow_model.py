@@ -12,6 +12,7 @@ from rlm.journal.provider_batches import BatchLedger
 from rlm.models.base import Model, ModelWindow, Reply, Request
 from rlm.models.batching.gatherer import Gatherer
 from rlm.models.batching.policy import BatchingPolicy, OnBatches
+from rlm.models.call_settings import CallSettings
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
@@ -67,6 +68,11 @@ class SlowModel:
     @property
     def window(self) -> ModelWindow:
         return self.inner.window
+
+    @property
+    def calls(self) -> CallSettings:
+        """The settings of its calls."""
+        return getattr(self.inner, "calls", CallSettings())
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply, which may take up to 24 hours. A request that failed within its batch for a

@@ -238,7 +238,7 @@ class HttpModel(ABC):
         if self.batches is None or self._endpoint.private:
             return None
         connection = BatchConnection(self._lease, self._mapper)
-        return self.batches(connection, self.body, self.accumulator)
+        return self.batches(connection, self.request_body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""

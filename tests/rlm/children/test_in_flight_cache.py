@@ -8,6 +8,7 @@ from rlm import Settings
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import JournalError
 from rlm.journal import Journal
+from rlm.models.call_settings import CallSettings
 from rlm.sandbox.types import ChildAnswer
 from rlm.testing import ScriptedModel
 
@@ -56,6 +57,21 @@ async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) ->
         await journal.remove(first.run_id)
     later = ScriptedModel.of(root=asker(block, call), child="later")
     assert (await run(later, settings=CACHING)).answer == [["later", False]]
+
+
+async def test_an_answer_is_cached_with_the_settings_of_its_model(run, block) -> None:
+    """A model that was told to think harder, or has another temperature, may answer something else."""
+    call = "sub_query('q', (0, 3))"
+
+    async def ask(effort: str, reply: str) -> list[list[object]]:
+        model = ScriptedModel.of(root=asker(block, call), child=reply)
+        model.calls = CallSettings(effort=effort, extra_headers={"X-Key": reply})
+        return (await run(model, settings=CACHING)).answer
+
+    assert await ask("low", "first") == [["first", False]]
+    assert await ask("high", "second") == [["second", False]]
+    assert await ask("low", "third") == [["first", True]]
+    assert await ask("low", "fourth") == [["first", True]]
 
 
 async def test_a_failure_is_not_cached(run, block) -> None:

@@ -248,8 +248,8 @@ async def test_a_reply_is_found_by_the_key_of_its_call(store: str) -> None:
             async with journal.run(name, "t", {}) as log:
                 await log.append("child", {"key": "k" * 64, "reply": reply, "finish_reason": "stop"})
                 await log.append("child", {"key": "k" * 64, "reply": "cu", "finish_reason": "length"})
-                assert (await log.find_reply("k" * 64) or {})["reply"] == reply
+                assert (await log.find_reply("k" * 64, {}) or {})["reply"] == reply
         await journal.remove("r2")
         async with journal.run("r3", "t", {}) as log:
-            assert (await log.find_reply("k" * 64) or {})["reply"] == "first"
-            assert await log.find_reply("j" * 64) is None
+            assert (await log.find_reply("k" * 64, {}) or {})["reply"] == "first"
+            assert await log.find_reply("j" * 64, {}) is None

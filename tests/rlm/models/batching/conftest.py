@@ -12,9 +12,11 @@ import pytest
 from rlm.events import BatchesWaiting
 from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.batching.slow_model import SlowModel, make_slow
+from rlm.models.call_settings import CallSettings
 from rlm.models.options import RetryPolicy
 
 RETRY = RetryPolicy(attempts=4, base=0.001, cap=0.002, unreachable_attempts=3, unreachable_total=1.0)
+DEFAULT_CALLS = CallSettings()
 POLICY = BatchingPolicy(idle_seconds=0.05, longest_wait=0.5, first_poll=0.01, longest_poll=0.02, retry=RETRY)
 
 
@@ -28,12 +30,12 @@ def progress() -> list[BatchesWaiting]:
 async def slow(
     make_model: Callable[..., Any], batch_server: Any, tmp_path: Path, progress: list[BatchesWaiting]
 ) -> AsyncIterator[Callable[..., SlowModel]]:
-    """Yield `slow(**policy)`: a model over `batch_server`, with the store `tmp_path/rlm.db`."""
+    """Yield `slow(calls=…, **policy)`: a model over `batch_server`, with the store `tmp_path/rlm.db`."""
     made: list[SlowModel] = []
 
-    def make(url: str = batch_server.url, **policy: Any) -> SlowModel:
+    def make(url: str = batch_server.url, *, calls: CallSettings = DEFAULT_CALLS, **policy: Any) -> SlowModel:
         model = make_slow(
-            make_model(url),
+            make_model(url, calls=calls),
             tmp_path / "rlm.db",
             policy=replace(POLICY, **policy),
             on_batches=progress.append,

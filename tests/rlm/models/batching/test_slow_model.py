@@ -10,6 +10,7 @@ from batch_server import ask
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import TokenUsage
 from rlm.models.batching.slow_model import make_slow
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.catalog.prices import Prices
 from rlm.models.resolution import resolve
@@ -37,10 +38,19 @@ async def test_thinking_and_a_cut_reply_are_read_as_in_a_stream(slow, batch_serv
     assert (reply.text, reply.finish_reason) == ("half", "length")
 
 
+async def test_a_batch_has_the_settings_of_the_calls(slow, batch_server):
+    model = slow(calls=CallSettings(extra_body={"top_p": 0.7}))
+    await model.generate(ask("q"))
+    (batch,) = batch_server.created
+    (entry,) = batch.entries.values()
+    body = entry.get("body") or entry.get("params") or entry
+    assert body["top_p"] == 0.7
+
+
 async def test_a_batch_is_split_at_the_limits_of_requests_and_bytes(slow, batch_server):
     model = slow(max_requests=3)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(8)))
-    assert [len(batch.entries) for batch in batch_server.created] == [3, 3, 2]
+    assert sorted(len(batch.entries) for batch in batch_server.created) == [2, 3, 3]
     model = slow(max_bytes=3_200)
     await asyncio.gather(*(model.generate(ask(f"{number}" * 1_000)) for number in range(4)))
     assert [len(batch.entries) for batch in batch_server.created[3:]] == [2, 2]
@@ -188,7 +198,7 @@ async def test_results_without_end_are_given_up(slow, batch_server, monkeypatch)
 
 async def test_the_progress_counts_the_requests_of_all_batches(slow, batch_server, progress):
     batch_server.polls = 3
-    model = slow(max_requests=2)
+    model = slow(max_requests=2, first_poll=0.3, longest_poll=0.3)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(4)))
     assert max(one.total for one in progress) == 4
     assert {name for one in progress for name in one.batches} == {batch.id for batch in batch_server.created}
