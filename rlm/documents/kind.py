@@ -8,7 +8,8 @@ from pathlib import PurePath
 
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
-from rlm.documents.formats.piece import LOOK_REMEDY
+from rlm.documents.formats.office import ocr_extra
+from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY
 from rlm.documents.loaded import Skip, SkipReason
 
 __all__ = ["UnsupportedFormat", "kind_of", "readable_kind", "unsupported_format"]
@@ -106,11 +107,11 @@ def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> Unsupport
 
 def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
     """Return the kind of a file that begins with `first`. Raises Skip if it is binary or not supported, or a
-    picture that no model will look at."""
+    picture that no model will look at and whose words are not recognized."""
     kind = kind_of(name, first)
     row = registry.format_of(kind)
-    if row.is_picture and not pictures:
-        raise Skip("binary (a picture)", LOOK_REMEDY)
+    if row.is_picture and not pictures and not ocr_extra.is_installed():
+        raise Skip("binary (a picture)", f"{RECOGNIZE_REMEDY}, or {LOOK_REMEDY}")
     is_binary = not row.is_binary and looks_binary(first[:HEAD])
     unsupported = None if row.package else unsupported_format(name, first, is_binary=is_binary)
     if unsupported is not None:
@@ -118,8 +119,8 @@ def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
         reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
         raise Skip(what, unsupported.remedy, reason)
     if is_binary and (broken := reader_faults(name)):
-        reason, _, remedy = broken[0].rpartition(": ")
-        raise Skip(f"binary, and {reason}", remedy, SkipReason.BROKEN)
+        fault, _, remedy = broken[0].rpartition(": ")
+        raise Skip(f"binary, and {fault}", remedy, SkipReason.BROKEN)
     if is_binary:
         raise Skip("binary")
     return kind

@@ -18,8 +18,8 @@ class DocumentFormat:
     text format it counts only if the file has no suffix, or, with `magic_beats_text`, the suffix of no other
     format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
-    loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
-    `is_picture` has only this one. `article` names a document of a format with a reader in messages.
+    loader decodes the text itself. `page_reader` replaces it where a model can look at pages, and
+    `ocr_reader` where it cannot and the extra `ocr` is installed. A format with `is_picture` has only these. `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     `package` is the package that registers the format; "" for ours.
@@ -31,6 +31,7 @@ class DocumentFormat:
     magic: re.Pattern[bytes] | None = None
     reader: str = ""
     page_reader: str = ""
+    ocr_reader: str = ""
     is_picture: bool = False
     is_container: bool = False
     magic_beats_text: bool = False
@@ -72,6 +73,7 @@ FORMATS = (
         magic=re.compile(rb"\s{0,4000}%PDF-"),
         reader="rlm.documents.formats.pdf:read_pdf",
         page_reader="rlm.documents.formats.pdf:read_pages",
+        ocr_reader="rlm.documents.formats.office.recognition:recognize_pdf",
         is_binary=True,
         headings_indexed=True,
     ),
@@ -81,6 +83,7 @@ FORMATS = (
         article="a picture",
         magic=re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|II\*\x00|MM\x00\*", re.S),
         page_reader="rlm.documents.formats.picture:read_picture",
+        ocr_reader="rlm.documents.formats.office.recognition:recognize_picture",
         is_picture=True,
         is_binary=True,
         headings_indexed=True,

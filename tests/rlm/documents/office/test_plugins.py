@@ -17,7 +17,11 @@ from rlm.documents.formats.piece import Ended, Heading, Note, Text
 from rlm.documents.formats.registry import DocumentFormat
 
 FORMAT = DocumentFormat(
-    "acme", frozenset({".acme"}), magic=re.compile(rb"ACME\\0"), reader="acme_notes:read", headings_indexed=True
+    "acme",
+    frozenset({".acme"}),
+    magic=re.compile(rb"ACME\\0"),
+    reader="acme_notes:read",
+    headings_indexed=True,
 )
 TAKEN = DocumentFormat("acme-pdf", frozenset({".pdf"}), reader="acme_notes:read")
 AWAY = DocumentFormat("away", frozenset({".away"}), reader="acme_away:read")

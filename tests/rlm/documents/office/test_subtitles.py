@@ -79,7 +79,9 @@ def test_a_sentence_over_several_cues_is_found_with_the_time_of_its_begin(tmp_pa
     evidence = [quote, quote.replace("yard", "mill")]
     reply = f"```repl\nfinalize('Three weeks.', evidence={evidence})\n```"
     rlm = RLM(
-        ScriptedModel.of(root=(reply, reply, reply)), settings=Settings(store=tmp_path / "rlm.db"), strategy="rlm"
+        ScriptedModel.of(root=(reply, reply, reply)),
+        settings=Settings(store=tmp_path / "rlm.db"),
+        strategy="rlm",
     )
     result = rlm.run_sync("What is the notice period?", tmp_path / "film.srt")
     assert [(one.verified, one.place) for one in result.citations] == [
