@@ -19,7 +19,8 @@ class DocumentFormat:
     format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
     loader decodes the text itself. `page_reader` replaces it where a model can look at pages, and
-    `ocr_reader` where it cannot and the extra `ocr` is installed. A format with `is_picture` has only these. `article` names a document of a format with a reader in messages.
+    `ocr_reader` where it cannot and the extra `ocr` is installed. A format with `is_picture` has only these.
+    `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     `package` is the package that registers the format; "" for ours.

@@ -15,7 +15,8 @@ _LEVELS = {
 # A heading begins its line: what follows `%` is a comment.
 _HEADING = re.compile(
     rb"^[ \t]{0,40}\\(?P<word>part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|frametitle)\*?[ \t]{0,9}"
-    rb"(?:\[[^\]\n]{0,400}\])?[ \t]{0,9}\{(?P<title>(?:[^{}\n]|\{(?:[^{}\n]|\{[^{}\n]{0,400}\}){0,400}\}){1,400}?)(?:\}|$)",
+    rb"(?:\[[^\]\n]{0,400}\])?[ \t]{0,9}"
+    rb"\{(?P<title>(?:[^{}\n]|\{(?:[^{}\n]|\{[^{}\n]{0,400}\}){0,400}\}){1,400}?)(?:\}|$)",
     re.M,
 )
 _LONGEST = 64 * 1024

@@ -47,8 +47,8 @@ _SILENT = frozenset(
     ]
 )
 _SAMPLE = (
-    "<office:document xmlns:office='o' xmlns:text='t'><office:body><office:text><text:p>a</text:p></office:text>"
-    "<office:presentation/></office:body></office:document>"
+    "<office:document xmlns:office='o' xmlns:text='t'><office:body><office:text><text:p>a</text:p>"
+    "</office:text></office:body></office:document>"
 )
 
 
@@ -85,14 +85,15 @@ def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
         )
     if flow.pictures:
         yield Note(
-            f"the words in pictures and embedded objects were not read ({flow.pictures:,}): export it as PDF if "
-            "they matter"
+            f"the words in pictures and embedded objects were not read ({flow.pictures:,}): "
+            "export it as PDF if they matter"
         )
     yield Ended()
 
 
 def read_odp(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises Unreadable."""
+    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises
+    Unreadable."""
     what = "an ODP"
     content, styles = _open(file, size, what)
     body = find(content, "body", "presentation")

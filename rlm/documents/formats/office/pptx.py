@@ -31,11 +31,11 @@ _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAX_POINTS = 10_000
 """Values of a chart's series that are read."""
 _SAMPLE = {
-    "_rels/.rels": "<Relationships><Relationship Id='a' Type='x/officeDocument' Target='ppt/presentation.xml'/>"
-    "</Relationships>",
+    "_rels/.rels": f"<r><l Id='a' Type='x/officeDocument' Target='{_MAIN}'/></r>",
     _MAIN: "<p><sldIdLst><sldId xmlns:r='r' r:id='a'/></sldIdLst></p>",
-    "ppt/_rels/presentation.xml.rels": "<r><Relationship Id='a' Type='x/slide' Target='slides/slide1.xml'/></r>",
-    "ppt/slides/slide1.xml": "<p><cSld><spTree><sp><txBody><p><r><t>a</t></r></p></txBody></sp></spTree></cSld></p>",
+    "ppt/_rels/presentation.xml.rels": "<r><l Id='a' Type='x/slide' Target='slides/slide1.xml'/></r>",
+    "ppt/slides/slide1.xml": "<p><cSld><spTree><sp><txBody><p><r><t>a</t></r></p></txBody></sp></spTree>"
+    "</cSld></p>",
 }
 
 

@@ -15,8 +15,8 @@ from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unrea
 __all__ = ["prepare", "read_rtf"]
 
 _TOKEN = re.compile(
-    rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?[0-9]{1,10})? ?|\\'(?P<hex>[0-9a-fA-F]{2})|\\(?P<sign>[^a-zA-Z])"
-    rb"|(?P<brace>[{}])|[\r\n]+|(?P<text>[^\\{}\r\n]+)|."
+    rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?[0-9]{1,10})? ?|\\'(?P<hex>[0-9a-fA-F]{2})"
+    rb"|\\(?P<sign>[^a-zA-Z])|(?P<brace>[{}])|[\r\n]+|(?P<text>[^\\{}\r\n]+)|."
 )
 _MAX_DEPTH = 5_000
 _FLUSH = 256
@@ -121,8 +121,8 @@ def read_rtf(file: BinaryIO, size: int) -> Iterator[Piece]:
     yield from reader.margins()
     if reader.pictures:
         yield Note(
-            f"the words in pictures and embedded objects were not read ({reader.pictures:,}): export it as PDF if "
-            "they matter"
+            f"the words in pictures and embedded objects were not read ({reader.pictures:,}): "
+            "export it as PDF if they matter"
         )
     if not reader.is_complete:
         yield Note("it ends in the middle (truncated): get it again")
@@ -299,6 +299,14 @@ class _Reader:
                 self._style = number or 0
             case "outlinelevel" if state.place == "style":
                 self._levels[self._style] = (number or 0) + 1
+            case _ if not self._enters_group(word) and sink is not None and not state.is_hidden:
+                self._paragraph_word(sink, word, number)
+
+    def _enters_group(self, word: str) -> bool:
+        """Direct the text of a group that begins with this word. Return whether it is such a word."""
+        state = self._state
+        sink = state.sink
+        match word:
             case "upr":
                 self._state = replace(state, sink=None, shape=sink)
             case "ud" | "shptxt":
@@ -313,8 +321,9 @@ class _Reader:
             case _ if word in _MARGINS:
                 self._margins.append(Paragraphs())
                 self._state = replace(state, sink=self._margins[-1])
-            case _ if sink is not None and not state.is_hidden:
-                self._paragraph_word(sink, word, number)
+            case _:
+                return False
+        return True
 
     def _paragraph_word(self, sink: Paragraphs, word: str, number: int | None) -> None:
         """Carry out a word that makes paragraphs and tables."""

@@ -1,7 +1,7 @@
-"""Finds a quote in a transcript without the transcript's notes and times, and the blanks before its full stops.
+"""Finds a quote in a transcript without its notes and times, and the blanks before its full stops.
 
 A reader quotes `Twelve point three five.` of `Twelve {pause} point three five .`, and means the same words.
-Subtitles break a sentence into lines, each with its time: `[00:01:07] Twelve point` and `[00:01:09] three five.`
+Subtitles break a sentence into lines, each with its time: `[00:01:07] Twelve point`, `[00:01:09] three five.`
 """
 
 from __future__ import annotations

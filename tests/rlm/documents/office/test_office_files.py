@@ -193,8 +193,8 @@ def test_deep_nesting_ends_in_one_line(tmp_path: Path) -> None:
 
 def test_a_part_of_a_presentation_can_name_no_file_of_this_machine(tmp_path: Path) -> None:
     links = (
-        b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId7"'
-        b' Type="x/slide" Target="../../../../etc/passwd"/></Relationships>'
+        b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        b'<Relationship Id="rId7" Type="x/slide" Target="../../../../etc/passwd"/></Relationships>'
     )
     (tmp_path / "a.pptx").write_bytes(
         rezipped(FILES / "talk.pptx", **{"ppt___rels__presentation_dot_xml_dot_rels": links})
@@ -209,9 +209,13 @@ def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> 
       <span>due</span><s t:c="3"/>today<tab/>at<line-break/>noon</p>
       <p><frame><text-box><p>In the box.</p></text-box></frame></p>
       <p><frame><image/><desc>A red hive</desc></frame></p>
-      <tracked-changes><changed-region><deletion><p>old words</p></deletion></changed-region></tracked-changes>
+      <tracked-changes><changed-region><deletion><p>old words</p></deletion></changed-region>
+      </tracked-changes>
     </text></body></d>"""
-    styles = "<d><master-styles><master-page><header><p>Ref 77/B</p></header><footer><p>3</p></footer></master-page></master-styles></d>"
+    styles = (
+        "<d><master-styles><master-page><header><p>Ref 77/B</p></header><footer><p>3</p></footer>"
+        "</master-page></master-styles></d>"
+    )
     (tmp_path / "a.odt").write_bytes(
         rezipped(FILES / "lease.odt", content_dot_xml=content.encode(), styles_dot_xml=styles.encode())
     )
