@@ -10,6 +10,7 @@ from document_tree import text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlm.answers.citations import cite
 from rlm.documents import StreamSource, load
 from rlm.documents.formats.office.subtitles import read_subtitles
 from rlm.documents.formats.piece import Ended, Unreadable
@@ -17,7 +18,6 @@ from rlm.errors import DocumentError
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.parts import part_at
 from rlm.settings import Settings
-from rlm.testing import ScriptedModel
 
 SRT = """1
 00:00:01,000 --> 00:00:04,000
@@ -73,19 +73,15 @@ def test_a_cue_is_a_line_with_its_time(tmp_path: Path) -> None:
         ]
 
 
-def test_a_sentence_over_several_cues_is_found_with_the_time_of_its_begin(tmp_path: Path) -> None:
+async def test_a_sentence_over_several_cues_is_found_with_the_time_of_its_begin(tmp_path: Path) -> None:
     (tmp_path / "film.srt").write_text(SRT * 3)
     quote = "The notice period for the yard is three weeks & no more."
-    evidence = [quote, quote.replace("yard", "mill")]
-    reply = f"```repl\nfinalize('Three weeks.', evidence={evidence})\n```"
-    rlm = RLM(
-        ScriptedModel.of(root=(reply, reply, reply)),
-        settings=Settings(store=tmp_path / "rlm.db"),
-        strategy="rlm",
-    )
-    result = rlm.run_sync("What is the notice period?", tmp_path / "film.srt")
-    assert [(one.verified, one.place) for one in result.citations] == [
+    skipping = "The notice period for the yard is no more."
+    with load([tmp_path / "film.srt"], tmp_path / "c").context.open() as body:
+        cited = (await cite([quote, quote.replace("yard", "mill"), skipping], "", body)).citations
+    assert [(one.verified, one.place) for one in cited] == [
         (True, "film.srt, 00:00:01"),
+        (False, "input"),
         (False, "input"),
     ]
 
