@@ -12,7 +12,7 @@ _NUMBERED = {"pptx": "Slide", "odp": "Slide", "notebook": "Cell"}
 """The word before the number in the top headings of a kind of document. Its reader writes these headings."""
 _TIMED = "subtitles"
 _NUMBER = re.compile(r"[A-Z][a-z]+ \d{1,9}\b")
-_TIME = re.compile(r"\[(\d{2,3}:\d\d:\d\d)\] ")
+_TIME = re.compile(r"^\[(\d{2,3}:\d\d:\d\d)\] ", re.MULTILINE)
 _LONGEST_LINE = 20_000
 
 
@@ -24,7 +24,8 @@ def part_at(body: Body, char: int) -> str:
     if document.kind == _TIMED:
         before = max(document.start, char - _LONGEST_LINE)
         start = before + body.text(before, char).rfind("\n") + 1
-        time = _TIME.match(body.text(start, min(document.end, start + 20)))
+        # What stands before the first cue, or between two, gets the time of the next one.
+        time = _TIME.search(body.text(start, min(document.end, start + _LONGEST_LINE)))
         return time[1] if time else ""
     word = _NUMBERED.get(document.kind)
     path = body.heading_path(char) if word else ()

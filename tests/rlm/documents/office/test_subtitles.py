@@ -68,7 +68,7 @@ def test_a_cue_is_a_line_with_its_time(tmp_path: Path) -> None:
         assert [part_at(body, text.index(word)) for word in ("weeks", "[00:12:05]", "Talk", "hives")] == [
             "00:12:05",
             "00:12:05",
-            "",
+            "00:00:01",
             "00:00:06",
         ]
 
