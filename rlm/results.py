@@ -86,8 +86,9 @@ class Citation:
     """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
     first. `cell_place` is the place in a workbook or database, as its program names it: `book.xlsx,
-    Sheet1!A12:D12`. `verified` is False when the body does not hold the quote there. `seen`: a child saw it
-    on the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
+    Sheet1!A12:D12`. `part` is what the format counts instead of lines: `slide 3`, `cell 7`, or a time
+    (`00:12:05`). `verified` is False when the body does not hold the quote there. `seen`: a child saw it on
+    the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
 
     marker: str
     quote: str
@@ -103,14 +104,19 @@ class Citation:
     heading_path: tuple[str, ...] = ()
     seen: bool = False
     cell_place: str | None = None
+    part: str | None = None
 
     @property
     def place(self) -> str:
-        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any.
-        In a workbook or database, `cell_place`."""
+        """`contract.pdf, page 12, line 340`, `talk.pptx, slide 3` or `notes.md:17`; with the message and the
+        heading, if any. In a workbook or database, `cell_place`."""
         if self.cell_place is not None:
             return self.cell_place
         place = self.document or "input"
+        if self.part:
+            # The top heading names the part. A line of it is not a place that the file's program shows.
+            below = self.heading_path[1:]
+            return f"{place}, {self.part}" + (f", under “{below[-1]}”" if below else "")
         if self.page is not None:
             place += f", page {self.page}"
         if self.line is not None:

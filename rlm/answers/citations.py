@@ -14,6 +14,7 @@ from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import PICTURE_KIND
+from rlm.sandbox.in_kernel.body.parts import part_at
 from rlm.sandbox.types import SeenPages, Span
 
 __all__ = ["Cited", "cite", "cite_spans", "quotes_in"]
@@ -216,6 +217,7 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
         time=(location.time or None) if location is not None else None,
         heading_path=() if location is None else location.heading_path,
         cell_place=None if place is None or document is None else cell_place(body, document, place),
+        part=(part_at(body, place.start) or None) if location is not None and place is not None else None,
     )
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm.documents.folder import files_of
+from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.source import PathSource, Source
 from rlm.sandbox.context.writer import ContextFile
@@ -101,6 +102,8 @@ class ContextCache:
                 return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:
             return None
+        if readers := installed_readers():
+            _add(digest, "readers", readers)
         return digest.hexdigest()
 
     def find(self, key: str) -> Loaded | None:

@@ -21,7 +21,7 @@ from rlm.documents.formats.containers.outer import Outer
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Unreadable
 from rlm.documents.formats.registry import format_of
-from rlm.documents.kind import readable_kind
+from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import GuessedEncoding, Loaded, Skip, Skipped, SkipReason, count_reasons
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
@@ -155,6 +155,7 @@ class _Loading:
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
         self.notes: list[str] = []
+        self._has_told_faults = False
         self.skipped: list[Skipped] = []
         self.guessed: list[GuessedEncoding] = []
         self.replaced = 0
@@ -477,7 +478,11 @@ class _Loading:
         return f"{name} ({number})"
 
     def _detect_kind(self, name: str, first: bytes) -> str:
-        return readable_kind(name, first, pictures=self._originals is not None)
+        kind = readable_kind(name, first, pictures=self._originals is not None)
+        if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):
+            self._has_told_faults = True
+            self.notes.extend(f"{name}: it was read as text, because {fault}" for fault in faults)
+        return kind
 
 
 def _broken(unreadable: Unreadable) -> Skip:

@@ -15,12 +15,19 @@ from rlm.documents.chat import form_of, render
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.containers.members import Members
 from rlm.documents.formats.converter import Converter, Room
+from rlm.documents.formats.office.latex import LatexWriter
 from rlm.documents.formats.piece import Heading, Note, Page, Text, Unread, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
 
 __all__ = ["Given", "Rendered", "Rendering"]
+
+_LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
+    "markdown": MarkdownWriter,
+    "latex": LatexWriter,
+}
+"""Kinds of text that stay as they are, and whose headings are indexed."""
 
 Given = Iterator[bytes | str]
 """The content of a document in blocks."""
@@ -91,13 +98,13 @@ class Rendering:
                 self._writer.write(text)
             return Rendered(texts.replaced, decoder.guessed)
         self._begin(kind)
-        if kind == "markdown":
-            markdown = MarkdownWriter(self._writer)
+        if kind in _LINE_WRITERS:
+            marking = _LINE_WRITERS[kind](self._writer)
             for block in given:
                 fed = block if isinstance(block, str) else decoder.feed(block)
-                markdown.feed(fed.encode("utf-8", "surrogatepass") if isinstance(fed, str) else fed)
-            markdown.feed(decoder.finish().encode())
-            markdown.finish()
+                marking.feed(fed.encode("utf-8", "surrogatepass") if isinstance(fed, str) else fed)
+            marking.feed(decoder.finish().encode())
+            marking.finish()
         else:
             for block in given:
                 self._writer.write(block if isinstance(block, str) else decoder.feed(block))

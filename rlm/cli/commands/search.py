@@ -17,6 +17,7 @@ from rlm.cli.console.render_result import share
 from rlm.cli.options import PathsArgument
 from rlm.escaping import json_bytes, terminal_line, terminal_text
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
+from rlm.sandbox.in_kernel.body.parts import part_at
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -243,9 +244,11 @@ def _hit_json(hit: Any, body: Body) -> dict[str, Any]:
 
 
 def _place(char: int, body: Body) -> dict[str, Any]:
-    """Return the line within the document, from 1."""
-    document = body.document_at(min(char, max(0, body.chars - 1)))
-    return {"line": body.line_of(char) + 1 - (body.line_of(document.start) if document else 0)}
+    """Return the line within the document, from 1, and the part if its format has parts."""
+    inside = min(char, max(0, body.chars - 1))
+    document, part = body.document_at(inside), part_at(body, inside)
+    line = body.line_of(char) + 1 - (body.line_of(document.start) if document else 0)
+    return {"line": line, **({"part": part} if part else {})}
 
 
 def _print(found: dict[str, Any], *, as_json: bool) -> None:
@@ -253,18 +256,23 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
         typer.echo(json_bytes(found, indent=2))
         return
     for pack in found.get("packs", ()):
-        where = terminal_line(pack["document"]) + (
-            f", page {pack['page']}" if pack["page"] else f":{pack['line']}"
-        )
+        where = _where(pack)
         path = f"  {terminal_line(' > '.join(pack['heading_path']))}" if pack["heading_path"] else ""
         typer.echo(f"{pack['order'] + 1}. {where}{path}  (score {pack['score']:.2f})")
         typer.echo(terminal_text(_indented(pack["text"])) + "\n")
     for hit in found.get("hits", ()):
         line = " ".join(hit["line_text"].split())[:_MAX_LINE]
-        typer.echo(f"{terminal_line(hit['document'])}:{hit['line']}: {terminal_text(line)}")
+        typer.echo(f"{_where(hit)}: {terminal_text(line)}")
     hits, total = len(found.get("hits", ())), found.get("total", 0)
     if hits < total:
         say(f"{hits:,} of {total:,} matches shown: --limit shows more")
+
+
+def _where(found: dict[str, Any]) -> str:
+    """Return `report.pdf, page 3`, `talk.pptx, slide 3` or `notes.md:17`."""
+    page = f"page {found['page']}" if found.get("page") else ""
+    within = found.get("part") or page
+    return terminal_line(found["document"]) + (f", {within}" if within else f":{found['line']}")
 
 
 def _indented(text: str) -> str:

@@ -6,11 +6,14 @@ import select
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
-from rlm.documents.formats.piece import Data, Ended, Member, Piece, Text, Unreadable
+from rlm.documents.formats.office import ocr_extra
+from rlm.documents.formats.piece import Data, Ended, Member, Page, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
 
@@ -21,6 +24,10 @@ _CONVERT = "rlm.documents.formats.worker:convert"
 _CPU_SECONDS = 15.0
 _CPU_SECONDS_PER_MB = 30.0
 _MAX_CPU_SECONDS = 300
+_OCR_CPU_SECONDS = 3_600
+"""Recognizing the words of a page takes seconds."""
+_OCR_START_SECONDS = 120.0
+_START_SECONDS = 30.0
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
 _UNCONFINED = (
@@ -72,6 +79,17 @@ class Room:
             self._outer._take(size, members)
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A document to be read: its open descriptor, its bytes, and what it may grow to."""
+
+    file: int
+    size: int
+    row: DocumentFormat
+    tick: Callable[[], None]
+    room: Room
+
+
 class Converter:
     """Reads documents that are not plain text. A context manager: its processes end with it.
 
@@ -79,6 +97,7 @@ class Converter:
     socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
     and 30 s more for each MB, at most 300 s unless it is a container; 60 s without output; 2 GB of memory;
     and its `Room`. With `pictures`, pages without text are pages too, because a model can look at them.
+    Without, and with the extra `ocr`, the words on pages without text are recognized, in an hour of CPU.
     """
 
     def __init__(
@@ -105,22 +124,67 @@ class Converter:
         without it, the document has a room of its own. Raises Unreadable, possibly after some pieces.
         """
         row = format_of(kind)
-        cpu = self._cpu_seconds + size / (1 << 20) * _CPU_SECONDS_PER_MB
-        if not row.is_container:  # unpacking takes time by the size alone, which the room bounds
-            cpu = min(cpu, _MAX_CPU_SECONDS)
         room = room or Room(row, size)
+        job = _Job(file, size, row, tick, room)
+        if row.ocr_reader and not self._pictures and ocr_extra.is_installed():
+            yield from self._recognized(job)
+        else:
+            yield from self._run(job, (row.page_reader if self._pictures else "") or row.reader)
+
+    def _recognized(self, job: _Job) -> Iterator[Piece]:
+        """Yield the pieces of a document in whose pages words are recognized.
+
+        The models take seconds to load, so they are loaded at the first page without text. Then the document
+        is read once more, and what was read is skipped.
+        """
+        done = 0
+        if not job.row.is_picture:
+            is_new_page = False
+            with closing(self._run(job, job.row.page_reader)) as pieces:
+                for piece in pieces:
+                    if is_new_page and isinstance(piece, Text) and not piece.text.strip():
+                        break
+                    if is_new_page:
+                        yield Page()
+                        done += 1
+                    is_new_page = isinstance(piece, Page)
+                    if not is_new_page:
+                        yield piece
+                        done += 1
+                else:
+                    return
+        cpu = _OCR_CPU_SECONDS
+        for piece in self._run(job, job.row.ocr_reader, cpu_seconds=cpu, start_seconds=_OCR_START_SECONDS):
+            if done:
+                done -= 1
+            else:
+                yield piece
+
+    def _run(
+        self, job: _Job, reader: str, *, cpu_seconds: int | None = None, start_seconds: float = _START_SECONDS
+    ) -> Generator[Piece]:
+        """Yield the pieces of one reader."""
+        row = job.row
+        if cpu_seconds is None:
+            cpu = self._cpu_seconds + job.size / (1 << 20) * _CPU_SECONDS_PER_MB
+            # Unpacking takes time by the size alone, which the room bounds.
+            cpu_seconds = int(cpu if row.is_container else min(cpu, _MAX_CPU_SECONDS))
         try:
-            reader = (row.page_reader if self._pictures else "") or row.reader
-            channel = self._worker.begin(_CONVERT, reader, files=[file], cpu_seconds=int(cpu))
+            channel = self._worker.begin(
+                _CONVERT, reader, files=[job.file], cpu_seconds=cpu_seconds, seconds=start_seconds
+            )
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
-            raise Unreadable(f"not readable ({error})", "save it as text yourself") from error
+            remedy = "save it as text yourself"
+            if row.package:
+                remedy = f"update the package {row.package}, or install it without --editable"
+            raise Unreadable(f"not readable ({error})", remedy) from error
         if self._worker.level == 0:
             self.warning = _UNCONFINED.format(layers=", ".join(self._worker.refused))
         # Closing the channel kills a process that has not finished.
         with channel:
-            yield from self._read(channel, row, room, tick)
+            yield from self._read(channel, row, job.room, job.tick)
 
     def _read(
         self, channel: socket.socket, row: DocumentFormat, room: Room, tick: Callable[[], None]

@@ -9,10 +9,19 @@ from typing import BinaryIO
 
 import pypdfium2
 
-from rlm.documents.formats.piece import LOOK_REMEDY, Ended, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import (
+    LOOK_REMEDY,
+    RECOGNIZE_REMEDY,
+    Ended,
+    Note,
+    Page,
+    Piece,
+    Text,
+    Unreadable,
+)
 from rlm.documents.formats.tables.page_rows import page_text
 
-__all__ = ["open_sample", "prepare", "read_pages", "read_pdf"]
+__all__ = ["open_pdf", "open_sample", "prepare", "read_pages", "read_pdf", "text_of"]
 
 _LINE_END = re.compile(r"\r\n?")
 # PDFium replaces a hyphen at a line's end with this character.
@@ -56,9 +65,10 @@ def read_pages(file: BinaryIO, size: int) -> Iterator[Piece]:
     return _read(file, are_seen=True)
 
 
-def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
+def open_pdf(file: BinaryIO) -> pypdfium2.PdfDocument:
+    """Open a PDF. Raises Unreadable."""
     try:
-        document = pypdfium2.PdfDocument(file)
+        return pypdfium2.PdfDocument(file)
     except pypdfium2.PdfiumError as error:
         # PDFium reports the reason only in this message.
         if "password" in str(error).lower() or "security" in str(error).lower():
@@ -68,11 +78,15 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
         raise Unreadable(
             "a PDF that cannot be opened (damaged or truncated)", "get it again, or print it to a new PDF"
         ) from error
+
+
+def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
+    document = open_pdf(file)
     count, empty, broken = len(document), 0, 0
     held_pages = 0
     for number in range(count):
         try:
-            text = _text_of(document, number)
+            text = text_of(document, number)
         except pypdfium2.PdfiumError:
             broken += 1
             text = ""
@@ -93,19 +107,20 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
     if empty == count and not are_seen:
         raise Unreadable(
             "a PDF without text (scanned pages?)",
-            f"run text recognition over it (ocrmypdf does), or {LOOK_REMEDY}",
+            f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}",
         )
     if broken:
         yield Note(f"{broken:,} of {count:,} pages cannot be read: get it again, or print it to a new PDF")
     if empty > broken and not are_seen:
         yield Note(
-            f"{empty - broken:,} of {count:,} pages hold no text (scanned?): run text recognition over it "
-            "(ocrmypdf does) if they matter"
+            f"{empty - broken:,} of {count:,} pages hold no text (scanned?): if they matter, "
+            f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}"
         )
     yield Ended()
 
 
-def _text_of(document: object, number: int) -> str:
+def text_of(document: object, number: int) -> str:
+    """Return the text of a page, counted from 0. Raises PdfiumError."""
     page = document[number]  # type: ignore[index]
     try:
         text_page = page.get_textpage()

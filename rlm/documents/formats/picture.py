@@ -12,7 +12,15 @@ from typing import Any, BinaryIO
 
 from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
 
-__all__ = ["MAX_RATIO", "check_pixels", "open_picture", "prepare", "read_picture"]
+__all__ = [
+    "MAX_RATIO",
+    "check_pixels",
+    "frames_of",
+    "open_picture",
+    "prepare",
+    "read_picture",
+    "upright",
+]
 
 MAX_RATIO = 200
 """The longer side of a picture or page, in its shorter sides."""
@@ -42,7 +50,7 @@ def prepare() -> None:
 def read_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield a page for each frame, with a line that names its size. Raises Unreadable."""
     picture = open_picture(file)
-    frames = 1 if picture.format in _ANIMATED else min(getattr(picture, "n_frames", 1), _MAX_FRAMES)
+    frames = frames_of(picture)
     for number in range(frames):
         if number:
             picture.seek(number)
@@ -51,6 +59,26 @@ def read_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
     if frames == _MAX_FRAMES:
         yield Note(f"only its first {_MAX_FRAMES:,} pages are there: split the file")
     yield Ended()
+
+
+def frames_of(picture: Any) -> int:
+    """Return the number of frames that are pages."""
+    return 1 if picture.format in _ANIMATED else min(getattr(picture, "n_frames", 1), _MAX_FRAMES)
+
+
+def upright(picture: Any) -> Any:
+    """Return the picture as it is seen: turned as its file says, on white paper, in red, green and blue."""
+    from PIL import Image, ImageOps
+
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    elif picture.mode.startswith("I;16") or picture.mode in ("I", "F"):
+        low, high = picture.getextrema()
+        spread = max(high - low, 1)
+        picture = picture.convert("F").point(lambda value: value * (255 / spread) - low * 255 / spread)
+    return picture.convert("RGB")
 
 
 def open_picture(file: Any) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "LOOK_REMEDY",
+    "RECOGNIZE_REMEDY",
     "Data",
     "Ended",
     "Heading",
@@ -92,6 +93,10 @@ Piece = Text | Heading | Page | Note | Member | Data | Unread | Ended
 
 LOOK_REMEDY = "let a model look at it: a --sub-model that sees, and pip install 'rlm-kernel[vision]'"
 """What to do with pages and pictures that hold no text."""
+
+
+RECOGNIZE_REMEDY = "have its words recognized: pip install 'rlm-kernel[ocr]'"
+"""The same without a model that sees."""
 
 
 class Unreadable(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["FORMATS", "DocumentFormat", "format_of"]
+__all__ = ["ADDED", "FORMATS", "DocumentFormat", "format_of"]
 
 _ZIP = rb"PK\x03\x04"
 
@@ -18,10 +18,12 @@ class DocumentFormat:
     text format it counts only if the file has no suffix, or, with `magic_beats_text`, the suffix of no other
     format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
-    loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
-    `is_picture` has only this one. `article` names a document of a format with a reader in messages.
+    loader decodes the text itself. `page_reader` replaces it where a model can look at pages, and
+    `ocr_reader` where it cannot and the extra `ocr` is installed. A format with `is_picture` has only these.
+    `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
+    `package` is the package that registers the format; "" for ours.
     """
 
     kind: str
@@ -30,11 +32,13 @@ class DocumentFormat:
     magic: re.Pattern[bytes] | None = None
     reader: str = ""
     page_reader: str = ""
+    ocr_reader: str = ""
     is_picture: bool = False
     is_container: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
+    package: str = ""
 
     @property
     def is_converted(self) -> bool:
@@ -83,6 +87,7 @@ FORMATS = (
         magic=re.compile(rb"\s{0,4000}%PDF-"),
         reader="rlm.documents.formats.pdf:read_pdf",
         page_reader="rlm.documents.formats.pdf:read_pages",
+        ocr_reader="rlm.documents.formats.office.recognition:recognize_pdf",
         is_binary=True,
         headings_indexed=True,
     ),
@@ -92,6 +97,7 @@ FORMATS = (
         article="a picture",
         magic=re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|II\*\x00|MM\x00\*", re.S),
         page_reader="rlm.documents.formats.picture:read_picture",
+        ocr_reader="rlm.documents.formats.office.recognition:recognize_picture",
         is_picture=True,
         is_binary=True,
         headings_indexed=True,
@@ -102,6 +108,36 @@ FORMATS = (
         article="an EPUB",
         magic=re.compile(_ZIP + rb".{26}mimetypeapplication/epub\+zip", re.S),
         reader="rlm.documents.formats.epub:read_epub",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    # Before DOCX: these archives may hold what only looks like one.
+    DocumentFormat(
+        "pptx",
+        _suffixes(".pptx .pptm .ppsx .ppsm .potx .potm"),
+        article="a PPTX",
+        magic=re.compile(
+            _ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))", re.S
+        ),
+        reader="rlm.documents.formats.office.pptx:read_pptx",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "odt",
+        _suffixes(".odt .ott .fodt .odm"),
+        article="an ODT",
+        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.text", re.S),
+        reader="rlm.documents.formats.office.opendocument:read_odt",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "odp",
+        _suffixes(".odp .otp .fodp"),
+        article="an ODP",
+        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.presentation", re.S),
+        reader="rlm.documents.formats.office.opendocument:read_odp",
         is_binary=True,
         headings_indexed=True,
     ),
@@ -178,6 +214,26 @@ FORMATS = (
         headings_indexed=True,
     ),
     DocumentFormat(
+        "rtf",
+        _suffixes(".rtf"),
+        article="RTF",
+        magic=re.compile(rb"\{\\rtf"),
+        reader="rlm.documents.formats.office.rtf:read_rtf",
+        magic_beats_text=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "subtitles",
+        _suffixes(".srt .vtt"),
+        article="a file of subtitles",
+        magic=re.compile(
+            rb"(?:\xef\xbb\xbf)?(?:WEBVTT[ \t\r\n]|\s{0,20}\d{1,7}\r?\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:)"
+        ),
+        reader="rlm.documents.formats.office.subtitles:read_subtitles",
+        headings_indexed=True,
+    ),
+    DocumentFormat("latex", _suffixes(".tex .ltx .latex")),
+    DocumentFormat(
         "code",
         _suffixes(
             ".py .pyi .pyx .js .mjs .cjs .jsx .ts .mts .cts .tsx .c .h .cc .cpp .cxx .hh .hpp .hxx .rs .go "
@@ -224,6 +280,10 @@ FORMATS = (
 )
 
 
+ADDED: list[DocumentFormat] = []
+"""The formats of other packages, as far as they are loaded (`rlm.documents.formats.plugins`)."""
+
+
 def format_of(kind: str) -> DocumentFormat:
     """Return the row of `kind`. A kind without a row is read like text."""
-    return next((row for row in FORMATS if row.kind == kind), FORMATS[0])
+    return next((row for row in (*FORMATS, *ADDED) if row.kind == kind), FORMATS[0])

@@ -91,7 +91,7 @@ def _draw_pdf(file: Any, number: int, side: int) -> Any:
 
 
 def _draw_picture(file: Any, number: int, side: int) -> Any:
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     opened: Any = picture.open_picture(file)
     if number > 1:
@@ -101,16 +101,7 @@ def _draw_picture(file: Any, number: int, side: int) -> Any:
             raise Unreadable(f"a picture without a frame {number}", "name one that it has") from error
         picture.check_pixels(opened.width, opened.height)
     opened.draft("RGB", (side, side))  # a JPEG is decoded at a fraction of its size
-    opened = ImageOps.exif_transpose(opened)
-    if opened.mode in ("RGBA", "LA", "PA") or "transparency" in opened.info:
-        opened = opened.convert("RGBA")
-        paper = Image.new("RGBA", opened.size, "white")
-        opened = Image.alpha_composite(paper, opened)
-    elif opened.mode.startswith("I;16") or opened.mode in ("I", "F"):
-        extrema: Any = opened.getextrema()
-        low, spread = extrema[0], max(extrema[1] - extrema[0], 1)
-        opened = opened.convert("F").point(lambda value: value * (255 / spread) - low * 255 / spread)
-    opened = opened.convert("RGB")
+    opened = picture.upright(opened)
     opened.thumbnail((side, side), Image.Resampling.LANCZOS)
     return opened
 

@@ -158,7 +158,7 @@ def is_history(body: Body) -> bool:
             document.messages
             or document.kind == "card"
             or (
-                document.kind in ("text", "markdown")
+                document.kind in ("text", "markdown", "subtitles")
                 and _find_starts(
                     body.text(document.start, min(document.end, document.start + _EXAMINED_CHARS))
                 )

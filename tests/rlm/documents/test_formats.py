@@ -372,7 +372,7 @@ def test_pages_without_text_are_noted(tmp_path: Path) -> None:
     pdf_by_reportlab(tmp_path / "a.pdf", ["", "words here", "", "more words"])
     loaded = load([tmp_path / "a.pdf"], tmp_path / "c")
     [note] = loaded.notes
-    assert note.startswith("a.pdf: 2 of 4 pages hold no text (scanned?): run text recognition")
+    assert note.startswith("a.pdf: 2 of 4 pages hold no text (scanned?): if they matter, have its words")
     with loaded.context.open() as body:
         place = body.place(at(body, "more words"))
         assert place is not None

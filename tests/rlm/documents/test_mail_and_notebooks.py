@@ -202,8 +202,8 @@ def test_a_notebook_that_is_none_is_refused_in_one_line(tmp_path: Path, text: st
 @pytest.mark.parametrize(
     ("name", "data", "what"),
     [
-        ("a.rtf", rb"{\rtf1 The notice period is {\b three} weeks.}", r"RTF: save it as \.docx"),
-        ("a.txt", rb"{\rtf1 The notice period is {\b three} weeks.}", r"RTF: save it as \.docx"),
+        ("a.key", b"PK\x03\x04\0\0" * 99, r"Keynote slides\): export them as \.pptx or PDF"),
+        ("a.ppt", b"\xd0\xcf\x11\xe0" + bytes(600), r"old PowerPoint slides\): save them as \.pptx"),
         ("a.ps", b"%!PS-Adobe-3.0\n(The not) show (ice) show\n", "PostScript: convert it to PDF"),
         (
             "a.msg",
@@ -234,7 +234,7 @@ def test_a_citation_shows_the_part_and_the_cell(tmp_path: Path) -> None:
     rlm = RLM("extractive", settings=Settings(store=tmp_path / "rlm.db"))
     for question, path, place in (
         ("What is the notice period?", "a.eml", "under “Part 1 (text/plain)”"),
-        ("What does the yard cost?", "b.ipynb", "under “Cell 1 (markdown)”"),
+        ("What does the yard cost?", "b.ipynb", "b.ipynb, cell 1"),
     ):
         result = rlm.run_sync(question, tmp_path / path)
         assert place in result.citations[0].place

@@ -1,6 +1,7 @@
-"""Finds a quote in a transcript without the transcript's notes and the blanks before its full stops.
+"""Finds a quote in a transcript without its notes and times, and the blanks before its full stops.
 
 A reader quotes `Twelve point three five.` of `Twelve {pause} point three five .`, and means the same words.
+Subtitles break a sentence into lines, each with its time: `[00:01:07] Twelve point`, `[00:01:09] three five.`
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re2
 
 __all__ = ["spoken_places"]
 
-_NOTE = r"\{[a-zA-Z]{2,20}\}"
+_NOTE = r"(?:\{[a-zA-Z]{2,20}\}|\[\d{2,3}:\d\d:\d\d\])"
 _NOTES = re.compile(_NOTE)
 _SIGNS = re2.compile(rf"{_NOTE}|\w [.,?!] ")
 """What shows that a text is a transcript: notes, or blanks before its full stops."""

@@ -1,0 +1,1 @@
+"""Readers of slides, OpenDocument texts, RTF, subtitles and LaTeX."""

@@ -1,0 +1,321 @@
+"""Reads OpenDocument texts and presentations: headings, paragraphs, lists, tables, footnotes, slides."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from rlm.documents.formats.archive import Archive
+from rlm.documents.formats.office.slides import Slide, slide_pieces
+from rlm.documents.formats.office.xml import (
+    Element,
+    attribute,
+    children,
+    find,
+    local_name,
+    parse,
+    parse_member,
+    refuse_entities,
+    rows,
+)
+from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+
+__all__ = ["prepare", "read_odp", "read_odt"]
+
+_CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
+_MAX_BLANKS = 200
+_MAX_COLUMNS = 1_000
+# What stands in the text, but is not shown in it.
+_SILENT = frozenset(
+    [
+        "tracked-changes",
+        "sequence-decls",
+        "variable-decls",
+        "user-field-decls",
+        "forms",
+        "settings",
+        "annotation-end",
+        "bookmark",
+        "bookmark-start",
+        "bookmark-end",
+        "alphabetical-index-mark",
+        "title",
+        "desc",
+    ]
+)
+_SAMPLE = (
+    "<office:document xmlns:office='o' xmlns:text='t'><office:body><office:text><text:p>a</text:p>"
+    "</office:text></office:body></office:document>"
+)
+
+
+def prepare() -> None:
+    """Import what reading needs, by reading a small document: later nothing can be opened."""
+    sample = io.BytesIO()
+    with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_CONTENT, _SAMPLE)
+    list(read_odt(sample, sample.seek(0, 2)))
+
+
+def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield text and headings of a text document, footnotes below their paragraph, and the headers and
+    footers of its pages at the end. Raises Unreadable."""
+    what = "an ODT"
+    content, styles = _open(file, size, what)
+    body = find(content, "body", "text")
+    if body is None:
+        raise Unreadable("an OpenDocument file without a text document", "save it as .odt")
+    flow = _Flow()
+    try:
+        flow.read(body)
+        pieces = flow.pieces
+        margins = list(dict.fromkeys(_margins(styles)))
+    except RecursionError as error:
+        raise Unreadable(f"{what} nested too deeply", "open it in its program and save it again") from error
+    yield from pieces
+    if margins:
+        yield Heading(1, "Headers and footers")
+        yield Text("".join(margins))
+    if flow.deleted:
+        yield Note(
+            f"{flow.deleted:,} deletions that are only proposed are read as deleted: accept or reject them"
+        )
+    if flow.pictures:
+        yield Note(
+            f"the words in pictures and embedded objects were not read ({flow.pictures:,}): "
+            "export it as PDF if they matter"
+        )
+    yield Ended()
+
+
+def read_odp(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises
+    Unreadable."""
+    what = "an ODP"
+    content, styles = _open(file, size, what)
+    body = find(content, "body", "presentation")
+    if body is None:
+        raise Unreadable("an OpenDocument file without a presentation", "save it as .odp")
+    hidden = {
+        attribute(style, "name")
+        for root in (content, styles)
+        for style in children(find(root, "automatic-styles"), "style")
+        for facts in children(style, "drawing-page-properties")
+        if attribute(facts, "visibility") == "hidden"
+    }
+    try:
+        slides = [_slide(page, hidden) for page in children(body, "page")]
+    except RecursionError as error:
+        raise Unreadable(f"{what} nested too deeply", "open it in its program and save it again") from error
+    yield from slide_pieces(slides, what)
+    yield Ended()
+
+
+def _open(file: BinaryIO, size: int, what: str) -> tuple[Element, Element | None]:
+    """Return the content and the styles. A flat document is one XML file. Raises Unreadable."""
+    file.seek(0)
+    if file.read(4) != b"PK\x03\x04" and b"<" in (file.seek(0), file.read(200))[1]:
+        file.seek(0)
+        root = parse(refuse_entities(file.read(), what), what)
+        return root, root
+    archive = Archive(file, size, what)
+    if _CONTENT not in archive:
+        raise Unreadable(
+            f"a zip archive but not {what}", "name a document, or unpack the archive and name its text files"
+        )
+    if _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
+        raise Unreadable(f"{what} protected by a password", "save a copy without one")
+    styles = parse_member(archive, _STYLES, what) if _STYLES in archive else None
+    return parse_member(archive, _CONTENT, what), styles
+
+
+def _margins(styles: Element | None) -> Iterator[str]:
+    """Yield the text of each header and footer."""
+    for page in children(find(styles, "master-styles"), "master-page"):
+        for part in page:
+            if local_name(part).startswith(("header", "footer")) and local_name(part)[6:] in (
+                "",
+                "-left",
+                "-first",
+            ):
+                flow = _Flow()
+                flow.read(part)
+                text = "".join(piece.text for piece in flow.pieces if isinstance(piece, Text))
+                if any(map(str.isalpha, text)):  # more than the number of the page
+                    yield text
+
+
+def _slide(page: Element, hidden: set[str]) -> Slide:
+    slide = Slide(is_hidden=attribute(page, "style-name") in hidden)
+    for shape in page:
+        flow = _Flow()
+        flow.read_one(shape)
+        text = "".join(
+            f"{piece.title}\n" if isinstance(piece, Heading) else piece.text
+            for piece in flow.pieces
+            if isinstance(piece, Text | Heading)
+        )
+        slide.pictures += flow.pictures
+        match local_name(shape), attribute(shape, "class"):
+            case "notes", _:
+                slide.notes += text
+            case "annotation", _:
+                slide.comments.append(text)
+            case _, "title" if not slide.title:
+                slide.title = text
+            case _, "page-number":
+                pass
+            case _ if text.strip():
+                slide.blocks.append(text)
+    return slide
+
+
+@dataclass(slots=True)
+class _Flow:
+    """Collects the text below an element. A paragraph is one line."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    pictures: int = 0
+    deleted: int = 0
+    _words: list[str] = field(default_factory=list)
+    _after: list[str] = field(default_factory=list)
+    """Footnotes and comments of the paragraph that is open."""
+    _depth: int = 0
+    """Lists that are open."""
+
+    def read(self, element: Element) -> None:
+        """Read the children of an element that holds paragraphs."""
+        for child in element:
+            self.read_one(child)
+
+    def read_one(self, element: Element) -> None:
+        """Read one element that is or holds paragraphs."""
+        name = local_name(element)
+        match name:
+            case "p" | "h":
+                self._paragraph(element, is_heading=name == "h")
+            case "list":
+                self._depth += 1
+                self.read(element)
+                self._depth -= 1
+            case "table":
+                self.pieces.append(Text(rows(self._table(element)) + "\n"))
+            case "tracked-changes":
+                self.deleted += sum(local_name(one) == "deletion" for one in element.iter())
+            case "annotation":
+                self._after.append(f"[{_annotation(element)}]\n")
+                self._end_paragraph()
+            case "image" | "object" | "object-ole" | "plugin":
+                self.pictures += 1
+            case "frame":
+                self._frame(element)
+            case _ if name not in _SILENT:
+                self.read(element)
+
+    def _frame(self, frame: Element) -> None:
+        """Read a frame: it holds one content in several forms, the best one first."""
+        content = next(iter(frame), None)
+        if content is not None:
+            self.read_one(content)
+        for told in ("title", "desc"):
+            words = find(frame, told)
+            if words is not None and (text := " ".join("".join(words.itertext()).split())):
+                self.pieces.append(Text(f"[{text}]\n"))
+
+    def _paragraph(self, element: Element, *, is_heading: bool) -> None:
+        outer, self._words = self._words, []
+        self._inline(element)
+        text = "".join(self._words).strip()
+        self._words = outer
+        if text and (is_heading or attribute(element, "style-name") == "Title"):
+            level = attribute(element, "outline-level")
+            self.pieces.append(Heading(int(level) if level.isdecimal() else 1, text))
+        elif text:
+            indent = "  " * min(self._depth - 1, 8) + "- " if self._depth else ""
+            self.pieces.append(Text(f"{indent}{text}\n" + ("" if self._depth else "\n")))
+        self._end_paragraph()
+
+    def _end_paragraph(self) -> None:
+        if self._after:
+            self.pieces.append(Text("".join(self._after) + "\n"))
+            self._after.clear()
+
+    def _inline(self, element: Element) -> None:
+        self._words.append(_folded(element.text))
+        for child in element:
+            match local_name(child):
+                case "s":
+                    count = attribute(child, "c")
+                    self._words.append(" " * (min(int(count), _MAX_BLANKS) if count.isdecimal() else 1))
+                case "tab":
+                    self._words.append("\t")
+                case "line-break":
+                    self._words.append("\n")
+                case "note":
+                    mark = "".join(
+                        "".join(one.itertext()) for one in children(child, "note-citation")
+                    ).strip()
+                    self._words.append(f"[{mark}]")
+                    self._after.append(f"[{mark}] {self._inside(find(child, 'note-body'))}\n")
+                case "annotation":
+                    self._after.append(f"[{_annotation(child)}]\n")
+                case "frame" | "custom-shape" | "text-box" | "rect" | "g" | "line" | "ellipse" | "object":
+                    if (inside := self._inside(child, is_shape=True)).strip():
+                        self._after.append(inside)
+                case name if name not in _SILENT:
+                    self._inline(child)
+            self._words.append(_folded(child.tail))
+
+    def _inside(self, element: Element | None, *, is_shape: bool = False) -> str:
+        """Return the text of a footnote or of a shape within a paragraph."""
+        flow = _Flow()
+        if element is not None:
+            (flow.read_one if is_shape else flow.read)(element)
+        self.pictures += flow.pictures
+        lines = "".join(
+            f"{one.title}\n" if isinstance(one, Heading) else one.text
+            for one in flow.pieces
+            if isinstance(one, Text | Heading)
+        )
+        return lines if is_shape else " ".join(lines.split())
+
+    def _table(self, element: Element) -> list[list[str]]:
+        """Return the cells of a table. Those that repeat only fill it up."""
+        table = []
+        for part in element:
+            match local_name(part):
+                case "table-header-rows" | "table-rows" | "table-row-group":
+                    table += self._table(part)
+                case "table-row":
+                    row: list[str] = []
+                    for cell in part:
+                        if local_name(cell) == "table-cell":
+                            text = self._inside(cell, is_shape=False)
+                            count = attribute(cell, "number-columns-repeated")
+                            times = int(count) if count.isdecimal() and text else 1
+                            row += [text] * min(times, _MAX_COLUMNS - len(row))
+                    table.append(row)
+        return table
+
+
+def _annotation(element: Element) -> str:
+    """Return `Ann: text` of a comment."""
+    flow = _Flow()
+    flow.read(element)
+    creator = find(element, "creator")
+    name = "".join(creator.itertext()).strip() if creator is not None else ""
+    words = " ".join("".join(one.text for one in flow.pieces if isinstance(one, Text)).split())
+    return f"{name or 'Comment'}: {words}"
+
+
+def _folded(text: str | None) -> str:
+    """Return text with its runs of white space as one blank, as the format has it."""
+    if not text:
+        return ""
+    folded = " ".join(text.split())
+    if not folded:
+        return " "
+    return (" " if text[0].isspace() else "") + folded + (" " if text[-1].isspace() else "")

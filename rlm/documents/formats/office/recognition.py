@@ -1,0 +1,183 @@
+"""Recognizes the words of scanned PDF pages and of pictures (OCR), with RapidOCR's models.
+
+The models are loaded, and PDFium and each codec tried, before the process is confined. All computing is done
+on one thread, because a reader may start none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from math import atan2, cos, sin
+from statistics import median
+from typing import Any, BinaryIO, NamedTuple
+
+import pypdfium2
+
+from rlm.documents.formats import pdf, picture
+from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
+
+__all__ = ["prepare", "recognize_pdf", "recognize_picture"]
+
+_SCALE = 200 / 72
+"""Pixels of a PDF point: scans are read well at 200 dots per inch."""
+_MAX_SIDE = 2_600
+"""Pixels of the longer side of what is read."""
+_ENGINE: list[Any] = []
+_MAX_RATIO = 200
+
+
+def prepare() -> None:
+    """Load the models and everything else that reading needs: later nothing can be opened."""
+    # OpenBLAS starts its threads when NumPy is imported, and a fork has none of them.
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    pdf.prepare()
+    picture.prepare()
+    import cv2
+    import numpy
+    from PIL import Image, ImageDraw
+    from rapidocr import RapidOCR
+
+    cv2.setNumThreads(1)
+    one = {
+        f"EngineConfig.onnxruntime.{threads}": 1
+        for threads in ("intra_op_num_threads", "inter_op_num_threads")
+    }
+    _ENGINE[:] = [RapidOCR(params={**one, "Global.log_level": "critical"})]
+    sample = Image.new("RGB", (300, 80), "white")
+    ImageDraw.Draw(sample).text((20, 20), "The words of a page", fill="black")
+    _words(numpy.asarray(sample))
+    pdf.open_sample()[0].render(scale=1).to_numpy()
+
+
+def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield each page: its text, or, if it holds none, the words that its picture shows. A note counts the
+    pages whose words were recognized. Raises Unreadable."""
+    document = pdf.open_pdf(file)
+    recognized: list[int] = []
+    broken = empty = 0
+    for number in range(len(document)):
+        try:
+            text = pdf.text_of(document, number)
+            if not text:
+                text = _words(_drawn(document[number]))
+                recognized += [number + 1] if text else []
+                empty += not text
+        except (pypdfium2.PdfiumError, Unreadable):
+            broken += 1
+            text = ""
+        yield Page()
+        yield Text(f"{text}\n\n" if text else "\n")
+    yield from _notes(recognized, "page")
+    if broken:
+        yield Note(
+            f"{broken:,} of {len(document):,} pages cannot be read: get it again, or print it to a new PDF"
+        )
+    if empty:
+        yield Note(
+            f"no words were recognized on {empty:,} of {len(document):,} pages: look whether they hold any"
+        )
+    yield Ended()
+
+
+def recognize_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Yield a page for each frame with the words that it shows. Raises Unreadable for a picture without
+    words."""
+    from PIL import Image
+
+    opened = picture.open_picture(file)
+    recognized: list[int] = []
+    frames = picture.frames_of(opened)
+    held: list[Piece] = []
+    for number in range(frames):
+        if number:
+            opened.seek(number)
+            picture.check_pixels(opened.width, opened.height)
+        shown = picture.upright(opened)
+        shown.thumbnail((_MAX_SIDE, _MAX_SIDE), Image.Resampling.LANCZOS)
+        text = _words(_array(shown))
+        held += [Page(), Text(f"{text}\n\n" if text else "\n")]
+        if text:
+            recognized.append(number + 1)
+        if recognized:
+            yield from held
+            held.clear()
+    if not recognized:
+        raise Unreadable("a picture in which no words were recognized", "look at it yourself")
+    yield from held
+    yield from _notes(recognized, "frame")
+    yield Ended()
+
+
+def _notes(recognized: list[int], what: str) -> Iterator[Note]:
+    if recognized:
+        count = len(recognized)
+        yield Note(
+            f"the words of {count:,} {what}{'s' * (count > 1)} were recognized in a picture (OCR) and may be "
+            "wrong: check what matters in the file itself"
+        )
+
+
+def _drawn(page: Any) -> Any:
+    """Return the pixels of a page, at most `_MAX_SIDE` of them on its longer side."""
+    width, height = page.get_size()
+    shorter, longer = sorted((width, height))
+    if not shorter >= 1 or longer > _MAX_RATIO * shorter:
+        raise Unreadable("a page without an area", "print it to a new PDF")
+    return page.render(scale=min(_SCALE, _MAX_SIDE / longer), rev_byteorder=False).to_numpy()[:, :, :3].copy()
+
+
+def _array(image: Any) -> Any:
+    import numpy
+
+    return numpy.asarray(image.convert("RGB"))[:, :, ::-1].copy()
+
+
+def _words(pixels: Any) -> str:
+    """Return the lines of a picture (blue, green, red), from top to bottom."""
+    found = _ENGINE[0](pixels)
+    if not found.txts:
+        return ""
+    texts = [" ".join(text.split()) for text in found.txts]
+    return "\n".join(_lines([[(float(x), float(y)) for x, y in box] for box in found.boxes], texts))
+
+
+def _lines(boxes: list[list[tuple[float, float]]], texts: list[str]) -> Iterator[str]:
+    """Yield the text of each line: boxes side by side belong to one. A box is its corners, from the top left
+    one clockwise. A page that was scanned at an angle is turned first."""
+    angle = median(atan2(two[1] - one[1], two[0] - one[0]) for one, two, *_ in boxes)
+    placed = []
+    for corners, text in zip(boxes, texts, strict=True):
+        across = [x * cos(angle) + y * sin(angle) for x, y in corners]
+        down = [y * cos(angle) - x * sin(angle) for x, y in corners]
+        placed.append(_Placed(min(down), max(down), min(across), max(across), text))
+    line: list[_Placed] = []
+    for box in sorted(placed, key=lambda one: one.middle):
+        if line and not all(box.stands_beside(other) for other in line):
+            yield "  ".join(one.text for one in sorted(line, key=lambda one: one.left))
+            line = []
+        line.append(box)
+    yield "  ".join(one.text for one in sorted(line, key=lambda one: one.left))
+
+
+class _Placed(NamedTuple):
+    """A recognized text and its place, in pixels."""
+
+    top: float
+    bottom: float
+    left: float
+    right: float
+    text: str
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+    def stands_beside(self, other: _Placed) -> bool:
+        """Return whether both belong to one line: at the same height, and next to each other."""
+        apart = self.left >= other.right - self.height or other.left >= self.right - self.height
+        return apart and other.top < self.middle < other.bottom
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top

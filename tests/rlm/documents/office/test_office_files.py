@@ -1,0 +1,233 @@
+"""Test slides and OpenDocument files: made by PowerPoint's format library, pandoc and odfpy."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from document_tree import text_of
+
+from rlm.documents import Loaded, StreamSource, load
+from rlm.errors import DocumentError
+from rlm.runtime import RLM
+from rlm.settings import Settings
+
+FILES = Path(__file__).parent / "files"
+
+
+def read(path: Path, folder: Path) -> Loaded:
+    return load([path], folder / "context")
+
+
+def rezipped(path: Path, **changes: bytes | None) -> bytes:
+    """Return an archive with some members changed, or left out. `__` in a name is `/`, `_dot_` a dot."""
+    new = {name.replace("__", "/").replace("_dot_", "."): data for name, data in changes.items()}
+    made = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in old.namelist():
+            if name not in new:
+                archive.writestr(name, old.read(name))
+        for name, data in new.items():
+            if data is not None:
+                archive.writestr(name, data)
+    return made.getvalue()
+
+
+def test_slides_have_titles_tables_charts_notes_and_groups(tmp_path: Path) -> None:
+    loaded = read(FILES / "talk.pptx", tmp_path)
+    assert text_of(loaded) == (
+        "# Slide 1: Honey Report\nSpring 2026\n\n"
+        "# Slide 2: Prices\nHoney rises\n  to 9 euros\nKind | Price\nlinden | 9.50\nacacia | 8.20\n\n"
+        "## Speaker notes\nSay that the frost cost 14 hives.\n\n"
+        "# Slide 3: Yield\n | North | South\n2024 | 31 | 17\n2025 | 42\n\n"
+        "# Slide 4: Backup (hidden)\nThe buyer is Kestrel Foods.\n[image.png]\ngrouped words\n\n"
+    )
+    (note,) = loaded.notes
+    assert note.startswith("talk.pptx: the words in pictures and embedded objects were not read (slides: 4)")
+
+
+def test_slides_of_another_program_are_read_too(tmp_path: Path) -> None:
+    loaded = read(FILES / "talk.odp", tmp_path)
+    assert text_of(loaded) == (
+        "# Slide 1: Honey Report\nSpring 2026\n\n"
+        "# Slide 2: Prices\nHoney rises\n\nKind | Price\nlinden | 9.50\n\n"
+        "## Speaker notes\nSay that the frost cost 14 hives.\n\n"
+        "# Slide 3: Backup (hidden)\nThe buyer is Kestrel Foods.\n\n"
+    )
+    assert loaded.notes == ()
+
+
+def test_an_opendocument_text_has_headings_footnotes_lists_and_tables(tmp_path: Path) -> None:
+    loaded = read(FILES / "lease.odt", tmp_path)
+    assert text_of(loaded) == (
+        "# The Lease\n# Terms\n"
+        "The rent is 900 euros.[1] It is due on the first — “always”. Grüße, Привет, 日本 😀.\n\n"
+        "[1] Paid to Kestrel Foods monthly.\n\n"
+        "## Notice\n- three weeks for yards\n  - six for mills\n"
+        "Kind | Price\nlinden | 9.50\nacacia | 8.20\n\n"
+        "Say that the frost cost 14 hives.\n\n"
+    )
+    with loaded.context.open() as body:
+        assert body.heading_path(body.text(0, body.chars).index("three weeks")) == ("Terms", "Notice")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("talk.pptx", "pptx"), ("talk.odp", "odp"), ("lease.odt", "odt"), ("lease.rtf", "rtf")],
+)
+def test_the_format_is_known_without_a_suffix(tmp_path: Path, name: str, kind: str) -> None:
+    with (FILES / name).open("rb") as stream:
+        loaded = load([StreamSource("stdin", stream)], tmp_path / "c")
+    assert [document.kind for document in loaded.context.documents] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "answer", "place"),
+    [
+        ("talk.pptx", "Who is the buyer?", "Kestrel Foods", "talk.pptx, slide 4"),
+        (
+            "talk.pptx",
+            "How many hives did the frost cost?",
+            "14",
+            "talk.pptx, slide 2, under “Speaker notes”",
+        ),
+        ("talk.odp", "Who is the buyer?", "Kestrel Foods", "talk.odp, slide 3"),
+        ("lease.odt", "How long is the notice for yards?", "three weeks", "under “Notice”"),
+        ("lease.rtf", "How long is the notice for yards?", "three weeks", "under “Notice”"),
+        ("lease.rtf", "Who is paid monthly?", "Kestrel", "under “Terms”"),
+    ],
+)
+def test_a_question_is_answered_with_its_place(
+    tmp_path: Path, name: str, question: str, answer: str, place: str
+) -> None:
+    result = RLM("extractive", settings=Settings(store=tmp_path / "rlm.db")).run_sync(question, FILES / name)
+    cited = [one for one in result.citations if answer in one.quote]
+    assert cited
+    assert cited[0].verified
+    assert place in cited[0].place
+
+
+def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    data = rezipped(FILES / "talk.pptx", ppt__slides__slide3_dot_xml=b"<p:sld broken")
+    (tmp_path / "a.pptx").write_bytes(data)
+    loaded = read(tmp_path / "a.pptx", tmp_path)
+    assert "Kestrel" in text_of(loaded)
+    assert loaded.notes[0].startswith("a.pptx: damaged slides were not read whole (slides: 3)")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        (
+            "a.pptx",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+            r"a PPTX protected by a password, or an old",
+        ),
+        (
+            "a.pptx",
+            (FILES / "talk.pptx").read_bytes()[:20_000],
+            r"a PPTX that cannot be opened \(damaged or trunc",
+        ),
+        ("a.pptx", rezipped(FILES / "talk.odp"), "a zip archive but not a PPTX"),
+        ("a.odt", (FILES / "lease.odt").read_bytes()[:5_000], r"an ODT that cannot be opened"),
+        (
+            "a.odt",
+            rezipped(FILES / "lease.odt", content_dot_xml=b"<a"),
+            "an ODT whose part 'content.xml' is damaged",
+        ),
+        (
+            "a.odt",
+            rezipped(FILES / "talk.odp"),
+            "an OpenDocument file without a text document: save it as .odt",
+        ),
+        ("a.odt", b"nothing of that kind", "an ODT that cannot be opened"),
+        (
+            "a.odt",
+            rezipped(FILES / "lease.odt", **{"META-INF__manifest_dot_xml": b"<m><encryption-data/></m>"}),
+            "an ODT protected by a password: save a copy without one",
+        ),
+        (
+            "a.odt",
+            rezipped(FILES / "lease.odt", content_dot_xml=b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
+            r"an ODT that declares entities \(an XML bomb\?\)",
+        ),
+        ("a.fodt", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a/>', r"declares entities"),
+        (
+            "a.odt",
+            rezipped(FILES / "lease.odt", content_dot_xml=b"<body>" * 200_000 + b"</body>" * 200_000),
+            r"(nested too deeply|without a text document|not readable)",
+        ),
+        ("a.odt", rezipped(FILES / "lease.odt", content_dot_xml=b" " * (600 << 20)), r"a zip bomb\?"),
+        (
+            "a.odp",
+            rezipped(
+                FILES / "talk.odp",
+                content_dot_xml=b"<d><body><presentation><page/></presentation></body></d>",
+            ),
+            r"an ODP without text \(pictures\?\)",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_remedy(
+    tmp_path: Path, name: str, data: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DocumentError, match=reason):
+        read(tmp_path / name, tmp_path)
+
+
+def test_deep_nesting_ends_in_one_line(tmp_path: Path) -> None:
+    deep = (
+        b"<d><body><text>"
+        + b"<section>" * 50_000
+        + b"<p>a</p>"
+        + b"</section>" * 50_000
+        + b"</text></body></d>"
+    )
+    (tmp_path / "a.odt").write_bytes(rezipped(FILES / "lease.odt", content_dot_xml=deep))
+    with pytest.raises(DocumentError, match="an ODT nested too deeply"):
+        read(tmp_path / "a.odt", tmp_path)
+
+
+def test_a_part_of_a_presentation_can_name_no_file_of_this_machine(tmp_path: Path) -> None:
+    links = (
+        b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        b'<Relationship Id="rId7" Type="x/slide" Target="../../../../etc/passwd"/></Relationships>'
+    )
+    (tmp_path / "a.pptx").write_bytes(
+        rezipped(FILES / "talk.pptx", **{"ppt___rels__presentation_dot_xml_dot_rels": links})
+    )
+    with pytest.raises(DocumentError, match="a PPTX without"):
+        read(tmp_path / "a.pptx", tmp_path)
+
+
+def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> None:
+    content = """<d xmlns:t="t"><body><text>
+      <p>Rent<annotation><creator>Ann</creator><p>Too high?</p></annotation>  is
+      <span>due</span><s t:c="3"/>today<tab/>at<line-break/>noon</p>
+      <p><frame><text-box><p>In the box.</p></text-box></frame></p>
+      <p><frame><image/><desc>A red hive</desc></frame></p>
+      <tracked-changes><changed-region><deletion><p>old words</p></deletion></changed-region>
+      </tracked-changes>
+    </text></body></d>"""
+    styles = (
+        "<d><master-styles><master-page><header><p>Ref 77/B</p></header><footer><p>3</p></footer>"
+        "</master-page></master-styles></d>"
+    )
+    (tmp_path / "a.odt").write_bytes(
+        rezipped(FILES / "lease.odt", content_dot_xml=content.encode(), styles_dot_xml=styles.encode())
+    )
+    loaded = read(tmp_path / "a.odt", tmp_path)
+    text = text_of(loaded)
+    assert "Rent is due   today\tat\nnoon\n" in text
+    assert "[Ann: Too high?]\n" in text
+    assert "In the box.\n" in text
+    assert "[A red hive]\n" in text
+    assert "# Headers and footers\nRef 77/B\n" in text
+    assert "old words" not in text
+    assert [note.partition(": ")[2][:30] for note in loaded.notes] == [
+        "1 deletions that are only prop",
+        "the words in pictures and embe",
+    ]
