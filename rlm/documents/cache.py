@@ -34,7 +34,7 @@ from rlm.version import __version__
 
 __all__ = ["ContextCache", "default_cache"]
 
-_FORM = 1
+_FORM = 2
 """The version of the rendering: increase it when the same files give another body."""
 _MAX_BYTES = 8 << 30
 _MIN_BYTES = 4 << 20

@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import registry
+from rlm.documents.formats.piece import LOOK_REMEDY
+from rlm.documents.loaded import Skip, SkipReason
 
-__all__ = ["UnsupportedFormat", "kind_of", "unsupported_format"]
+__all__ = ["UnsupportedFormat", "kind_of", "readable_kind", "unsupported_format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +84,21 @@ def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> Unsupport
     suffix of `name`; None for any other file."""
     encoded = next((found for magic, found in _ENCODED if magic.match(first)), None)
     return encoded or (_UNSUPPORTED.get(PurePath(name).suffix.lower()) if is_binary else None)
+
+
+def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
+    """Return the kind of a file that begins with `first`. Raises Skip if it is binary or not supported, or a
+    picture that no model will look at."""
+    kind = kind_of(name, first)
+    row = registry.format_of(kind)
+    if row.is_picture and not pictures:
+        raise Skip("binary (a picture)", LOOK_REMEDY)
+    is_binary = not row.is_binary and looks_binary(first[:HEAD])
+    unsupported = unsupported_format(name, first, is_binary=is_binary)
+    if unsupported is not None:
+        what = f"binary ({unsupported.what})" if is_binary else unsupported.what
+        reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
+        raise Skip(what, unsupported.remedy, reason)
+    if is_binary:
+        raise Skip("binary")
+    return kind

@@ -4,22 +4,64 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 
 from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["CacheLease", "GuessedEncoding", "Loaded", "Skipped"]
+__all__ = ["CacheLease", "GuessedEncoding", "Loaded", "Skip", "SkipReason", "Skipped", "count_reasons"]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A skipped file and the reason. A document that could not be read has a remedy."""
+    """A skipped file and the reason. A document that could not be read has a remedy. `document` is the name
+    that a member of a file (an archive, a mail) would have."""
 
     path: str
     reason: str
     remedy: str = ""
+    document: str = ""
+
+
+class SkipReason(Enum):
+    """Why a file is skipped."""
+
+    EMPTY = auto()
+    REPEATED = auto()
+    """It was read under another name."""
+    BROKEN = auto()
+    """It is a document that could not be read: damaged, or in a format without a reader."""
+    NOT_TEXT = auto()
+    """It is not a readable text."""
+
+
+class Skip(Exception):
+    """Raised to skip one file. The message follows "is". The remedy is for a file that the user named."""
+
+    def __init__(
+        self,
+        message: str,
+        remedy: str = "name a file that holds text",
+        reason: SkipReason = SkipReason.NOT_TEXT,
+    ) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+        self.reason = reason
+
+    def to_skipped(self, path: str, document: str = "") -> Skipped:
+        """Return the record of a file that is skipped."""
+        return Skipped(path, str(self), self.remedy if self.reason is SkipReason.BROKEN else "", document)
+
+
+def count_reasons(skipped: Sequence[Skipped]) -> str:
+    """Return counts by reason, such as `3 binary, 1 empty`."""
+    reasons: dict[str, int] = {}
+    for one in skipped:
+        reasons[one.reason] = reasons.get(one.reason, 0) + 1
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +109,6 @@ class Loaded:
     @property
     def unread(self) -> tuple[str, ...]:
         """The names of the documents that were not read, or only in part."""
-        missing = (Path(one.path).name for one in self.skipped if one.remedy)
+        missing = (one.document or Path(one.path).name for one in self.skipped if one.remedy)
         cut = (f"{note.partition(': ')[0]} (in part)" for note in self.notes)
         return tuple(dict.fromkeys((*missing, *cut)))

@@ -6,21 +6,21 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
-from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
 from rlm.documents.blocks import BLOCK, blocks, open_file
 from rlm.documents.cache import ContextCache
-from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
+from rlm.documents.formats.containers.members import Members, safe_name
+from rlm.documents.formats.containers.outer import Outer
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import LOOK_REMEDY, Unreadable
+from rlm.documents.formats.piece import Member, Unreadable
 from rlm.documents.formats.registry import format_of
-from rlm.documents.kind import kind_of, unsupported_format
-from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
+from rlm.documents.kind import readable_kind
+from rlm.documents.loaded import GuessedEncoding, Loaded, Skip, Skipped, SkipReason, count_reasons
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
@@ -132,35 +132,6 @@ def _load(
     )
 
 
-class SkipReason(Enum):
-    """Why a file is skipped."""
-
-    EMPTY = auto()
-    REPEATED = auto()
-    """It was read under another name."""
-    BROKEN = auto()
-    """It is a document that could not be read: damaged, or in a format without a reader."""
-    NOT_TEXT = auto()
-    """It is not a readable text."""
-
-
-class _Skip(Exception):
-    """Raised to skip one file. The message follows "is". The remedy is for a file that the user named."""
-
-    def __init__(
-        self,
-        message: str,
-        remedy: str = "name a file that holds text",
-        reason: SkipReason = SkipReason.NOT_TEXT,
-    ) -> None:
-        super().__init__(message)
-        self.remedy = remedy
-        self.reason = reason
-
-    def to_skipped(self, path: str) -> Skipped:
-        return Skipped(path, str(self), self.remedy if self.reason is SkipReason.BROKEN else "")
-
-
 class _Loading:
     """The state of one `load`: the names used, the files skipped, and the bytes read."""
 
@@ -210,7 +181,7 @@ class _Loading:
     def check_not_empty(self, sources: Sequence[Source]) -> None:
         """Raise DocumentError if there are sources but no document was read."""
         if sources and not self._documents:
-            reason = f": skipped {_count_reasons(self.skipped)}" if self.skipped else ""
+            reason = f": skipped {count_reasons(self.skipped)}" if self.skipped else ""
             remedy = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
             raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
@@ -238,7 +209,7 @@ class _Loading:
         else:
             try:
                 self._add_file(path, path.name)
-            except _Skip as skip:
+            except Skip as skip:
                 # An empty or broken file among several (from a glob) is skipped. Alone it is an error.
                 if not self._has_several or skip.reason is SkipReason.NOT_TEXT:
                     raise DocumentError(f"{path} is {skip}: {skip.remedy}") from None
@@ -246,14 +217,14 @@ class _Loading:
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
         documents_before, skipped_before = self._documents, len(self.skipped)
-        repeated: _Skip | None = None
+        repeated: Skip | None = None
         prefix = f"{folder.resolve().name}/" if self._has_several else ""
         for found in files_of(folder, exclude, self._list_tick):
             try:
                 if found.skip_reason is not None:
-                    raise _Skip(found.skip_reason)
+                    raise Skip(found.skip_reason)
                 self._add_file(found.path, prefix + found.name)
-            except _Skip as skip:
+            except Skip as skip:
                 if skip.reason is SkipReason.REPEATED:
                     repeated = skip  # a link to a file that was read: no text is missing
                 else:
@@ -265,28 +236,26 @@ class _Loading:
             left_out = self.skipped[skipped_before:]
             if self._has_several and any(one.remedy for one in left_out):
                 return  # the folder has only broken documents, but other sources may hold text
-            reason = (
-                f"nothing in it could be read ({_count_reasons(left_out)})" if left_out else "it is empty"
-            )
+            reason = f"nothing in it could be read ({count_reasons(left_out)})" if left_out else "it is empty"
             raise DocumentError(f"{folder} holds no text: {reason}: name a folder or file that does")
 
     def _add_file(self, path: Path, name: str) -> None:
-        """Write one regular file. Raises _Skip before any of it is written."""
+        """Write one regular file. Raises Skip before any of it is written."""
         if self._limit.is_over:
             raise self._late()
         real = path.resolve()
         if real in self._seen:
-            raise _Skip("given twice", reason=SkipReason.REPEATED)
+            raise Skip("given twice", reason=SkipReason.REPEATED)
         try:
             stream = open_file(path)
         except FileNotFoundError:
-            raise _Skip("gone since the folder was listed") from None
+            raise Skip("gone since the folder was listed") from None
         except OSError as error:
-            raise _Skip(f"unreadable ({error.strerror})", "check its permissions") from None
+            raise Skip(f"unreadable ({error.strerror})", "check its permissions") from None
         with stream:
             before = os.fstat(stream.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise _Skip("no longer a regular file")
+                raise Skip("no longer a regular file")
             self._name = name
             rest = blocks(stream, path, self._tick)
             try:
@@ -294,14 +263,14 @@ class _Loading:
             except TimeOver:
                 raise self._late() from None
             if not first:
-                raise _Skip("empty", reason=SkipReason.EMPTY)
+                raise Skip("empty", reason=SkipReason.EMPTY)
             kind = self._detect_kind(name, first)
             self._seen.add(real)
             given = _blocks_unless_changed(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
-                raise _Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN) from None
+                raise _broken(unreadable) from None
             except TimeOver:
                 raise self._late() from None
             if format_of(kind).is_converted and not self._limit.is_over:
@@ -315,7 +284,7 @@ class _Loading:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         try:
             kind = self._detect_kind(name, first)
-        except _Skip as skip:
+        except Skip as skip:
             raise DocumentError(
                 f"{name} is {skip}: pipe a text into it, or name a file that holds text"
             ) from None
@@ -327,7 +296,7 @@ class _Loading:
         if isinstance(text, bytes):
             try:
                 found = self._detect_kind(name, text)
-            except _Skip as skip:
+            except Skip as skip:
                 raise DocumentError(f"{name} is {skip}: give a text") from None
             if kind == "text" and (format_of(found).is_binary or format_of(found).magic_beats_text):
                 kind = found
@@ -338,33 +307,117 @@ class _Loading:
         """Write a text or stream. Raises DocumentError."""
         try:
             self._write(name, kind, given, None, search_chats=search_chats)
-        except Unreadable as unreadable:
+        except (Skip, Unreadable) as refusal:
             if not self._has_several:
-                raise DocumentError(f"{name} is {unreadable}: {unreadable.remedy}") from None
-            self.skipped.append(Skipped(name, str(unreadable), unreadable.remedy))
+                raise DocumentError(f"{name} is {refusal}: {refusal.remedy}") from None
+            self.skipped.append(Skipped(name, str(refusal), refusal.remedy))
 
     def _write(
-        self, name: str, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool | None = None
+        self,
+        name: str,
+        kind: str,
+        given: Given,
+        file: BinaryIO | None,
+        *,
+        search_chats: bool | None = None,
+        outer: Outer | None = None,
     ) -> None:
-        """Write one document. Raises Unreadable before any of it is written."""
-        self._given_name = name
-        self._is_begun = False
+        """Write one document, and those that are in its file. Raises Unreadable or Skip before anything is
+        written."""
+        self._start(name)
+        row = format_of(kind)
         if search_chats is None:
             search_chats = kind in ("json", "jsonl")
+        room = None if outer is None else outer.room
         try:
-            rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
+            rendered = self._rendering.render(
+                kind, self._counted(given), file, search_chats=search_chats, outer=room
+            )
         except TimeOver:
             if not self._is_begun:
                 raise
             rendered = Rendered(notes=(f"only its first part was read: {self._limit.remedy}",))
-        if format_of(kind).is_converted and file is not None:
+        except Unreadable as cut:
+            if not self._is_begun:
+                raise
+            rendered = Rendered(notes=(_describe_cut(cut),))
+        if row.is_converted and file is not None and rendered.members is None:
             self._count(os.fstat(file.fileno()).st_size)
-        self.replaced += rendered.replaced
-        if rendered.guessed is not None:
-            self.guessed.append(GuessedEncoding(self._name, rendered.guessed))
+        own, is_begun = self._name, self._is_begun
+        self._end(rendered)
+        if rendered.members is None:
+            return
+        with closing(rendered.members) as members:
+            self._add_members(members, Outer(own, row, members.room, outer), is_begun=is_begun)
+        if members.fault is not None:
+            self.notes.append(f"{own}: {_describe_cut(members.fault)}")
+        self._note_encoding(own, members.ended.replaced, members.ended.guessed)
+
+    def _add_members(self, members: Members, outer: Outer, *, is_begun: bool) -> None:
+        """Write the documents in a file. With `is_begun` the file itself is one. Raises Unreadable or Skip if
+        there is nothing that can be read."""
+        documents, skipped = self._documents, len(self.skipped)
+        try:
+            for member in members:
+                self._add_member(member, members, outer)
+        except TimeOver:
+            if not is_begun and self._documents == documents:
+                raise
+            self.notes.append(f"{outer.name}: only its first part was read: {self._limit.remedy}")
+        if is_begun or self._documents > documents:
+            return
+        if members.fault is not None:
+            raise members.fault
+        left_out = self.skipped[skipped:]
+        remedy = next((one.remedy for one in left_out if one.remedy), "")
+        reasons = count_reasons(left_out) or "it is empty"
+        raise Skip(
+            f"{outer.row.article} in which nothing could be read ({reasons})",
+            remedy or "name a file that holds text",
+            SkipReason.BROKEN if remedy else SkipReason.NOT_TEXT,
+        )
+
+    def _add_member(self, member: Member, members: Members, outer: Outer) -> None:
+        """Write one document of a file. What cannot be read is listed. Raises Unreadable or Skip if it is all
+        that the file holds."""
+        name = f"{outer.name}/{safe_name(member.name) or 'unnamed'}" if member.name else outer.name
+        self._start(name)
+        try:
+            if member.kind:
+                self._end(self._rendering.render_member(member.kind, members))
+                return
+            notes: list[str] = []
+            data = members.data(BLOCK, notes)
+            first = next(data, b"")
+            if not first:
+                raise Skip("empty", reason=SkipReason.EMPTY)
+            kind = self._detect_kind(name if member.name else outer.without_packing(name), first)
+            if format_of(kind).is_container:
+                outer.check_depth()
+            self._write(name, kind, itertools.chain((first,), data), None, outer=outer)
+            self.notes.extend(f"{name}: {note}" for note in notes)
+        except (Skip, Unreadable) as refusal:
+            if not member.name:
+                raise
+            skip = refusal if isinstance(refusal, Skip) else _broken(refusal)
+            self.skipped.append(skip.to_skipped(name, name))
+
+    def _start(self, name: str) -> None:
+        self._name = os.fsencode(name).decode("utf-8", "replace")
+        self._is_begun = False
+
+    def _end(self, rendered: Rendered) -> None:
+        """End the document that was rendered. Its file may have no text of its own."""
+        self._note_encoding(self._name, rendered.replaced, rendered.guessed)
         self.notes.extend(f"{self._name}: {note}" for note in rendered.notes)
-        self._writer.end_document()
-        self._documents += 1
+        if self._is_begun:
+            self._writer.end_document()
+            self._documents += 1
+
+    def _note_encoding(self, document: str, replaced: int, guessed: str | None) -> None:
+        self.replaced += replaced
+        if guessed is not None:
+            self.guessed.append(GuessedEncoding(document, guessed))
 
     def _keep(self, file: BinaryIO) -> None:
         assert self._originals is not None
@@ -373,12 +426,12 @@ class _Loading:
         except OSError as error:
             raise ContextFileError(f"cannot keep the file of {self._name}: {error.strerror}") from error
 
-    def _late(self) -> _Skip:
-        return _Skip(self._limit.reason, self._limit.remedy, SkipReason.BROKEN)
+    def _late(self) -> Skip:
+        return Skip(self._limit.reason, self._limit.remedy, SkipReason.BROKEN)
 
     def _begin(self, kind: str) -> None:
         self._is_begun = True
-        self._name = self._unique_name(os.fsencode(self._given_name).decode("utf-8", "replace"))
+        self._name = self._unique_name(self._name)
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
@@ -411,33 +464,15 @@ class _Loading:
         return f"{name} ({number})"
 
     def _detect_kind(self, name: str, first: bytes) -> str:
-        """Return the kind of a file that begins with `first`. Raises _Skip if it cannot be read."""
-        kind = _detect_kind(name, first)
-        if format_of(kind).is_picture and self._originals is None:
-            raise _Skip("binary (a picture)", LOOK_REMEDY)
-        return kind
+        return readable_kind(name, first, pictures=self._originals is not None)
 
 
-def _detect_kind(name: str, first: bytes) -> str:
-    """Return the kind of a file that begins with `first`. Raises _Skip if it is binary or not supported."""
-    kind = kind_of(name, first)
-    is_binary = not format_of(kind).is_binary and looks_binary(first[:HEAD])
-    unsupported = unsupported_format(name, first, is_binary=is_binary)
-    if unsupported is not None:
-        what = f"binary ({unsupported.what})" if is_binary else unsupported.what
-        reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
-        raise _Skip(what, unsupported.remedy, reason)
-    if is_binary:
-        raise _Skip("binary")
-    return kind
+def _broken(unreadable: Unreadable) -> Skip:
+    return Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN)
 
 
-def _count_reasons(skipped: Sequence[Skipped]) -> str:
-    """Return counts by reason, such as `3 binary, 1 empty`."""
-    reasons: dict[str, int] = {}
-    for one in skipped:
-        reasons[one.reason] = reasons.get(one.reason, 0) + 1
-    return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+def _describe_cut(cut: Unreadable) -> str:
+    return f"only its first part was read, because it is {cut}: {cut.remedy}"
 
 
 def _unreadable(path: Path, error: OSError) -> DocumentError:

@@ -13,8 +13,9 @@ from typing import BinaryIO
 
 from rlm.documents.chat import form_of, render
 from rlm.documents.encoding import Decoder
-from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Ended, Heading, Note, Page, Text, Unreadable
+from rlm.documents.formats.containers.members import Members
+from rlm.documents.formats.converter import Converter, Room
+from rlm.documents.formats.piece import Heading, Note, Page, Text, Unread, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -28,11 +29,12 @@ Given = Iterator[bytes | str]
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """Facts about a rendered document: the characters that could not be decoded, the guessed encoding, and
-    notes of one line each."""
+    notes of one line each. `members` are the documents in its file, which are still to be read."""
 
     replaced: int = 0
     guessed: str | None = None
     notes: tuple[str, ...] = ()
+    members: Members | None = None
 
 
 class Rendering:
@@ -55,17 +57,25 @@ class Rendering:
         self._spool = spool
         self._keep = keep
 
-    def render(self, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool) -> Rendered:
+    def render(
+        self,
+        kind: str,
+        given: Given,
+        file: BinaryIO | None,
+        *,
+        search_chats: bool,
+        outer: Room | None = None,
+    ) -> Rendered:
         """Write the document with the blocks `given`. `file` holds the same content if the document is a
-        file.
+        file. `outer` is the room of the file that it is in.
 
         With `search_chats`, JSON may be rendered as a chat. Raises Unreadable before anything is written.
         """
         if format_of(kind).is_converted:
             if file is not None:
-                return self._convert(kind, file)
+                return self._convert(kind, file, outer)
             with self._spool_blocks(given) as spooled:
-                return self._convert(kind, spooled)
+                return self._convert(kind, spooled, outer)
         decoder = Decoder()
         if search_chats:
             texts = _Texts(decoder, given)
@@ -94,41 +104,59 @@ class Rendering:
             self._writer.write(decoder.finish())
         return Rendered(decoder.replaced, decoder.guessed)
 
-    def _convert(self, kind: str, file: BinaryIO) -> Rendered:
+    def render_member(self, kind: str, members: Members) -> Rendered:
+        """Write a member whose text the reader of its file yields. Raises Unreadable before anything is
+        written."""
+        begun, notes = self._write_pieces(kind, members)
+        if not begun:
+            raise Unreadable("empty", "")
+        return Rendered(notes=notes)
+
+    def _convert(self, kind: str, file: BinaryIO, outer: Room | None) -> Rendered:
+        row = format_of(kind)
+        size = os.fstat(file.fileno()).st_size
+        room = Room(row, size, outer)
+        members = Members(self._converter.pieces(file.fileno(), size, kind, self._tick, room), room)
+        begun, notes = self._write_pieces(kind, members)
+        if not begun and not members.has_next:
+            raise Unreadable("without any text", "name a file that holds text")
+        if begun and self._keep is not None and row.page_reader:
+            self._keep(file)
+        ended = members.ended
+        return Rendered(ended.replaced, ended.guessed, notes, members if members.has_next else None)
+
+    def _write_pieces(self, kind: str, members: Members) -> tuple[bool, tuple[str, ...]]:
+        """Write the text up to the next member. Return whether there was any, and the notes. Raises
+        Unreadable if the whole text cannot be read."""
         begun = False
         notes: list[str] = []
-        ended = Ended()
         writer = self._writer
-        size = os.fstat(file.fileno()).st_size
-        try:
-            for piece in self._converter.pieces(file.fileno(), size, kind, self._tick):
-                self._tick()
-                if isinstance(piece, Text | Heading | Page) and not begun:
-                    if isinstance(piece, Text) and not piece.text.strip():
-                        continue
-                    begun = True
-                    self._begin(kind)
-                match piece:
-                    case Text(text):
-                        writer.write(text)
-                    case Heading(level, title):
-                        if title:
-                            writer.write_heading(level, title)
-                    case Page():
-                        writer.begin_page()
-                    case Note(message):
-                        notes.append(message)
-                    case Ended():
-                        ended = piece
-        except Unreadable as unreadable:
+        for piece in members.content():
+            if isinstance(piece, Text | Heading | Page) and not begun:
+                if isinstance(piece, Text) and not piece.text.strip():
+                    continue
+                begun = True
+                self._begin(kind)
+            match piece:
+                case Text(text):
+                    writer.write(text)
+                case Heading(level, title):
+                    if title:
+                        writer.write_heading(level, title)
+                case Page():
+                    writer.begin_page()
+                case Note(message):
+                    notes.append(message)
+                case Unread(reason, remedy):
+                    if not begun:
+                        raise Unreadable(reason, remedy)
+                    notes.append(f"only its first part was read, because it is {reason}: {remedy}")
+        fault = members.fault
+        if fault is not None:
             if not begun:
-                raise
-            notes.append(f"only its first part was read, because it is {unreadable}: {unreadable.remedy}")
-        if not begun:
-            raise Unreadable("without any text", "name a file that holds text")
-        if self._keep is not None and format_of(kind).page_reader:
-            self._keep(file)
-        return Rendered(ended.replaced, ended.guessed, tuple(notes))
+                raise fault
+            notes.append(f"only its first part was read, because it is {fault}: {fault.remedy}")
+        return begun, tuple(notes)
 
     def _spool_blocks(self, given: Given) -> BinaryIO:
         """Write the blocks to a file without a name."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
-from rlm.documents.formats.piece import Ended, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Data, Ended, Member, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
 
-__all__ = ["Converter"]
+__all__ = ["Converter", "Room"]
 
 _MEMORY_MB = 2048
 _CONVERT = "rlm.documents.formats.worker:convert"
@@ -28,7 +28,48 @@ _UNCONFINED = (
     "Read only documents that you trust, or run rlm on Linux 5.13 or newer"
 )
 _MIN_TEXT = 64 << 20
+_MIN_UNPACKED = 2 << 30
+"""Bytes that a small container may hold: a log of many equal lines is packed to a 500th of its size."""
 _MAX_GROWTH = 200
+_MAX_MEMBERS = 100_000
+
+
+class Room:
+    """What one file may grow to, with all that is in it: 200 times its size, but at least 64 MB of text, and
+    2 GB of unpacked files; 100,000 documents. A file within another takes from the room of both."""
+
+    def __init__(self, row: DocumentFormat, size: int, outer: Room | None = None) -> None:
+        self._row = row
+        self._left = max(_MIN_UNPACKED if row.is_container else _MIN_TEXT, _MAX_GROWTH * size)
+        self._members = _MAX_MEMBERS
+        self._outer = outer
+
+    def take(self, piece: Piece) -> None:
+        """Count a piece. Raises Unreadable if it is too much."""
+        if isinstance(piece, Text):
+            self._take(len(piece.text), 0)
+        elif isinstance(piece, Data):
+            self._take(len(piece.data), 0)
+        elif isinstance(piece, Member):
+            self._take(0, 1)
+
+    def _take(self, size: int, members: int) -> None:
+        self._left -= size
+        self._members -= members
+        if self._left < 0:
+            raise Unreadable(
+                f"{self._row.article} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
+                "unpack it yourself if you trust it, and name the folder"
+                if self._row.is_container
+                else "save it as text yourself if you trust it",
+            )
+        if self._members < 0:
+            raise Unreadable(
+                f"{self._row.article} of more than {_MAX_MEMBERS:,} files",
+                "unpack it and name the folders that matter",
+            )
+        if self._outer is not None:
+            self._outer._take(size, members)
 
 
 class Converter:
@@ -36,9 +77,8 @@ class Converter:
 
     A document's process is confined as `rlm.sandbox.ConfinedWorker` tells: it holds the open document and the
     socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
-    and 30 s more for each MB, at most 300 s; 60 s without output; 2 GB of memory; and text of 200 times its
-    size (at least 64 MB). With `pictures`, pages without text are pages too, because a model can look at
-    them.
+    and 30 s more for each MB, at most 300 s unless it is a container; 60 s without output; 2 GB of memory;
+    and its `Room`. With `pictures`, pages without text are pages too, because a model can look at them.
     """
 
     def __init__(
@@ -56,17 +96,22 @@ class Converter:
         self.warning = ""
         """What the user must know about the confinement of what was read."""
 
-    def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
+    def pieces(
+        self, file: int, size: int, kind: str, tick: Callable[[], None], room: Room | None = None
+    ) -> Generator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
 
-        `tick` is called every 0.1 s of waiting, and may raise. Raises Unreadable, possibly after some pieces.
+        `tick` is called for each piece and every 0.1 s of waiting, and may raise. `room` bounds what comes;
+        without it, the document has a room of its own. Raises Unreadable, possibly after some pieces.
         """
         row = format_of(kind)
-        cpu = int(min(self._cpu_seconds + size / (1 << 20) * _CPU_SECONDS_PER_MB, _MAX_CPU_SECONDS))
-        room = max(_MIN_TEXT, _MAX_GROWTH * size)
+        cpu = self._cpu_seconds + size / (1 << 20) * _CPU_SECONDS_PER_MB
+        if not row.is_container:  # unpacking takes time by the size alone, which the room bounds
+            cpu = min(cpu, _MAX_CPU_SECONDS)
+        room = room or Room(row, size)
         try:
             reader = (row.page_reader if self._pictures else "") or row.reader
-            channel = self._worker.begin(_CONVERT, reader, files=[file], cpu_seconds=cpu)
+            channel = self._worker.begin(_CONVERT, reader, files=[file], cpu_seconds=int(cpu))
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
@@ -78,20 +123,15 @@ class Converter:
             yield from self._read(channel, row, room, tick)
 
     def _read(
-        self, channel: socket.socket, row: DocumentFormat, room: int, tick: Callable[[], None]
+        self, channel: socket.socket, row: DocumentFormat, room: Room, tick: Callable[[], None]
     ) -> Iterator[Piece]:
         try:
             while True:
                 piece = read_piece(lambda count: self._receive(channel, count, tick))
                 if isinstance(piece, Unreadable):
                     raise piece
-                if isinstance(piece, Text):
-                    room -= len(piece.text)
-                    if room < 0:
-                        raise Unreadable(
-                            f"{row.article} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
-                            "save it as text yourself if you trust it",
-                        )
+                room.take(piece)
+                tick()
                 yield piece
                 if isinstance(piece, Ended):
                     return

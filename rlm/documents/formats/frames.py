@@ -6,7 +6,18 @@ import json
 import struct
 from collections.abc import Callable
 
-from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import (
+    Data,
+    Ended,
+    Heading,
+    Member,
+    Note,
+    Page,
+    Piece,
+    Text,
+    Unread,
+    Unreadable,
+)
 
 __all__ = ["LARGEST", "FrameError", "packed", "read_piece"]
 
@@ -15,6 +26,7 @@ LARGEST = 4 << 20
 
 _HEAD = struct.Struct("!cI")
 _TEXT = LARGEST // 4  # characters
+_LONGEST_NAME = 4_000  # characters
 
 
 class FrameError(Exception):
@@ -22,8 +34,12 @@ class FrameError(Exception):
 
 
 def packed(piece: Piece | Unreadable) -> bytes:
-    """Return the frames of one piece. A long text becomes several."""
+    """Return the frames of one piece. Long texts and data become several."""
     match piece:
+        case Data(data):
+            if len(data) <= LARGEST:
+                return _frame(b"D", data)
+            return b"".join(_frame(b"D", data[at : at + LARGEST]) for at in range(0, len(data), LARGEST))
         case Text(text):
             parts = (text[at : at + _TEXT] for at in range(0, len(text), _TEXT))
             return b"".join(_frame(b"T", _encode(part)) for part in parts)
@@ -33,6 +49,10 @@ def packed(piece: Piece | Unreadable) -> bytes:
             return _frame(b"P", b"")
         case Note(message):
             return _frame(b"N", _encode(message))
+        case Member(name, kind):
+            return _frame(b"M", json.dumps([name[:_LONGEST_NAME], kind]).encode())
+        case Unread(reason, remedy):
+            return _frame(b"S", json.dumps([reason, remedy]).encode())
         case Ended(replaced, guessed):
             return _frame(b"E", json.dumps([replaced, guessed]).encode())
         case Unreadable():
@@ -47,6 +67,8 @@ def read_piece(read: Callable[[int], bytes]) -> Piece | Unreadable:
     data = read(size)
     try:
         match kind:
+            case b"D":
+                return Data(data)
             case b"T":
                 return Text(data.decode())
             case b"H":
@@ -55,6 +77,12 @@ def read_piece(read: Callable[[int], bytes]) -> Piece | Unreadable:
                 return Page()
             case b"N":
                 return Note(" ".join(data.decode().split())[:500])
+            case b"M":
+                name, member_kind = json.loads(data)
+                return Member(str(name)[:_LONGEST_NAME], str(member_kind)[:40])
+            case b"S":
+                reason, remedy = json.loads(data)
+                return Unread(str(reason)[:500], str(remedy)[:500])
             case b"E":
                 replaced, guessed = json.loads(data)
                 return Ended(int(replaced), None if guessed is None else str(guessed)[:40])

@@ -1,10 +1,26 @@
-"""The output of a format reader, in the order of the document: text, headings, pages, notes."""
+"""The output of a format reader, in the order of the document: text, headings, pages, notes.
+
+A file may hold several documents: an archive, a workbook, a mail with attachments. Its reader yields a Member
+before the pieces of each. What comes before the first one belongs to the file itself.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LOOK_REMEDY", "Ended", "Heading", "Note", "Page", "Piece", "Text", "Unreadable"]
+__all__ = [
+    "LOOK_REMEDY",
+    "Data",
+    "Ended",
+    "Heading",
+    "Member",
+    "Note",
+    "Page",
+    "Piece",
+    "Text",
+    "Unread",
+    "Unreadable",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +45,49 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A fault of the document and its remedy, in one line."""
+    """A fault of the document and its remedy, in one line. Before the first Member it is about the file."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """From here on the pieces belong to a document of its own, named `<file>/<name>`.
+
+    With a `kind` (as `Document.kind`), its Text, Heading and Page pieces follow. Without one, the bytes of
+    its file follow as Data; the loader finds out their kind. Without a `name` it is the whole content of the
+    file, which is only packed: it keeps the file's name. Any name is good: the loader makes it safe and
+    unique.
+    """
+
+    name: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The next bytes of the member's file."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The member, or the rest of it, cannot be read. The reason follows "is"."""
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of the document. `replaced` and `guessed` are as in `rlm.documents.encoding`."""
+    """The end of the file. `replaced` and `guessed` are as in `rlm.documents.encoding`."""
 
     replaced: int = 0
     guessed: str | None = None
 
 
-Piece = Text | Heading | Page | Note | Ended
+Piece = Text | Heading | Page | Note | Member | Data | Unread | Ended
 
 
 LOOK_REMEDY = "let a model look at it: a --sub-model that sees, and pip install 'rlm-kernel[vision]'"

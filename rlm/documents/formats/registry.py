@@ -20,6 +20,7 @@ class DocumentFormat:
     `reader` is a `module:function` that is imported and called in the worker process; without one the
     loader decodes the text itself. `page_reader` replaces it where a model can look at pages. A format with
     `is_picture` has only this one. `article` names a document of a format with a reader in messages.
+    An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     """
 
@@ -30,6 +31,7 @@ class DocumentFormat:
     reader: str = ""
     page_reader: str = ""
     is_picture: bool = False
+    is_container: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False

@@ -1,0 +1,95 @@
+"""The pieces of one file, split at the documents that it holds."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Generator, Iterator
+
+from rlm.documents.formats.converter import Room
+from rlm.documents.formats.piece import Data, Ended, Member, Note, Piece, Unread, Unreadable
+
+__all__ = ["Members", "safe_name"]
+
+_LONGEST_NAME = 1_000
+
+
+class Members:
+    """Reads pieces in order: `content` ends at the next member, which iteration then gives.
+
+    `fault` is why the reading of the file ended early, or None. `ended` is the last piece. `room` bounds what
+    the file may grow to. Close it when it is not read to its end.
+    """
+
+    def __init__(self, pieces: Generator[Piece], room: Room) -> None:
+        self._pieces = pieces
+        self.room = room
+        self._next: Member | None = None
+        self.ended = Ended()
+        self.fault: Unreadable | None = None
+
+    @property
+    def has_next(self) -> bool:
+        """Return whether `content` ended at a member."""
+        return self._next is not None
+
+    def content(self) -> Iterator[Piece]:
+        """Yield the pieces up to the next member, or to the end."""
+        if self._next is not None:
+            return
+        try:
+            for piece in self._pieces:
+                if isinstance(piece, Member):
+                    self._next = piece
+                    return
+                if isinstance(piece, Ended):
+                    self.ended = piece
+                    return
+                yield piece
+        except Unreadable as fault:
+            self.fault = fault
+
+    def data(self, size: int, notes: list[str]) -> Iterator[bytes]:
+        """Yield the bytes of a member in blocks of `size`; only the last one is shorter. Adds its notes to
+        `notes`. Raises Unreadable after the last block if the member is cut."""
+        waiting = bytearray()
+        cut: Unreadable | None = None
+        for piece in self.content():
+            match piece:
+                case Data(data) if len(data) == size and not waiting:
+                    yield data
+                case Data(data):
+                    waiting += data
+                    while len(waiting) >= size:
+                        yield bytes(waiting[:size])
+                        del waiting[:size]
+                case Note(message):
+                    notes.append(message)
+                case Unread(reason, remedy):
+                    cut = Unreadable(reason, remedy)
+                    break
+        if waiting:
+            yield bytes(waiting)
+        if cut := cut or self.fault:
+            raise Unreadable(str(cut), cut.remedy)
+
+    def close(self) -> None:
+        """End the reader of the file."""
+        self._pieces.close()
+
+    def __iter__(self) -> Iterator[Member]:
+        while self._next is not None:
+            member, self._next = self._next, None
+            yield member
+            for _ in self.content():
+                pass  # what its reader did not want
+
+
+def safe_name(name: str) -> str:
+    """Return the name of a member as a relative path of one line: without `..`, and without characters that
+    a terminal obeys. It may be empty."""
+    kept = "".join(
+        char if unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "\ufffd"
+        for char in name
+    )
+    parts = [part for part in kept.replace("\\", "/").split("/") if part.strip() not in ("", ".", "..")]
+    return "/".join(parts)[-_LONGEST_NAME:]

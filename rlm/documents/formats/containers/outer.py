@@ -1,0 +1,45 @@
+"""The files that a document is in, and how deep they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rlm.documents.formats.converter import Room
+from rlm.documents.formats.registry import DocumentFormat
+from rlm.documents.loaded import Skip, SkipReason
+
+__all__ = ["Outer"]
+
+_MAX_ARCHIVES = 2
+"""Archives that are opened within each other: one in an archive is opened, one in that is not."""
+_MAX_DEPTH = 4
+"""Files that are opened within each other: archives, and mails with attachments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """The file that a member is in: its name, its format, what it may grow to, and the file that it is in."""
+
+    name: str
+    row: DocumentFormat
+    room: Room
+    outer: Outer | None = None
+
+    def check_depth(self) -> None:
+        """Raise Skip if an archive in this file is not opened."""
+        archives = depth = 0
+        at: Outer | None = self
+        while at is not None:
+            archives, depth, at = archives + at.row.is_container, depth + 1, at.outer
+        if archives >= _MAX_ARCHIVES or depth >= _MAX_DEPTH:
+            raise Skip(
+                "an archive within archives, which is not opened",
+                "unpack it and name the folder",
+                SkipReason.BROKEN,
+            )
+
+    def without_packing(self, name: str) -> str:
+        """Return the name of what a packed file of this format holds: `a.csv` for `a.csv.gz`."""
+        suffix = PurePath(name).suffix
+        return name[: -len(suffix)] if suffix.lower() in self.row.suffixes else name
