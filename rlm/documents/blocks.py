@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from rlm.errors import DocumentError
 
-__all__ = ["BLOCK", "blocks", "open_file"]
+__all__ = ["BLOCK", "blocks", "blocks_unless_changed", "open_file", "unreadable"]
 
 BLOCK = 1 << 20
 """Bytes of a block."""
@@ -107,3 +107,23 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
                 return piece
 
     return read
+
+
+def blocks_unless_changed(
+    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
+) -> Iterator[bytes]:
+    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
+    as fast as it is read would never end."""
+    while True:
+        block = next(rest, b"")
+        now = os.fstat(stream.fileno())
+        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
+        if not block:
+            return
+        yield block
+
+
+def unreadable(path: Path, error: OSError) -> DocumentError:
+    """Return the error for a path that the system refuses."""
+    return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")

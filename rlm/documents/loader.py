@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, open_file
+from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
 from rlm.documents.folder import files_of
 from rlm.documents.formats.containers.members import Members, safe_name
@@ -24,6 +24,8 @@ from rlm.documents.loaded import GuessedEncoding, Loaded, Skip, Skipped, SkipRea
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
+from rlm.documents.sources.fetched import Fetched
+from rlm.documents.sources.remote import Fetching
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -147,6 +149,7 @@ class _Loading:
         has_several: bool,
     ) -> None:
         self._limit = limit
+        self._folder = folder
         self._is_begun = False
         self._originals = originals
         keep = None if originals is None else self._keep
@@ -173,6 +176,10 @@ class _Loading:
                     self._add_text(name, text, kind)
                 case StreamSource(name, stream):
                     self._add_stream(name, stream)
+                case remote:
+                    self._name = remote.name
+                    fetching = Fetching(self._folder, self._tick, self._detect_kind, self._add_fetched)
+                    fetching.add(remote, self.skipped, has_several=self._has_several)
         except TimeOver:
             # Not one byte of it was written. A folder may hold more files than were listed.
             name = str(source.path) if isinstance(source, PathSource) else source.name
@@ -192,14 +199,14 @@ class _Loading:
             broken = " is a broken link" if path.is_symlink() else " does not exist"
             raise DocumentError(f"{path}{broken}: check the path and the folder you are in") from None
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         if stat.S_ISDIR(mode):
             self._add_folder(path, exclude)
         elif stat.S_ISFIFO(mode):
             try:
                 stream = open_file(path)
             except OSError as error:
-                raise _unreadable(path, error) from error
+                raise unreadable(path, error) from error
             with stream:
                 self._add_stream(path.name, stream)
         elif not stat.S_ISREG(mode):
@@ -266,7 +273,7 @@ class _Loading:
                 raise Skip("empty", reason=SkipReason.EMPTY)
             kind = self._detect_kind(name, first)
             self._seen.add(real)
-            given = _blocks_unless_changed(rest, stream, before, path)
+            given = blocks_unless_changed(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
@@ -275,6 +282,19 @@ class _Loading:
                 raise self._late() from None
             if format_of(kind).is_converted and not self._limit.is_over:
                 next(given, b"")  # check that the file did not change
+
+    def _add_fetched(self, fetched: Fetched) -> None:
+        """Write one file from elsewhere. Raises Skip before any of it is written."""
+        name, file = fetched.name, fetched.file
+        given = blocks(file, name, self._tick)
+        try:
+            first = next(given, b"")
+            kind = self._detect_kind(fetched.kind_name, first)
+            self._write(name, kind, itertools.chain((first,), given), file)
+        except Unreadable as unreadable:
+            raise _broken(unreadable) from None
+        except TimeOver:
+            raise self._late() from None
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
@@ -473,22 +493,3 @@ def _broken(unreadable: Unreadable) -> Skip:
 
 def _describe_cut(cut: Unreadable) -> str:
     return f"only its first part was read, because it is {cut}: {cut.remedy}"
-
-
-def _unreadable(path: Path, error: OSError) -> DocumentError:
-    return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")
-
-
-def _blocks_unless_changed(
-    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
-) -> Iterator[bytes]:
-    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
-    as fast as it is read would never end."""
-    while True:
-        block = next(rest, b"")
-        now = os.fstat(stream.fileno())
-        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
-        if not block:
-            return
-        yield block

@@ -13,6 +13,7 @@ import typer
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
 from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.paths import PathsArgument
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "takes_rounds"]
 
+_NO_PATH = (
+    "no PATH is given: name files or folders, - for stdin, or a run (--continue RUN); --no-context asks "
+    "without a text"
+)
 _LONG_BYTES = 1 << 20
 """A file of this size is rarely short enough for one call."""
 
@@ -46,10 +51,7 @@ Examples:
 def ask(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-    ] = None,
+    paths: PathsArgument = None,
     continued: Annotated[
         str | None,
         typer.Option(
@@ -84,14 +86,15 @@ def ask(
     if no_context:
         _check_without_context(paths or (), continued, choices=choice or ())
     else:
-        _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
+        _check(continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
         options = _with_models_of(continued, options)
     if attempts > 1 and continued is not None:
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
         rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
-        sources = options.sources(paths) if paths else []
+        has_text = continued is not None or no_context
+        sources = [] if has_text and not paths else options.sources(paths, no_path=_NO_PATH)
         context = None if no_context else sources
         try:
             if options.dry_run:
@@ -145,12 +148,7 @@ def _schema(file: Path | None) -> object:
     return schema
 
 
-def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
-    if continued is None and not paths:
-        raise UsageError(
-            "no PATH is given: name files or folders, - for stdin, or a run "
-            "(--continue RUN); --no-context asks without a text"
-        )
+def _check(continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
     if continued is not None and (dry_run or choices):
         option = "--dry-run" if dry_run else "--choice"
         raise UsageError(f"{option} cannot be combined with --continue: leave one out")

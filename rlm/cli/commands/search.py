@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +13,7 @@ from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
-from rlm.cli.options import PathsArgument
+from rlm.cli.paths import AllowHostOption, ExcludeOption, PathsArgument, read_sources
 from rlm.escaping import json_bytes, terminal_line, terminal_text
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 
@@ -44,7 +43,7 @@ def search(
     query: Annotated[
         str, typer.Argument(help="Words, or a regular expression with --regex.", show_default=False)
     ],
-    paths: PathsArgument,
+    paths: PathsArgument = None,
     regex: Annotated[
         bool,
         typer.Option("--regex", "-e", help="Show the matches of the regular expression QUERY, in order."),
@@ -62,9 +61,8 @@ def search(
     ] = None,
     rank: Annotated[Literal["bm25", "tfidf"], typer.Option(help="The ranking function.")] = "bm25",
     engine: Annotated[Literal["fts5"], typer.Option(help="The index: SQLite FTS5.")] = "fts5",
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
-    ] = None,
+    exclude: ExcludeOption = None,
+    allow_host: AllowHostOption = None,
     no_cache: Annotated[
         bool,
         typer.Option(
@@ -77,7 +75,6 @@ def search(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress on stderr.")] = False,
 ) -> None:
     """Show the passages that match a query best. No model is asked."""
-    from rlm.documents import sources_from_arguments
     from rlm.errors import UsageError
 
     if not query.strip():
@@ -86,7 +83,7 @@ def search(
         raise UsageError(f"--limit is {limit}: give a number from 1 to 1,000")
     if neighbors is not None and expand == "section":
         raise UsageError("--neighbors cannot be combined with --expand section: leave one out")
-    sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+    sources = read_sources(paths, exclude, allow_host)
     try:
         with _SearchProgress(quiet=quiet) as progress:
             if regex:

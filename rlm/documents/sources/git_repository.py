@@ -317,6 +317,8 @@ def _read_tree(
                 yield NotFetched(top + path, "a submodule, another repository")
             elif mode == _LINK:
                 yield NotFetched(top + path, "a link")
+            elif not size.isdecimal():
+                yield NotFetched(top + path, "not in this clone", "run git checkout there to fetch it")
             elif int(size) > _MOST_BLOB:
                 yield NotFetched(
                     top + path, f"larger than {_MOST_BLOB >> 20} MB", "check it out and name the file"
