@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,8 @@ _WRAPPERS = frozenset(
 )  # fmt: skip
 """Schemes of fsspec that read files of this machine, wrap another scheme, or have a reader of ours."""
 
+_LIBRARIES = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
+
 _T = TypeVar("_T")
 
 
@@ -51,6 +54,9 @@ def read_cloud(
         raise DocumentError(f"{url} needs the extra for cloud storage: {_EXTRA}") from None
     if scheme in _WRAPPERS or "::" in url or scheme not in fsspec.available_protocols():
         raise DocumentError(f"{url} cannot be read from {scheme}://: use https, s3, gs or az, or give a path")
+    for library in _LIBRARIES:
+        # Where nothing is set up for logs, they would print tracebacks on stderr.
+        logging.getLogger(library).addHandler(logging.NullHandler())
     storage, top = _ask(url, lambda: fsspec.core.url_to_fs(url), tick)
     found = _ask(url, lambda: _list(storage, top), tick)
     if not found:

@@ -116,7 +116,7 @@ def test_nothing_of_the_environment_is_sent(
     ],
 )  # fmt: skip
 def test_private_addresses_are_refused(site: Site, host: str, tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="private network|no usable host|cannot be downloaded"):
+    with pytest.raises(DocumentError, match=r"private network|no usable host|cannot be downloaded"):
         get(f"http://{host}:{site.port}/", tmp_path, "example.org")
     assert not site.requests
 
@@ -189,7 +189,7 @@ def test_a_name_that_changes_its_address_gains_nothing(
     monkeypatch.setattr(socket, "getaddrinfo", rebind)
     monkeypatch.setattr("rlm.documents.sources.download._CONNECT_SECONDS", 0.5)
     for _ in range(2):
-        with pytest.raises(DocumentError, match="private network|cannot be downloaded|in time"):
+        with pytest.raises(DocumentError, match=r"private network|cannot be downloaded|in time"):
             get(f"http://rebind.example:{site.port}/", tmp_path, "example.org")
     assert len(asked) == 2
     assert not site.requests
@@ -296,7 +296,7 @@ def test_the_proxy_of_the_environment_is_used(
     assert site.requests[-1][1]["proxy-authorization"].startswith("Basic ")
     for host in ("localhost", "127.0.0.1", "printer", "metadata.google.internal"):
         monkeypatch.setenv("no_proxy", "")
-        with pytest.raises(DocumentError, match="private network"):
+        with pytest.raises(DocumentError, match=r"private network"):
             get(f"http://{host}/", tmp_path, "x.example")
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
     with pytest.raises(DocumentError, match="SOCKS proxy"):

@@ -83,7 +83,7 @@ def test_the_history(repository: Path, tmp_path: Path, revisions: str, count: in
         "-notice = 'three weeks'",
     ):
         assert said in last
-    assert list(texts)[0] == f"yard@{short}"
+    assert next(iter(texts)) == f"yard@{short}"
 
 
 def test_long_diffs_and_histories_are_cut_and_named(
@@ -144,7 +144,7 @@ def test_a_lazy_clone_fetches_nothing(repository: Path, tmp_path: Path) -> None:
     git(repository, "config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{repository}", str(clone))
-    with pytest.raises(DocumentError, match="3 not in this clone.*git checkout"):
+    with pytest.raises(DocumentError, match=r"3 not in this clone.*git checkout"):
         read(tmp_path, f"{clone}@HEAD")
 
 
