@@ -58,6 +58,21 @@ def blocks(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Iter
         ) from error
 
 
+def blocks_unless_changed(
+    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
+) -> Iterator[bytes]:
+    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
+    as fast as it is read would never end."""
+    while True:
+        block = next(rest, b"")
+        now = os.fstat(stream.fileno())
+        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
+        if not block:
+            return
+        yield block
+
+
 def _is_file(stream: BinaryIO) -> bool:
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
@@ -107,21 +122,6 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
                 return piece
 
     return read
-
-
-def blocks_unless_changed(
-    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
-) -> Iterator[bytes]:
-    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
-    as fast as it is read would never end."""
-    while True:
-        block = next(rest, b"")
-        now = os.fstat(stream.fileno())
-        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
-        if not block:
-            return
-        yield block
 
 
 def unreadable(path: Path, error: OSError) -> DocumentError:

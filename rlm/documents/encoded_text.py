@@ -6,7 +6,9 @@ import base64
 import binascii
 import re
 
-__all__ = ["EncodedText"]
+from rlm.sandbox.context.writer import ContextFileWriter
+
+__all__ = ["EncodedText", "ScanningWriter"]
 
 _WHOLE = 8 << 20
 """Characters of a document that are looked at. Of each later block, only its begin is."""
@@ -47,21 +49,31 @@ class EncodedText:
     """Looks for encoded text in the blocks of one document."""
 
     def __init__(self) -> None:
-        self._seen = 0
+        self._seen = self._held_size = 0
+        self._held: list[bytes] = []
         self._found: dict[str, str] = {}
         self._escapes = 0
 
-    @property
-    def notes(self) -> list[str]:
-        """What was found, with the remedy, one line each."""
+    def feed(self, block: str | bytes) -> None:
+        """Take the next block. Small ones are looked at together: a reader may write line by line."""
+        self._seen += len(block)
+        if self._seen > _WHOLE and len(block) > _SAMPLE:
+            block = block[:_SAMPLE]
+        data = block.encode("utf-8", "replace") if isinstance(block, str) else block
+        self._held.append(data)
+        self._held_size += len(data)
+        if self._held_size >= _SAMPLE:
+            self._look()
+
+    def finish(self) -> list[str]:
+        """Return what was found, with the remedy, one line each."""
+        self._look()
         return [f"{what}: {remedy}" for what, remedy in self._found.items()]
 
-    def feed(self, block: str | bytes) -> None:
-        """Look at the next block."""
-        if self._seen > _WHOLE:
-            block = block[:_SAMPLE]
-        self._seen += len(block)
-        data = block.encode("utf-8", "replace") if isinstance(block, str) else block
+    def _look(self) -> None:
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_size = 0
         if b"=" in data:
             self._find_marked(data)
         self._find_base64(data)
@@ -120,6 +132,24 @@ class EncodedText:
 
     def _note(self, what: str, remedy: str) -> None:
         self._found.setdefault(what, remedy)
+
+
+class ScanningWriter(ContextFileWriter):
+    """A writer that looks for encoded text in every document it writes."""
+
+    _text: EncodedText | None = None
+
+    def write(self, data: bytes | str) -> None:
+        """Add text to the open document."""
+        if self._text is None:
+            self._text = EncodedText()
+        self._text.feed(data)
+        super().write(data)
+
+    def encoded_notes(self) -> list[str]:
+        """Return what was found in the open document. Call it once, before the document ends."""
+        text, self._text = self._text, None
+        return [] if text is None else text.finish()
 
 
 def _describe(run: bytes) -> str:

@@ -16,12 +16,10 @@ __all__ = ["UnsupportedFormat", "kind_of", "readable_kind", "unsupported_format"
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedFormat:
-    """A format without a reader: what such a file is, and the remedy. An archive is not a document: a folder
-    of code may hold many."""
+    """A format without a reader: what such a file is, and the remedy."""
 
     what: str
     remedy: str
-    is_document: bool = True
 
 
 _WORD = UnsupportedFormat("an old Word document", "save it as .docx")
@@ -30,8 +28,8 @@ _SHEET = UnsupportedFormat("a spreadsheet", "export it as CSV")
 _KINDLE = UnsupportedFormat("a Kindle book", "convert it to EPUB")
 _RTF = UnsupportedFormat("RTF", "save it as .docx or PDF")
 _POSTSCRIPT = UnsupportedFormat("PostScript", "convert it to PDF")
-_ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder", is_document=False)
-_PACKED = UnsupportedFormat("packed", "unpack it", is_document=False)
+_ARCHIVE = UnsupportedFormat("an archive", "unpack it and name the folder")
+_PACKED = UnsupportedFormat("packed", "unpack it, or pack it as .gz")
 _UNSUPPORTED = {
     ".doc": _WORD,
     ".odt": UnsupportedFormat("an OpenDocument text", "save it as .docx or PDF"),
@@ -49,12 +47,10 @@ _UNSUPPORTED = {
     ".eps": _POSTSCRIPT,
     ".msg": UnsupportedFormat("an Outlook message", "save it as .eml"),
     ".pst": UnsupportedFormat("an Outlook mailbox", "export it as .mbox"),
-    ".zip": _ARCHIVE,
-    ".tar": _ARCHIVE,
-    ".gz": _PACKED,
-    ".bz2": _PACKED,
-    ".xz": _PACKED,
-    ".zst": _PACKED,
+    ".key": UnsupportedFormat("a Keynote presentation", "export it as PDF"),
+    ".numbers": _SHEET,
+    **dict.fromkeys((".rar", ".cab", ".iso", ".dmg", ".deb", ".rpm"), _ARCHIVE),
+    **dict.fromkeys((".lz4", ".lz", ".z", ".br", ".sz", ".lzo"), _PACKED),
 }
 _ENCODED = (
     (re.compile(rb"\{\\rtf"), _RTF),
@@ -74,6 +70,8 @@ def kind_of(name: str, first: bytes = b"") -> str:
         return by_name.kind
     matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
     for row in matching:
+        if row.is_container and suffix in _UNSUPPORTED:
+            continue  # a document that is packed, such as a workbook: its parts are no texts
         if row.is_binary or not suffix or (row.magic_beats_text and by_name.kind == "text"):
             return row.kind
     return by_name.kind
@@ -97,8 +95,7 @@ def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
     unsupported = unsupported_format(name, first, is_binary=is_binary)
     if unsupported is not None:
         what = f"binary ({unsupported.what})" if is_binary else unsupported.what
-        reason = SkipReason.BROKEN if unsupported.is_document else SkipReason.NOT_TEXT
-        raise Skip(what, unsupported.remedy, reason)
+        raise Skip(what, unsupported.remedy, SkipReason.BROKEN)
     if is_binary:
         raise Skip("binary")
     return kind

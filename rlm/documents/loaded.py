@@ -12,7 +12,16 @@ from pathlib import Path
 
 from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["CacheLease", "GuessedEncoding", "Loaded", "Skip", "SkipReason", "Skipped", "count_reasons"]
+__all__ = [
+    "CacheLease",
+    "GuessedEncoding",
+    "Loaded",
+    "Skip",
+    "SkipReason",
+    "Skipped",
+    "UniqueNames",
+    "count_reasons",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,22 @@ def count_reasons(skipped: Sequence[Skipped]) -> str:
     for one in skipped:
         reasons[one.reason] = reasons.get(one.reason, 0) + 1
     return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+
+
+class UniqueNames:
+    """The names of documents so far."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def add(self, name: str) -> str:
+        """Take a name and return it; one that is taken gets a number."""
+        free, number = name, 1
+        while free in self._taken:
+            number += 1
+            free = f"{name} ({number})"
+        self._taken.add(free)
+        return free
 
 
 @dataclass(frozen=True, slots=True)

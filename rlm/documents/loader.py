@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from pathspec import GitIgnoreSpec
+
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
+from rlm.documents.encoded_text import ScanningWriter
 from rlm.documents.folder import files_of
 from rlm.documents.formats.containers.members import Members, safe_name
 from rlm.documents.formats.containers.outer import Outer
@@ -20,7 +23,15 @@ from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import readable_kind
-from rlm.documents.loaded import GuessedEncoding, Loaded, Skip, Skipped, SkipReason, count_reasons
+from rlm.documents.loaded import (
+    GuessedEncoding,
+    Loaded,
+    Skip,
+    Skipped,
+    SkipReason,
+    UniqueNames,
+    count_reasons,
+)
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
@@ -28,7 +39,6 @@ from rlm.documents.sources.fetched import Fetched
 from rlm.documents.sources.remote import Fetching
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
-from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
@@ -109,7 +119,7 @@ def _load(
 ) -> Loaded:
     originals = Originals(folder) if pictures else None
     with (
-        ContextFileWriter(folder) as writer,
+        ScanningWriter(folder) as writer,
         ExitStack() as undo,
         Converter(pictures=pictures) as converter,
     ):
@@ -139,7 +149,7 @@ class _Loading:
 
     def __init__(
         self,
-        writer: ContextFileWriter,
+        writer: ScanningWriter,
         converter: Converter,
         folder: Path,
         progress: Progress | None,
@@ -151,6 +161,7 @@ class _Loading:
         self._limit = limit
         self._folder = folder
         self._is_begun = False
+        self._exclude = GitIgnoreSpec.from_lines([".git/"])
         self._originals = originals
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
@@ -162,7 +173,7 @@ class _Loading:
         self._progress = progress
         self._has_several = has_several
         self._name = ""
-        self._names: set[str] = set()
+        self._names = UniqueNames()
         self._seen: set[Path] = set()
         self._bytes = 0
         self._documents = 0
@@ -193,6 +204,7 @@ class _Loading:
             raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
+        self._exclude = GitIgnoreSpec.from_lines((".git/", *exclude))
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
@@ -370,7 +382,7 @@ class _Loading:
         with closing(rendered.members) as members:
             self._add_members(members, Outer(own, row, members.room, outer), is_begun=is_begun)
         if members.fault is not None:
-            self.notes.append(f"{own}: {_describe_cut(members.fault)}")
+            self._note(own, _describe_cut(members.fault))
         self._note_encoding(own, members.ended.replaced, members.ended.guessed)
 
     def _add_members(self, members: Members, outer: Outer, *, is_begun: bool) -> None:
@@ -383,7 +395,7 @@ class _Loading:
         except TimeOver:
             if not is_begun and self._documents == documents:
                 raise
-            self.notes.append(f"{outer.name}: only its first part was read: {self._limit.remedy}")
+            self._note(outer.name, f"only its first part was read: {self._limit.remedy}")
         if is_begun or self._documents > documents:
             return
         if members.fault is not None:
@@ -400,7 +412,12 @@ class _Loading:
     def _add_member(self, member: Member, members: Members, outer: Outer) -> None:
         """Write one document of a file. What cannot be read is listed. Raises Unreadable or Skip if it is all
         that the file holds."""
-        name = f"{outer.name}/{safe_name(member.name) or 'unnamed'}" if member.name else outer.name
+        name = outer.name
+        if member.name:
+            inner = safe_name(member.name) or "unnamed"
+            if self._exclude.match_file(inner):
+                return
+            name += f"/{inner}"
         self._start(name)
         try:
             if member.kind:
@@ -415,7 +432,7 @@ class _Loading:
             if format_of(kind).is_container:
                 outer.check_depth()
             self._write(name, kind, itertools.chain((first,), data), None, outer=outer)
-            self.notes.extend(f"{name}: {note}" for note in notes)
+            self._note(name, *notes)
         except (Skip, Unreadable) as refusal:
             if not member.name:
                 raise
@@ -429,10 +446,14 @@ class _Loading:
     def _end(self, rendered: Rendered) -> None:
         """End the document that was rendered. Its file may have no text of its own."""
         self._note_encoding(self._name, rendered.replaced, rendered.guessed)
-        self.notes.extend(f"{self._name}: {note}" for note in rendered.notes)
+        self._note(self._name, *rendered.notes)
         if self._is_begun:
             self._writer.end_document()
             self._documents += 1
+
+    def _note(self, name: str, *notes: str) -> None:
+        # A file that is only packed has the name of its content.
+        self.notes.extend(line for note in notes if (line := f"{name}: {note}") not in self.notes[-2:])
 
     def _note_encoding(self, document: str, replaced: int, guessed: str | None) -> None:
         self.replaced += replaced
@@ -451,8 +472,7 @@ class _Loading:
 
     def _begin(self, kind: str) -> None:
         self._is_begun = True
-        self._name = self._unique_name(self._name)
-        self._names.add(self._name)
+        self._name = self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
     def _counted(self, given: Given) -> Given:
@@ -474,14 +494,6 @@ class _Loading:
         if self._progress is not None:
             self._progress(self._name, self._bytes)
         self._limit.check()
-
-    def _unique_name(self, name: str) -> str:
-        if name not in self._names:
-            return name
-        number = 2
-        while f"{name} ({number})" in self._names:
-            number += 1
-        return f"{name} ({number})"
 
     def _detect_kind(self, name: str, first: bytes) -> str:
         return readable_kind(name, first, pictures=self._originals is not None)

@@ -119,7 +119,8 @@ class Rendering:
         members = Members(self._converter.pieces(file.fileno(), size, kind, self._tick, room), room)
         begun, notes = self._write_pieces(kind, members)
         if not begun and not members.has_next:
-            raise Unreadable("without any text", "name a file that holds text")
+            what = f"{row.article} without any file" if row.is_container else "without any text"
+            raise Unreadable(what, "name a file that holds text")
         if begun and self._keep is not None and row.page_reader:
             self._keep(file)
         ended = members.ended

@@ -46,6 +46,19 @@ def _suffixes(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
+def _packed(kind: str, suffixes: str, magic: bytes) -> DocumentFormat:
+    """Return the row of a packed file, whose content is a document or an archive."""
+    return DocumentFormat(
+        kind,
+        _suffixes(suffixes),
+        article=f"{'an' if kind == 'xz' else 'a'} {kind} file",
+        magic=re.compile(magic, re.S),
+        reader=f"rlm.documents.formats.containers.packed:read_{kind}",
+        is_binary=True,
+        is_container=True,
+    )
+
+
 FORMATS = (
     DocumentFormat("text"),
     DocumentFormat("markdown", _suffixes(".md .markdown .mdown .mkd .mdx .qmd .rmd")),
@@ -133,6 +146,29 @@ FORMATS = (
             ".exs .erl .clj .lisp .el .scm .sh .bash .zsh .fish .ps1 .bat .sql .zig .nim .d .dart .groovy "
             ".gradle .proto .cu .asm .s .vim .tf .vue .svelte"
         ),
+    ),
+    _packed("gzip", ".gz .tgz .crate", rb"\x1f\x8b\x08"),
+    _packed("bzip2", ".bz2 .tbz .tbz2", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
+    _packed("xz", ".xz .txz .lzma", rb"\xfd7zXZ\0"),
+    _packed("zstd", ".zst .tzst", rb"(?:[\x50-\x5f]\x2a\x4d\x18.{4})?\x28\xb5\x2f\xfd"),
+    DocumentFormat(
+        "tar",
+        _suffixes(".tar .gem"),
+        article="a tar archive",
+        magic=re.compile(rb".{257}ustar", re.S),
+        reader="rlm.documents.formats.containers.tar:read_tar",
+        is_binary=True,
+        is_container=True,
+    ),
+    # After every other format that is a zip archive.
+    DocumentFormat(
+        "zip",
+        _suffixes(".zip .jar .war .ear .whl .egg .nupkg .vsix .xpi .apk .kmz .cbz"),
+        article="a zip archive",
+        magic=re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
+        reader="rlm.documents.formats.containers.zip:read_zip",
+        is_binary=True,
+        is_container=True,
     ),
     # Rendered from JSON, whatever the file's name.
     DocumentFormat("chat", headings_indexed=True),

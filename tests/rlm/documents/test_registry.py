@@ -91,7 +91,17 @@ def test_no_two_formats_share_a_kind_or_a_suffix() -> None:
     suffixes = [suffix for row in FORMATS for suffix in row.suffixes]
     assert len(set(kinds)) == len(kinds)
     assert len(set(suffixes)) == len(suffixes)
-    assert all(row.article and row.reader for row in FORMATS if row.is_converted or row.is_binary)
+
+
+def test_every_format_that_is_not_text_has_a_reader() -> None:
+    """A picture has none of its own: it is read only where a model can look at it."""
+    for row in FORMATS:
+        if row.is_converted or row.is_binary:
+            assert row.article
+            assert row.reader or (row.is_picture and row.page_reader), row.kind
+        assert not (row.is_picture and row.reader), row.kind
+        # A file that holds others has no text of its own, so it is never decoded as text.
+        assert row.is_binary or not row.is_container, row.kind
 
 
 @pytest.mark.parametrize(
@@ -101,8 +111,12 @@ def test_no_two_formats_share_a_kind_or_a_suffix() -> None:
         ("a.pdf", b"no magic", "pdf"),
         ("a.txt", b"PK\x03\x04" + b"." * 26 + b"mimetypeapplication/epub+zip", "epub"),
         ("a", b"PK\x03\x04" + b"." * 9_000 + b"word/document.xml", "docx"),
-        ("a.zip", b"PK\x03\x04 docProps/app.xml \n [Content_Types].xml", "docx"),
-        ("a.zip", b"PK\x03\x04 docProps/app.xml", "text"),
+        ("a", b"PK\x03\x04 docProps/app.xml \n [Content_Types].xml", "docx"),
+        ("a.zip", b"PK\x03\x04" + b"." * 26 + b"b.docx PK\x03\x04 word/document.xml", "zip"),
+        ("a.zip", b"PK\x03\x04 docProps/app.xml", "zip"),
+        ("a.pages", b"PK\x03\x04 a document without a reader", "text"),
+        ("app.log.1", b"\x1f\x8b\x08\x00", "gzip"),
+        ("backup", b"." * 257 + b"ustar", "tar"),
         ("page", b"\xef\xbb\xbf <!-- a comment -->\n<!DOCTYPE html>", "html"),
         ("page.txt", b"<html>", "text"),
         ("A.HTM", b"text", "html"),

@@ -149,7 +149,7 @@ def test_a_file_that_ends_early_keeps_what_was_read_and_says_so(folder: Path, tm
 @pytest.mark.parametrize(
     ("pieces", "message"),
     [
-        ((), "a.box is without any text: name a file that holds text"),
+        ((), "a.box is a box without any file: name a file that holds text"),
         (
             (("Member", "a"),),
             r"a box in which nothing could be read \(1 empty\): name a file that holds text",
