@@ -35,6 +35,11 @@ class Skipped:
     document: str = ""
 
 
+_UNREAD = ("binary", "unreadable", "cannot be read", "a submodule")
+"""Reasons of files without a remedy that may hold an answer. Others miss no text: empty, linked, repeated."""
+_SHOWN_OTHERS = 3
+
+
 class SkipReason(Enum):
     """Why a file is skipped."""
 
@@ -133,7 +138,15 @@ class Loaded:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """The names of the documents that were not read, or only in part."""
-        missing = (one.document or Path(one.path).name for one in self.skipped if one.remedy)
+        """The names of the documents that were not read, or only in part. More than three files that are no
+        documents, such as programs, are one entry: `12 binary files (a.so, b.pyc, …)`."""
+        missing = (_name_of(one) for one in self.skipped if one.remedy)
         cut = (f"{note.partition(': ')[0]} (in part)" for note in self.notes)
-        return tuple(dict.fromkeys((*missing, *cut)))
+        others = [_name_of(one) for one in self.skipped if not one.remedy and one.reason.startswith(_UNREAD)]
+        if len(others) > _SHOWN_OTHERS:
+            others = [f"{len(others):,} binary files ({', '.join(others[:2])}, …)"]
+        return tuple(dict.fromkeys((*missing, *cut, *others)))
+
+
+def _name_of(skipped: Skipped) -> str:
+    return skipped.document or Path(skipped.path).name

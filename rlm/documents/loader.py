@@ -125,23 +125,15 @@ def _load(
     ):
         if originals is not None:
             undo.callback(originals.remove)
-        loading = _Loading(
-            writer, converter, folder, progress, limit, originals, has_several=len(sources) > 1
-        )
+        loading = _Loading(writer, converter, folder, progress, limit, originals, len(sources) > 1)
         for source in sources:
             loading.add(source)
         loading.check_not_empty(sources)
         context = writer.finish()
         undo.pop_all()
-        if converter.warning:
-            loading.notes.insert(0, converter.warning)
-    return Loaded(
-        context,
-        tuple(loading.skipped),
-        context.replaced + loading.replaced,
-        tuple(loading.guessed),
-        tuple(loading.notes),
-    )
+        notes = (converter.warning, *loading.notes) if converter.warning else tuple(loading.notes)
+    skipped, guessed = tuple(loading.skipped), tuple(loading.guessed)
+    return Loaded(context, skipped, context.replaced + loading.replaced, guessed, notes)
 
 
 class _Loading:
@@ -155,7 +147,6 @@ class _Loading:
         progress: Progress | None,
         limit: TimeLimit,
         originals: Originals | None,
-        *,
         has_several: bool,
     ) -> None:
         self._limit = limit
@@ -448,6 +439,7 @@ class _Loading:
         self._note_encoding(self._name, rendered.replaced, rendered.guessed)
         self._note(self._name, *rendered.notes)
         if self._is_begun:
+            self._note(self._name, *self._writer.encoded_notes())
             self._writer.end_document()
             self._documents += 1
 

@@ -18,7 +18,7 @@ from rlm.escaping import json_bytes, terminal_line, terminal_text
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 
 if TYPE_CHECKING:
-    from rlm.documents import Source
+    from rlm.documents import Loaded, Source
     from rlm.events import Event
     from rlm.retrieval import Pack
     from rlm.sandbox.in_kernel.body.body import Body
@@ -104,9 +104,12 @@ def search(
         say("interrupted")
         raise typer.Exit(Exit.INTERRUPTED) from None
     _print(found, as_json=as_json)
+    for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
+        say(warning)
     if not found["hits" if regex else "packs"]:
         if not as_json:
-            say("nothing found: try other words, or --regex")
+            where = " in what was read" if found["unread"] else ""
+            say(f"nothing found{where}: try other words, or --regex")
         raise typer.Exit(Exit.NO_ANSWER)
 
 
@@ -150,7 +153,7 @@ async def _packs(
                 packs = await ranking.packs(query, **options)
             finally:
                 await ranking.aclose()
-            return {"packs": [_pack_json(pack, body) for pack in packs]}
+            return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
 
 
 async def _hits(
@@ -170,12 +173,20 @@ async def _hits(
 
             def work() -> dict[str, Any]:
                 hits = Handle(body).search(pattern, max_hits=limit)
-                return {"hits": [_hit_json(hit, body) for hit in hits], "total": hits.total}
+                listed = [_hit_json(hit, body) for hit in hits]
+                return {"hits": listed, "total": hits.total, **_account(loaded)}
 
             try:
                 return await run_in_daemon_thread(work, name="rlm-search")
             except (ValueError, TimeoutError) as error:
                 raise UsageError(f"cannot search for the pattern: {error}") from error
+
+
+def _account(loaded: Loaded) -> dict[str, Any]:
+    """Return the documents that were not searched, and the warnings about the input."""
+    from rlm.runs.load_warnings import warnings_of
+
+    return {"unread": list(loaded.unread), "warnings": warnings_of(loaded)}
 
 
 def _pack_json(pack: Pack, body: Body) -> dict[str, Any]:
