@@ -50,7 +50,7 @@ def read_sources(
 ) -> list[Source]:
     """Return the sources that PATHs name, or standard input if there is no PATH and a text is piped in.
     Raises UsageError, with `no_path` if there is neither."""
-    from rlm.cli.process.standard_input import piped_input
+    from rlm.cli.standard_input import piped_input
     from rlm.documents import StreamSource, sources_from_arguments
     from rlm.documents.sources.address_rules import AddressRules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm.documents.cache import ContextCache, default_cache
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.loader import Progress, load
-from rlm.documents.source import (
+from rlm.documents.sources.source import (
     CloudSource,
     Context,
     GitSource,

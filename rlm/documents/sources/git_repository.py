@@ -329,15 +329,15 @@ def _read_tree(
                 found.append((path, blob, int(size)))
         pipe.check_ended_well(f"{repository.path}@{revision}")
     with git.run(tick, "cat-file", "--batch", has_input=True) as pipe:
-        for path, blob, size in found:
+        for path, blob, length in found:
             pipe.ask(blob)
-            if (pipe.until(b"\n") or b"").split() != [blob.encode(), b"blob", str(size).encode()]:
+            if (pipe.until(b"\n") or b"").split() != [blob.encode(), b"blob", str(length).encode()]:
                 raise DocumentError(
                     f"{repository.path}@{revision} lacks {path}: run git fsck there (a partial clone lacks "
                     "files until they are checked out)"
                 )
             file = tempfile.TemporaryFile(dir=spool)  # noqa: SIM115
-            for data in pipe.exactly(size):
+            for data in pipe.exactly(length):
                 file.write(data)
             for _ in pipe.exactly(1):
                 file.flush()

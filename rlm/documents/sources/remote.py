@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.documents.loaded import Skip, Skipped, SkipReason, count_reasons
-from rlm.documents.source import CloudSource, GitSource, RemoteSource, UrlSource
+from rlm.documents.sources.source import CloudSource, GitSource, RemoteSource, UrlSource
 from rlm.documents.sources.fetched import Fetched, NotFetched
 from rlm.errors import DocumentError
 
@@ -53,11 +53,11 @@ class Fetching:
             return
         left_out = skipped[before:]
         if not written and not (has_several and any(one.remedy for one in left_out)):
-            reason = f"nothing in it could be read ({count_reasons(left_out)})" if left_out else "it is empty"
+            why = f"nothing in it could be read ({count_reasons(left_out)})" if left_out else "it is empty"
             remedy = next((one.remedy for one in left_out if one.remedy), "name another that does")
-            raise DocumentError(f"{source.name} holds no text: {reason}: {remedy}")
+            raise DocumentError(f"{source.name} holds no text: {why}: {remedy}")
 
-    def _fetch(self, source: RemoteSource) -> Iterator[Fetched | NotFetched]:
+    def _fetch(self, source: RemoteSource) -> Generator[Fetched | NotFetched, None, None]:
         """Yield the files of a source. Its libraries are imported here: they are large."""
 
         def count(size: int) -> None:
