@@ -34,9 +34,9 @@ from rlm.documents.loaded import (
 )
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
-from rlm.documents.sources.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.sources.fetched import Fetched
 from rlm.documents.sources.remote import Fetching
+from rlm.documents.sources.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
 from rlm.sandbox.errors import ContextFileError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.documents.loaded import Skip, Skipped, SkipReason, count_reasons
-from rlm.documents.sources.source import CloudSource, GitSource, RemoteSource, UrlSource
 from rlm.documents.sources.fetched import Fetched, NotFetched
+from rlm.documents.sources.source import CloudSource, GitSource, RemoteSource, UrlSource
 from rlm.errors import DocumentError
 
 __all__ = ["Fetching"]
