@@ -98,7 +98,9 @@ class BatchTask:
     def with_absolute_paths(self, folder: Path) -> BatchTask:
         """Return the same task with absolute paths, for a process in another folder than `folder`."""
         parts = [
-            str(folder / part) if isinstance(part, str) and not part.startswith("~") else part
+            str(folder / part)
+            if isinstance(part, str) and not part.startswith("~") and "://" not in part
+            else part
             for part in self.context
         ]
         return replace(self, context=tuple(parts))

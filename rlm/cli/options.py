@@ -17,6 +17,7 @@ from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.habits import misspelt_variables
+from rlm.cli.paths import AllowHostOption, ExcludeOption, read_sources
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
@@ -33,18 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OptionOption",
-    "PathsArgument",
     "RunOptions",
     "SubOptionOption",
     "read_options",
     "takes_run_options",
 ]
-
-PathsArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-]
-
 
 _KEYS = "output, effort, thinking, temperature, seed, api, body.NAME, headers.NAME"
 OptionOption = Annotated[
@@ -117,9 +111,8 @@ class RunOptions:
     ] = None
     option: OptionOption = None
     sub_option: SubOptionOption = None
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
-    ] = None
+    exclude: ExcludeOption = None
+    allow_host: AllowHostOption = None
     strategy: Annotated[
         Literal["auto", "rlm", "direct", "map-reduce"],
         typer.Option(
@@ -293,13 +286,9 @@ class RunOptions:
             observe_text=text_observers,
         )
 
-    def sources(self, paths: list[str]) -> list[Source]:
-        """Return the sources that PATHs name. Raises UsageError."""
-        import sys
-
-        from rlm.documents import sources_from_arguments
-
-        return list(sources_from_arguments(paths, sys.stdin.buffer, exclude=self.exclude or ()))
+    def sources(self, paths: Sequence[str] | None, **messages: str) -> list[Source]:
+        """Return the sources that PATHs name, or standard input. Raises UsageError (see `read_sources`)."""
+        return read_sources(paths, self.exclude, self.allow_host, **messages)
 
 
 def takes_run_options(

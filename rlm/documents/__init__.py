@@ -1,16 +1,19 @@
-"""Loads files, folders, streams and strings into one context (`load`)."""
+"""Loads files, folders, streams, strings, URLs and revisions into one context (`load`)."""
 
 from __future__ import annotations
 
 from rlm.documents.cache import ContextCache, default_cache
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.loader import Progress, load
-from rlm.documents.source import (
+from rlm.documents.sources.source import (
+    CloudSource,
     Context,
+    GitSource,
     PathSource,
     Source,
     StreamSource,
     TextSource,
+    UrlSource,
     as_source,
     sources_from_arguments,
     sources_of,
@@ -18,8 +21,10 @@ from rlm.documents.source import (
 
 __all__ = [
     "CacheLease",
+    "CloudSource",
     "Context",
     "ContextCache",
+    "GitSource",
     "GuessedEncoding",
     "Loaded",
     "PathSource",
@@ -28,6 +33,7 @@ __all__ = [
     "Source",
     "StreamSource",
     "TextSource",
+    "UrlSource",
     "as_source",
     "default_cache",
     "load",

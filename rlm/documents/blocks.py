@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from rlm.errors import DocumentError
 
-__all__ = ["BLOCK", "blocks", "blocks_unless_changed", "open_file"]
+__all__ = ["BLOCK", "blocks", "blocks_unless_changed", "open_file", "unreadable"]
 
 BLOCK = 1 << 20
 """Bytes of a block."""
@@ -122,3 +122,8 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
                 return piece
 
     return read
+
+
+def unreadable(path: Path, error: OSError) -> DocumentError:
+    """Return the error for a path that the system refuses."""
+    return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")

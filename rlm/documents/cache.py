@@ -28,7 +28,7 @@ from typing import Any
 from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
-from rlm.documents.source import PathSource, Source
+from rlm.documents.sources.source import PathSource, Source
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 from rlm.version import __version__

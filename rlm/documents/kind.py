@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
+from rlm.documents.formats.foreign import foreign_format
 from rlm.documents.formats.office import ocr_extra
 from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY
 from rlm.documents.loaded import Skip, SkipReason
@@ -147,5 +148,13 @@ def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
         fault, _, remedy = broken[0].rpartition(": ")
         raise Skip(f"binary, and {fault}", remedy, SkipReason.BROKEN)
     if is_binary:
-        raise Skip("binary")
+        raise _skip_binary(name, first)
     return kind
+
+
+def _skip_binary(name: str, first: bytes) -> Skip:
+    foreign = foreign_format(name, first)
+    if foreign is None:
+        return Skip("binary")
+    what = f"binary ({foreign.what})"
+    return Skip(what, foreign.remedy, SkipReason.BROKEN) if foreign.remedy else Skip(what)

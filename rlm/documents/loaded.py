@@ -12,7 +12,16 @@ from pathlib import Path
 
 from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["CacheLease", "GuessedEncoding", "Loaded", "Skip", "SkipReason", "Skipped", "count_reasons"]
+__all__ = [
+    "CacheLease",
+    "GuessedEncoding",
+    "Loaded",
+    "Skip",
+    "SkipReason",
+    "Skipped",
+    "UniqueNames",
+    "count_reasons",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,11 @@ class Skipped:
     reason: str
     remedy: str = ""
     document: str = ""
+
+
+_UNREAD = ("binary", "unreadable", "cannot be read", "a submodule")
+"""Reasons of files without a remedy that may hold an answer. Others miss no text: empty, linked, repeated."""
+_SHOWN_OTHERS = 3
 
 
 class SkipReason(Enum):
@@ -62,6 +76,22 @@ def count_reasons(skipped: Sequence[Skipped]) -> str:
     for one in skipped:
         reasons[one.reason] = reasons.get(one.reason, 0) + 1
     return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+
+
+class UniqueNames:
+    """The names of documents so far."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def add(self, name: str) -> str:
+        """Take a name and return it; one that is taken gets a number."""
+        free, number = name, 1
+        while free in self._taken:
+            number += 1
+            free = f"{name} ({number})"
+        self._taken.add(free)
+        return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +138,15 @@ class Loaded:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """The names of the documents that were not read, or only in part."""
-        missing = (one.document or Path(one.path).name for one in self.skipped if one.remedy)
+        """The names of the documents that were not read, or only in part. More than three files that are no
+        documents, such as programs, are one entry: `12 binary files (a.so, b.pyc, …)`."""
+        missing = (_name_of(one) for one in self.skipped if one.remedy)
         cut = (f"{note.partition(': ')[0]} (in part)" for note in self.notes)
-        return tuple(dict.fromkeys((*missing, *cut)))
+        others = [_name_of(one) for one in self.skipped if not one.remedy and one.reason.startswith(_UNREAD)]
+        if len(others) > _SHOWN_OTHERS:
+            others = [f"{len(others):,} binary files ({', '.join(others[:2])}, …)"]
+        return tuple(dict.fromkeys((*missing, *cut, *others)))
+
+
+def _name_of(skipped: Skipped) -> str:
+    return skipped.document or Path(skipped.path).name

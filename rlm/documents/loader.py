@@ -13,8 +13,9 @@ from typing import BinaryIO
 
 from pathspec import GitIgnoreSpec
 
-from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
+from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
+from rlm.documents.encoded_text import ScanningWriter
 from rlm.documents.folder import files_of
 from rlm.documents.formats.containers.members import Members, safe_name
 from rlm.documents.formats.containers.outer import Outer
@@ -22,13 +23,22 @@ from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import readable_kind, reader_faults
-from rlm.documents.loaded import GuessedEncoding, Loaded, Skip, Skipped, SkipReason, count_reasons
+from rlm.documents.loaded import (
+    GuessedEncoding,
+    Loaded,
+    Skip,
+    Skipped,
+    SkipReason,
+    UniqueNames,
+    count_reasons,
+)
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Given, Rendered, Rendering
-from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
+from rlm.documents.sources.fetched import Fetched
+from rlm.documents.sources.remote import Fetching
+from rlm.documents.sources.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
-from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
@@ -109,29 +119,21 @@ def _load(
 ) -> Loaded:
     originals = Originals(folder) if pictures else None
     with (
-        ContextFileWriter(folder) as writer,
+        ScanningWriter(folder) as writer,
         ExitStack() as undo,
         Converter(pictures=pictures) as converter,
     ):
         if originals is not None:
             undo.callback(originals.remove)
-        loading = _Loading(
-            writer, converter, folder, progress, limit, originals, has_several=len(sources) > 1
-        )
+        loading = _Loading(writer, converter, folder, progress, limit, originals, len(sources) > 1)
         for source in sources:
             loading.add(source)
         loading.check_not_empty(sources)
         context = writer.finish()
         undo.pop_all()
-        if converter.warning:
-            loading.notes.insert(0, converter.warning)
-    return Loaded(
-        context,
-        tuple(loading.skipped),
-        context.replaced + loading.replaced,
-        tuple(loading.guessed),
-        tuple(loading.notes),
-    )
+        notes = (converter.warning, *loading.notes) if converter.warning else tuple(loading.notes)
+    skipped, guessed = tuple(loading.skipped), tuple(loading.guessed)
+    return Loaded(context, skipped, context.replaced + loading.replaced, guessed, notes)
 
 
 class _Loading:
@@ -139,16 +141,16 @@ class _Loading:
 
     def __init__(
         self,
-        writer: ContextFileWriter,
+        writer: ScanningWriter,
         converter: Converter,
         folder: Path,
         progress: Progress | None,
         limit: TimeLimit,
         originals: Originals | None,
-        *,
         has_several: bool,
     ) -> None:
         self._limit = limit
+        self._folder = folder
         self._is_begun = False
         self._exclude = GitIgnoreSpec.from_lines([".git/"])
         self._originals = originals
@@ -163,7 +165,7 @@ class _Loading:
         self._progress = progress
         self._has_several = has_several
         self._name = ""
-        self._names: set[str] = set()
+        self._names = UniqueNames()
         self._seen: set[Path] = set()
         self._bytes = 0
         self._documents = 0
@@ -177,6 +179,10 @@ class _Loading:
                     self._add_text(name, text, kind)
                 case StreamSource(name, stream):
                     self._add_stream(name, stream)
+                case remote:
+                    self._name = remote.name
+                    fetching = Fetching(self._folder, self._tick, self._detect_kind, self._add_fetched)
+                    fetching.add(remote, self.skipped, has_several=self._has_several)
         except TimeOver:
             # Not one byte of it was written. A folder may hold more files than were listed.
             name = str(source.path) if isinstance(source, PathSource) else source.name
@@ -197,14 +203,14 @@ class _Loading:
             broken = " is a broken link" if path.is_symlink() else " does not exist"
             raise DocumentError(f"{path}{broken}: check the path and the folder you are in") from None
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         if stat.S_ISDIR(mode):
             self._add_folder(path, exclude)
         elif stat.S_ISFIFO(mode):
             try:
                 stream = open_file(path)
             except OSError as error:
-                raise _unreadable(path, error) from error
+                raise unreadable(path, error) from error
             with stream:
                 self._add_stream(path.name, stream)
         elif not stat.S_ISREG(mode):
@@ -280,6 +286,19 @@ class _Loading:
                 raise self._late() from None
             if format_of(kind).is_converted and not self._limit.is_over:
                 next(given, b"")  # check that the file did not change
+
+    def _add_fetched(self, fetched: Fetched) -> None:
+        """Write one file from elsewhere. Raises Skip before any of it is written."""
+        name, file = fetched.name, fetched.file
+        given = blocks(file, name, self._tick)
+        try:
+            first = next(given, b"")
+            kind = self._detect_kind(fetched.kind_name, first)
+            self._write(name, kind, itertools.chain((first,), given), file)
+        except Unreadable as unreadable:
+            raise _broken(unreadable) from None
+        except TimeOver:
+            raise self._late() from None
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
@@ -421,6 +440,7 @@ class _Loading:
         self._note_encoding(self._name, rendered.replaced, rendered.guessed)
         self._note(self._name, *rendered.notes)
         if self._is_begun:
+            self._note(self._name, *self._writer.encoded_notes())
             self._writer.end_document()
             self._documents += 1
 
@@ -445,8 +465,7 @@ class _Loading:
 
     def _begin(self, kind: str) -> None:
         self._is_begun = True
-        self._name = self._unique_name(self._name)
-        self._names.add(self._name)
+        self._name = self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
     def _counted(self, given: Given) -> Given:
@@ -469,14 +488,6 @@ class _Loading:
             self._progress(self._name, self._bytes)
         self._limit.check()
 
-    def _unique_name(self, name: str) -> str:
-        if name not in self._names:
-            return name
-        number = 2
-        while f"{name} ({number})" in self._names:
-            number += 1
-        return f"{name} ({number})"
-
     def _detect_kind(self, name: str, first: bytes) -> str:
         kind = readable_kind(name, first, pictures=self._originals is not None)
         if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):
@@ -491,7 +502,3 @@ def _broken(unreadable: Unreadable) -> Skip:
 
 def _describe_cut(cut: Unreadable) -> str:
     return f"only its first part was read, because it is {cut}: {cut.remedy}"
-
-
-def _unreadable(path: Path, error: OSError) -> DocumentError:
-    return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")

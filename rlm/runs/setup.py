@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Loaded, Progress, Source, default_cache
 from rlm.documents.pictures.originals import Originals
-from rlm.documents.source import describe
+from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded, ContextLoading, Warned

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import Loaded, PathSource, Source
+from rlm.documents import CloudSource, GitSource, Loaded, PathSource, Source, UrlSource
+from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.base import ModelWindow
@@ -34,7 +35,8 @@ _MB = 1 << 20
 MAX_KEPT_FROM_PATHS = 16 * _MB
 """Bytes. The journal keeps inputs of up to this size; larger ones are read again from their paths."""
 MAX_KEPT_FROM_STREAMS = 64 * _MB
-"""The same limit for an input that cannot be read again: standard input, strings, pipes."""
+"""The same limit for an input that cannot be read again, or may be another by then: standard input, strings,
+pipes, URLs, revisions."""
 
 _FORMER_CHUNK = 20_000
 
@@ -141,7 +143,7 @@ class StoredRun:
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         pictures = bool(self.facts.get("pictures"))
         loaded: Loaded | None = None
-        if pictures and (given or all("path" in source for source in sources)):
+        if pictures and (given or all(map(_is_repeatable, sources))):
             # The journal keeps the text of a page, and not its file.
             with suppress(DocumentError):
                 loaded = await workspace.load(given or [_source(source) for source in sources], pictures=True)
@@ -150,7 +152,7 @@ class StoredRun:
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(_open_context, folder))
-        lost = [source["name"] for source in sources if "path" not in source]
+        lost = [source["name"] for source in sources if not _is_repeatable(source)]
         if lost and not given:
             raise UsageError(
                 f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
@@ -164,9 +166,8 @@ class StoredRun:
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:
-            first = sources[0].get("path") or sources[0]["name"]
             raise UsageError(
-                f"the input of run {self.run_id} has changed since ({first}"
+                f"the input of run {self.run_id} has changed since ({_name_of(sources[0])}"
                 f"{', …' if len(sources) > 1 else ''}): restore the files, or ask the question again"
             )
         return loaded
@@ -184,12 +185,19 @@ def _wrong_kind(run: str, found: str | None, wanted: str | None) -> str:
 
 
 def source_facts(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """Return the sources as the journal stores them: a path that can be read again, or only a name."""
+    """Return the sources as the journal stores them: what can be read again (a path, a URL without a
+    credential, a revision), or only a name."""
     facts: list[dict[str, Any]] = []
     for source in sources:
         match source:
             case PathSource(path, exclude) if not path.is_fifo():
                 facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
+            case UrlSource(url, allow_hosts) if not has_secret(url):
+                facts.append({"url": url, "allow_hosts": list(allow_hosts)})
+            case CloudSource(url, exclude):
+                facts.append({"url": url, "exclude": list(exclude)})
+            case GitSource(path, revision, exclude):
+                facts.append({"git": str(path.absolute()), "revision": revision, "exclude": list(exclude)})
             case unrepeatable:
                 facts.append({"name": unrepeatable.name})
     return facts
@@ -237,8 +245,23 @@ def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
     return kind(**{name: value for name, value in facts.items() if name in known})
 
 
+def _is_repeatable(facts: Mapping[str, Any]) -> bool:
+    return "name" not in facts
+
+
+def _name_of(facts: Mapping[str, Any]) -> str:
+    if "name" in facts:
+        return str(facts["name"])
+    return str(facts["path"]) if "path" in facts else _source(facts).name
+
+
 def _source(facts: Mapping[str, Any]) -> Source:
-    return PathSource(Path(facts["path"]), tuple(facts["exclude"]))
+    exclude = tuple(facts.get("exclude", ()))
+    if "git" in facts:
+        return GitSource(Path(facts["git"]), facts["revision"], exclude)
+    if "allow_hosts" in facts:
+        return UrlSource(facts["url"], tuple(facts["allow_hosts"]))
+    return CloudSource(facts["url"], exclude) if "url" in facts else PathSource(Path(facts["path"]), exclude)
 
 
 def _open_context(folder: Path) -> ContextFile:

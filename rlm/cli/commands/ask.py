@@ -16,6 +16,7 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
 from rlm.cli.habits import find_swapped
 from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.paths import PathsArgument
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "takes_rounds"]
 
+_NO_PATH = (
+    "no PATH is given: name files or folders, - for stdin, or a run (--continue RUN); --no-context asks "
+    "without a text"
+)
 _LONG_BYTES = 1 << 20
 """A file of this size is rarely short enough for one call."""
 
@@ -49,10 +54,7 @@ Examples:
 def ask(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-    ] = None,
+    paths: PathsArgument = None,
     continued: Annotated[
         str | None,
         typer.Option(
@@ -98,7 +100,8 @@ def ask(
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
         rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
-        sources = options.sources(paths) if paths else []
+        has_text = continued is not None or no_context
+        sources = [] if has_text and not paths else options.sources(paths, no_path=_NO_PATH)
         context = None if no_context else sources
         try:
             if options.dry_run:
@@ -157,11 +160,6 @@ def _schema(file: Path | None) -> object:
 def _check(
     question: str, paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]
 ) -> None:
-    if continued is None and not paths:
-        raise UsageError(
-            "no PATH is given: name files or folders, - for stdin, or a run "
-            "(--continue RUN); --no-context asks without a text"
-        )
     if (question_given := find_swapped(question, paths)) is not None:
         raise UsageError(
             f"the question stands before the paths: rlm ask {quote(question_given)} {quote(question)}"

@@ -57,7 +57,11 @@ that did not answer, an empty budget). The exit code is 1 if a task has no answe
 @takes_run_options(
     each="for each task",
     without_effect={"verbose": "many tasks run at a time; `rlm show RUN` shows one"},
-    refused={"schema": "each task names its own schema", "exclude": "each task names its own files"},
+    refused={
+        "schema": "each task names its own schema",
+        "exclude": "each task names its own files",
+        "allow_host": "the URLs of a batch lead to public addresses only",
+    },
 )
 def batch(
     ctx: typer.Context,

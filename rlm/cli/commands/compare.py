@@ -10,7 +10,8 @@ import typer
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_plan, report_interrupt
-from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ If the command is interrupted or killed, `rlm resume` continues it.
 def compare(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
-    paths: PathsArgument,
+    paths: PathsArgument = None,
     method: Annotated[
         list[str] | None,
         typer.Option(

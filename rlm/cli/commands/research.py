@@ -13,7 +13,8 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_plan, report_interrupt
 from rlm.cli.console.render_result import account, dollars, plural
-from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.paths import PathsArgument
 from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_text
 
@@ -50,7 +51,7 @@ was not found, and the sources.
 def research(
     ctx: typer.Context,
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task.", show_default=False)],
-    paths: PathsArgument,
+    paths: PathsArgument = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan and stop.")] = False,
     plan: Annotated[
         Path | None,

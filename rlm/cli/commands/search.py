@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,13 +13,13 @@ from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
-from rlm.cli.options import PathsArgument
+from rlm.cli.paths import AllowHostOption, ExcludeOption, PathsArgument, read_sources
 from rlm.escaping import json_bytes, terminal_line, terminal_text
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.parts import part_at
 
 if TYPE_CHECKING:
-    from rlm.documents import Source
+    from rlm.documents import Loaded, Source
     from rlm.events import Event
     from rlm.retrieval import Pack
     from rlm.retrieval.vectors.embedder import Embedder
@@ -49,7 +48,7 @@ def search(
             metavar="QUERY", help="Words, or a regular expression with --regex.", show_default=False
         ),
     ],
-    paths: PathsArgument,
+    paths: PathsArgument = None,
     regex: Annotated[
         bool,
         typer.Option("--regex", "-e", help="Show the matches of the regular expression QUERY, in order."),
@@ -79,9 +78,8 @@ def search(
         ),
     ] = None,
     engine: Annotated[Literal["fts5"], typer.Option(help="The index: SQLite FTS5.")] = "fts5",
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
-    ] = None,
+    exclude: ExcludeOption = None,
+    allow_host: AllowHostOption = None,
     no_cache: Annotated[
         bool,
         typer.Option(
@@ -94,7 +92,6 @@ def search(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress on stderr.")] = False,
 ) -> None:
     """Show the passages that match a query best. No model is asked."""
-    from rlm.documents import sources_from_arguments
     from rlm.errors import UsageError
 
     if not query.strip():
@@ -108,7 +105,7 @@ def search(
     if regex and embeddings is not None:
         raise UsageError("--regex cannot be combined with --embeddings: leave one out")
     embedder = None if embeddings is None else _embedder(embeddings)
-    sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+    sources = read_sources(paths, exclude, allow_host)
     try:
         with _SearchProgress(quiet=quiet) as progress:
             if regex:
@@ -133,9 +130,12 @@ def search(
     if tokens and not quiet:
         say(f"the embeddings took {tokens:,} tokens")
     _print(found, as_json=as_json)
+    for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
+        say(warning)
     if not found["hits" if regex else "packs"]:
         if not as_json:
-            say("nothing found: try other words, or --regex")
+            where = " in what was read" if found["unread"] else ""
+            say(f"nothing found{where}: try other words, or --regex")
         raise typer.Exit(Exit.NO_ANSWER)
 
 
@@ -197,7 +197,7 @@ async def _packs(
                 packs = await ranking.packs(query, **options)
             finally:
                 await ranking.aclose()
-            return {"packs": [_pack_json(pack, body) for pack in packs]}
+            return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
 
 
 async def _hits(
@@ -217,12 +217,20 @@ async def _hits(
 
             def work() -> dict[str, Any]:
                 hits = Handle(body).search(pattern, max_hits=limit)
-                return {"hits": [_hit_json(hit, body) for hit in hits], "total": hits.total}
+                listed = [_hit_json(hit, body) for hit in hits]
+                return {"hits": listed, "total": hits.total, **_account(loaded)}
 
             try:
                 return await run_in_daemon_thread(work, name="rlm-search")
             except (ValueError, TimeoutError) as error:
                 raise UsageError(f"cannot search for the pattern: {error}") from error
+
+
+def _account(loaded: Loaded) -> dict[str, Any]:
+    """Return the documents that were not searched, and the warnings about the input."""
+    from rlm.runs.load_warnings import warnings_of
+
+    return {"unread": list(loaded.unread), "warnings": warnings_of(loaded)}
 
 
 def _pack_json(pack: Pack, body: Body) -> dict[str, Any]:

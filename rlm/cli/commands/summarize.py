@@ -14,7 +14,8 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_plan
 from rlm.cli.console.render_result import account, plural
-from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.paths import PathsArgument
 from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ text is paid for. It also resumes a summary that was interrupted.
 )
 def summarize(
     ctx: typer.Context,
-    paths: PathsArgument,
+    paths: PathsArgument = None,
     kind: Annotated[
         Literal["auto", "card", "chat", "document", "story"],
         typer.Option(help="document: by sections; card, chat, story: by messages or paragraphs."),

@@ -82,6 +82,9 @@ class Job:
         self._job_resources = job_resources
         self._left = left
         begun = {} if left is None else left.facts
+        self._unread: Sequence[str] = (
+            job_resources.loaded.unread if left is None else left.facts.get("unread", ())
+        )
         self._scaffold = str(begun.get("scaffold") or scaffold_of(config.facts()))
         self._budget = Budget(config.limits)
         playback = ReplayCursor(recording)
@@ -215,7 +218,9 @@ class Job:
                 stack.push_async_callback(pool.close)
             resources = resources_for(self.config, self._job_resources.workspace, pool)
             source = RunInput(self._job_resources.loaded.context, self.body)
-            part_resources = PartResources(self.config, self._run_context, source, resources, pool)
+            part_resources = PartResources(
+                self.config, self._run_context, source, resources, pool, self._unread
+            )
             events = () if self._left is None else self._left.events
             # Parts that failed because of their provider are retried, unless the job has ended.
             past = recorded_parts(events, failed=self._left is not None and self._left.result is not None)
@@ -251,6 +256,7 @@ class Job:
             sub_calls=self._children.calls,  # those of the parts included
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
+            unread=tuple(self._unread),
             degradations=self._run_context.degradations.notes,
             scaffold=self._scaffold,
             support=support,
@@ -299,6 +305,7 @@ async def open_job(
                 **facts_of(config, loaded.context, source_facts(sources), warnings, None),
                 **facts(body),
                 "job": kind,
+                "unread": list(loaded.unread),
                 "since": past.run_id if past else None,
             }
             removed = await make_room(journal, config.settings)

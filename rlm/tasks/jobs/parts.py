@@ -70,13 +70,15 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartResources:
-    """What all parts of a job share: its config, context, input, resources and kernels."""
+    """What all parts of a job share: its config, context, input, resources and kernels. `unread` names the
+    documents that were not read."""
 
     config: RunConfig
     run_context: RunContext
     source: RunInput
     resources: RunResources
     kernels: KernelPool
+    unread: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Part:
                     answer_type=answer_type,
                     parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
                     checks_support=checks_support,
+                    unread=self.part_resources.unread,
                 ),
             )
             return await run.run_as_part()

@@ -45,9 +45,11 @@ def test_a_text_that_names_a_file_asks_for_a_path(
     assert sources_of("missing.md")
 
 
-def test_a_url_is_not_downloaded() -> None:
-    with pytest.raises(UsageError, match="which is not downloaded: save the page"):
+def test_a_text_that_is_only_a_url_is_not_downloaded() -> None:
+    with pytest.raises(UsageError, match=r"give rlm\.documents\.UrlSource\('https://example"):
         sources_of("https://example.com/lease.pdf")
+    with pytest.raises(UsageError, match=r"give rlm\.documents\.CloudSource\('s3://bucket"):
+        sources_of("s3://bucket/lease.pdf")
     assert sources_of("See https://example.com/lease.pdf")
 
 

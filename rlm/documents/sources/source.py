@@ -1,4 +1,4 @@
-"""Sources of text: paths, strings and streams, and their form on a command line."""
+"""Sources of text: paths, strings, streams, URLs and revisions, and their form on a command line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
+from rlm.documents.sources.url import check_url, public_name
 from rlm.errors import DocumentError, UsageError
 
 __all__ = [
+    "CloudSource",
     "Context",
+    "GitSource",
     "PathSource",
+    "RemoteSource",
     "Source",
     "StreamSource",
     "TextSource",
+    "UrlSource",
     "describe",
     "sources_from_arguments",
     "sources_of",
@@ -24,7 +29,8 @@ __all__ = [
 
 _GLOB_MARKS = frozenset("*?[")
 _MAX_PATH = 4_096
-_URL = re.compile(r"https?://\S+", re.IGNORECASE)
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+-]*://", re.IGNORECASE)
 _FORMS = "give a text, a Path (a file or a folder), or a list of these"
 
 
@@ -59,7 +65,55 @@ class StreamSource:
     stream: BinaryIO
 
 
-Source = PathSource | TextSource | StreamSource
+@dataclass(frozen=True, slots=True)
+class UrlSource:
+    """A page or file at an http or https URL. It is downloaded when it is read.
+
+    Only public addresses are reached, and the private hosts in `allow_hosts` (`HOST` or `HOST:PORT`). No
+    credential is sent.
+    """
+
+    url: str
+    allow_hosts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The URL, without values that may be credentials."""
+        return public_name(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSource:
+    """An object, a prefix or a glob in a storage that fsspec knows: `s3://…`, `gs://…`, `az://…`. `exclude`
+    is as in PathSource. Credentials are those of the user's environment."""
+
+    url: str
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """A git repository at a revision (`v1.2`), without a checkout; or, for a range (`v1..v2`, `..main`), its
+    commits with their diffs. A `path` below the repository leaves out what is elsewhere. `exclude` is as in
+    PathSource."""
+
+    path: Path
+    revision: str
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The repository and the revision, as on a command line."""
+        return f"{self.path}@{self.revision}"
+
+
+RemoteSource = UrlSource | CloudSource | GitSource
+Source = PathSource | TextSource | StreamSource | RemoteSource
 
 Context: TypeAlias = str | bytes | Path | Source | Sequence[str | bytes | Path | Source]
 """A text, a path (file or folder), or a list of these."""
@@ -69,7 +123,7 @@ def sources_of(context: Context) -> list[Source]:
     """Return the sources of a context that a caller gave.
 
     Raises UsageError for anything else, and for a text that only names an existing file or is only a URL:
-    its few characters would be searched instead of the file.
+    its few characters would be searched instead of the file. A text is never downloaded unasked.
     """
     if isinstance(context, str | bytes | Path | Source):
         return [_checked(context)]
@@ -88,9 +142,11 @@ def _checked(given: Any) -> Source:
                 f"the context is the text {line!r}, which names an existing file or folder: give "
                 f"Path({line!r}) to read it, or rlm.documents.TextSource('text', …) for these characters"
             )
-        if _URL.fullmatch(line):
+        if _SCHEME.match(line) and not any(char.isspace() for char in line):
+            kind = "UrlSource" if _WEB.match(line) else "CloudSource"
             raise UsageError(
-                f"the context is the URL {line!r}, which is not downloaded: save the page and give its Path"
+                f"the context is the URL {line!r}: give rlm.documents.{kind}({line!r}) to download it, or "
+                "rlm.documents.TextSource('text', …) for these characters"
             )
     return as_source(given)
 
@@ -110,13 +166,18 @@ def as_source(given: Source | Path | str | bytes) -> Source:
 
 
 def sources_from_arguments(
-    arguments: Sequence[str], stdin: BinaryIO, *, exclude: Sequence[str] = ()
+    arguments: Sequence[str],
+    stdin: BinaryIO,
+    *,
+    exclude: Sequence[str] = (),
+    allow_hosts: Sequence[str] = (),
 ) -> tuple[Source, ...]:
-    """Return the sources of PATH arguments: files, folders, globs the shell did not expand, and one `-` for
-    `stdin`.
+    """Return the sources of PATH arguments: files, folders, globs the shell did not expand, URLs, revisions
+    of a repository (`REPO@REV`), and one `-` for `stdin`.
 
-    A file of that exact name wins over a glob. `exclude` applies to every folder. Raises DocumentError for a
-    missing path, a glob without a match, and a second `-`.
+    A file of that exact name wins over a glob and a revision. `exclude` applies to every folder. URLs may
+    lead to the private hosts in `allow_hosts`. Raises DocumentError for a missing path, a glob without a
+    match, and a second `-`.
     """
     sources: list[Source] = []
     for argument in arguments:
@@ -127,11 +188,16 @@ def sources_from_arguments(
             continue
         if not argument:
             raise DocumentError("an empty path was given: name a file, a folder or - for standard input")
+        if _SCHEME.match(argument):
+            sources.append(_from_url(argument, exclude, allow_hosts))
+            continue
         path = Path(argument)
         if not _exists(path):
             path = _expand_home(path)
         if _exists(path):
             sources.append(PathSource(path, tuple(exclude)))
+        elif (revision := _revision(path, exclude)) is not None:
+            sources.append(revision)
         elif _GLOB_MARKS.intersection(argument):
             # Not Path.glob: it refuses absolute patterns.
             found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
@@ -143,6 +209,25 @@ def sources_from_arguments(
         else:
             raise DocumentError(f"{argument} does not exist: check the path and the folder you are in")
     return tuple(sources)
+
+
+def _from_url(url: str, exclude: Sequence[str], allow_hosts: Sequence[str]) -> Source:
+    if _WEB.match(url):
+        check_url(url)
+        return UrlSource(url, tuple(allow_hosts))
+    if url.lower().startswith("file://"):
+        raise DocumentError(f"{url} is a file of this machine: give its path")
+    return CloudSource(url, tuple(exclude))
+
+
+def _revision(path: Path, exclude: Sequence[str]) -> GitSource | None:
+    """Return the source of `REPO@REV`, where REPO is an existing folder."""
+    text = str(path)
+    for mark in re.finditer("@", text):
+        folder, revision = Path(text[: mark.start()]), text[mark.end() :]
+        if mark.start() and revision and folder.is_dir():
+            return GitSource(folder, revision, tuple(exclude))
+    return None
 
 
 def _expand_home(path: Path) -> Path:

@@ -1,0 +1,94 @@
+"""Names of binary formats that nothing here reads, by their first bytes or else the suffix of the file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+__all__ = ["ForeignFormat", "foreign_format"]
+
+_TRANSCRIBE = "transcribe its speech, or give its subtitles"
+_DECRYPT = "decrypt it and name the result"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFormat:
+    """What such a file is, and, for one that may hold the user's words, the remedy."""
+
+    what: str
+    remedy: str = ""
+
+
+_VIDEO = ForeignFormat("a video", _TRANSCRIBE)
+_SOUND = ForeignFormat("a recording", _TRANSCRIBE)
+_ENCRYPTED = ForeignFormat("encrypted", _DECRYPT)
+_PROGRAM = ForeignFormat("a program")
+_BYTECODE = ForeignFormat("compiled code")
+_FONT = ForeignFormat("a font")
+_DRAWING = ForeignFormat("a drawing", "export it as PDF")
+_NOTEBOOK = ForeignFormat("a OneNote section", "export it as PDF or .docx")
+_OFFICE = ForeignFormat("an old Office document", "save it in a current format, or as PDF")
+_DISK = ForeignFormat("a disk image", "mount it and name the folder")
+_DATABASE = ForeignFormat("a database", "export its tables as CSV")
+_ARRAYS = ForeignFormat("arrays of numbers", "export them as CSV")
+
+_BY_MAGIC = (
+    (re.compile(rb"....ftyp|\x1aE\xdf\xa3|FLV\x01|\x00\x00\x01[\xba\xb3]|RIFF....AVI ", re.S), _VIDEO),
+    (re.compile(rb"RIFF....WAVE|ID3|fLaC|OggS|FORM....AIF|\xff[\xfb\xf3\xf2\xf1]|#!AMR", re.S), _SOUND),
+    (re.compile(rb"age-encryption\.org/|Salted__|LUKS\xba\xbe|[\x84\x85\x8c]..\x03", re.S), _ENCRYPTED),
+    (re.compile(rb"\x30[\x80-\x84].{0,8}\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07", re.S), _ENCRYPTED),
+    (re.compile(rb"\xe4\x52\x5c\x7b\x8c\xd8\xa7\x4d", re.S), _NOTEBOOK),
+    (re.compile(rb"AC10\d\d"), _DRAWING),
+    (re.compile(rb"8BPS|gimp xcf"), ForeignFormat("a layered picture", "export it as PDF or PNG")),
+    (re.compile(rb"\x7fELF|MZ|\xcf\xfa\xed\xfe|\xce\xfa\xed\xfe|!<arch>\n"), _PROGRAM),
+    (re.compile(rb"\xca\xfe\xba\xbe|\x00asm|..\r\n.{12}\xe3", re.S), _BYTECODE),
+    (re.compile(rb"wOFF|wOF2|OTTO|\x00\x01\x00\x00\x00|ttcf"), _FONT),
+    (re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), _OFFICE),
+    (re.compile(rb"SQLite format 3\x00|.{4}Standard (?:Jet|ACE) DB", re.S), _DATABASE),
+    (re.compile(rb"\x93NUMPY|\x89HDF\r\n|PAR1|ARROW1|Obj\x01"), _ARRAYS),
+    (re.compile(rb"\x00\x05\x16\x07|bplist00"), ForeignFormat("data of a program")),
+)
+_BY_SUFFIX = {
+    **dict.fromkeys(
+        [".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".wmv", ".flv", ".mpg", ".mpeg", ".3gp"], _VIDEO
+    ),
+    **dict.fromkeys(
+        [".mp3", ".wav", ".m4a", ".aac", ".flac", ".ogg", ".opus", ".wma", ".aiff", ".amr"], _SOUND
+    ),
+    **dict.fromkeys([".gpg", ".pgp", ".age", ".p7m", ".enc", ".kdbx", ".aes", ".asc", ".p7s"], _ENCRYPTED),
+    **dict.fromkeys(
+        [".exe", ".dll", ".so", ".dylib", ".a", ".o", ".lib", ".bin", ".elf", ".msi", ".sys", ".ko"], _PROGRAM
+    ),
+    **dict.fromkeys([".pyc", ".pyo", ".class", ".wasm", ".beam", ".dex"], _BYTECODE),
+    **dict.fromkeys([".woff", ".woff2", ".ttf", ".otf", ".eot", ".ttc"], _FONT),
+    **dict.fromkeys(
+        [".dwg", ".dxf", ".vsd", ".vsdx", ".cdr", ".sketch", ".fig", ".ai", ".indd", ".pub"], _DRAWING
+    ),
+    **dict.fromkeys([".img", ".iso", ".vmdk", ".qcow2", ".vhd"], _DISK),
+    **dict.fromkeys([".mdb", ".accdb", ".sqlite", ".sqlite3", ".db", ".fdb", ".dbf", ".duckdb"], _DATABASE),
+    **dict.fromkeys(
+        [
+            ".npy",
+            ".npz",
+            ".h5",
+            ".hdf5",
+            ".parquet",
+            ".feather",
+            ".arrow",
+            ".avro",
+            ".mat",
+            ".rds",
+            ".pkl",
+            ".pickle",
+        ],
+        _ARRAYS,
+    ),
+    ".one": _NOTEBOOK,
+}
+
+
+def foreign_format(name: str, first: bytes) -> ForeignFormat | None:
+    """Return the format of a binary file that begins with `first`; None for an unknown one."""
+    by_magic = next((found for magic, found in _BY_MAGIC if magic.match(first)), None)
+    return by_magic or _BY_SUFFIX.get(PurePath(name).suffix.lower())

@@ -1,0 +1,1 @@
+"""Sources that are no files of this machine: web pages, objects of a cloud, revisions of a repository."""
