@@ -57,7 +57,9 @@ def test_files_at_a_revision(repository: Path, tmp_path: Path) -> None:
     loaded, texts = read(tmp_path, f"{repository}@v1")
     assert set(texts) == {f"yard@{short}:src/a.py", f"yard@{short}:lease.md"}
     assert "three weeks" in texts[f"yard@{short}:src/a.py"]
-    assert [(one.path, one.reason) for one in loaded.skipped] == [(f"yard@{short}:logo.bin", "binary")]
+    assert [(one.path, one.reason) for one in loaded.skipped] == [
+        (f"yard@{short}:logo.bin", "binary (a program)")
+    ]
     kinds = {one.name.rpartition(":")[2]: one.kind for one in loaded.context.documents}
     assert kinds == {"src/a.py": "code", "lease.md": "markdown"}
 
