@@ -364,7 +364,7 @@ class _Loading:
         except Unreadable as cut:
             if not self._is_begun:
                 raise
-            rendered = Rendered(notes=(_describe_cut(cut),))
+            rendered = Rendered(notes=(cut.cut_note,))
         if row.is_converted and file is not None and rendered.members is None:
             self._count(os.fstat(file.fileno()).st_size)
         own, is_begun = self._name, self._is_begun
@@ -374,7 +374,7 @@ class _Loading:
         with closing(rendered.members) as members:
             self._add_members(members, Outer(own, row, members.room, outer), is_begun=is_begun)
         if members.fault is not None:
-            self._note(own, _describe_cut(members.fault))
+            self._note(own, members.fault.cut_note)
         self._note_encoding(own, members.ended.replaced, members.ended.guessed)
 
     def _add_members(self, members: Members, outer: Outer, *, is_begun: bool) -> None:
@@ -498,7 +498,3 @@ class _Loading:
 
 def _broken(unreadable: Unreadable) -> Skip:
     return Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN)
-
-
-def _describe_cut(cut: Unreadable) -> str:
-    return f"only its first part was read, because it is {cut}: {cut.remedy}"

@@ -163,7 +163,7 @@ class Rendering:
         if fault is not None:
             if not begun:
                 raise fault
-            notes.append(f"only its first part was read, because it is {fault}: {fault.remedy}")
+            notes.append(fault.cut_note)
         return begun, tuple(notes)
 
     def _spool_blocks(self, given: Given) -> BinaryIO:

@@ -105,3 +105,8 @@ class Unreadable(Exception):
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
         self.remedy = remedy
+
+    @property
+    def cut_note(self) -> str:
+        """What a reader of the rest is told if only the first part was read."""
+        return f"only its first part was read, because it is {self}: {self.remedy}"
