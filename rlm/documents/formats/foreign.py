@@ -1,4 +1,4 @@
-"""Names of binary formats that nothing here reads, by their first bytes or else the suffix of the file."""
+"""Names of formats that nothing here reads, by the first bytes or the suffix of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
-__all__ = ["ForeignFormat", "foreign_format"]
+__all__ = ["DOCUMENT_SUFFIXES", "ForeignFormat", "foreign_format"]
 
 _TRANSCRIBE = "transcribe its speech, or give its subtitles"
 _DECRYPT = "decrypt it and name the result"
@@ -32,6 +32,65 @@ _OFFICE = ForeignFormat("an old Office document", "save it in a current format, 
 _DISK = ForeignFormat("a disk image", "mount it and name the folder")
 _DATABASE = ForeignFormat("a database", "export its tables as CSV")
 _ARRAYS = ForeignFormat("arrays of numbers", "export them as CSV")
+
+_WORD = ForeignFormat("an old Word document", "save it as .docx")
+_SLIDES = ForeignFormat("old PowerPoint slides", "save them as .pptx or export them as PDF")
+_KEYNOTE = ForeignFormat("Keynote slides", "export them as .pptx or PDF")
+_SHEET = ForeignFormat("a spreadsheet", "export it as CSV")
+_NOT_SQLITE = ForeignFormat("a database that is not SQLite, or an encrypted one", "export its tables as CSV")
+_DUCKDB = ForeignFormat(
+    "a DuckDB database", "export its tables: duckdb FILE \"export database 'folder' (format csv)\""
+)
+_COLUMNS = ForeignFormat("a table", "convert it to Parquet or CSV")
+_KINDLE = ForeignFormat("a Kindle book", "convert it to EPUB")
+_POSTSCRIPT = ForeignFormat("PostScript", "convert it to PDF")
+_ARCHIVE = ForeignFormat("an archive", "unpack it and name the folder")
+_PACKED = ForeignFormat("packed", "unpack it, or pack it as .gz")
+_DOCUMENTS = {
+    ".doc": _WORD,
+    ".pages": ForeignFormat("a Pages document", "export it as .docx or PDF"),
+    ".ppt": _SLIDES,
+    ".wk1": _SHEET,
+    ".123": _SHEET,
+    ".duckdb": _DUCKDB,
+    ".ddb": _DUCKDB,
+    ".db": _NOT_SQLITE,
+    ".mdb": _NOT_SQLITE,
+    ".accdb": _NOT_SQLITE,
+    ".dbf": _NOT_SQLITE,
+    ".feather": _COLUMNS,
+    ".arrow": _COLUMNS,
+    ".orc": _COLUMNS,
+    ".avro": _COLUMNS,
+    ".pps": _SLIDES,
+    ".pot": _SLIDES,
+    ".key": _KEYNOTE,
+    ".dot": _WORD,
+    ".wps": ForeignFormat("a Works document", "save it as .docx or PDF"),
+    ".wpd": ForeignFormat("a WordPerfect document", "save it as .docx or PDF"),
+    ".hwp": ForeignFormat("a Hangul document", "save it as .docx or PDF"),
+    ".one": ForeignFormat("a OneNote section", "export it as PDF"),
+    ".djvu": ForeignFormat("a DjVu book", "convert it to PDF"),
+    ".mobi": _KINDLE,
+    ".azw3": _KINDLE,
+    ".ps": _POSTSCRIPT,
+    ".eps": _POSTSCRIPT,
+    ".pst": ForeignFormat("an Outlook mailbox", "export it as .mbox"),
+    ".numbers": _SHEET,
+    **dict.fromkeys((".rar", ".cab", ".iso", ".dmg", ".deb", ".rpm"), _ARCHIVE),
+    **dict.fromkeys((".lz4", ".lz", ".z", ".br", ".sz", ".lzo"), _PACKED),
+}
+_WRITTEN = (
+    (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
+    (re.compile(rb"Rar!\x1a\x07"), _ARCHIVE),
+    (
+        re.compile(rb"x\x9f>\""),
+        ForeignFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
+    ),
+)
+"""Formats that look like text, but do not hold their words as they are written."""
+DOCUMENT_SUFFIXES = frozenset(_DOCUMENTS)
+"""Suffixes of documents and archives that nothing here reads. They say more than the first bytes."""
 
 _BY_MAGIC = (
     (re.compile(rb"....ftyp|\x1aE\xdf\xa3|FLV\x01|\x00\x00\x01[\xba\xb3]|RIFF....AVI ", re.S), _VIDEO),
@@ -65,18 +124,14 @@ _BY_SUFFIX = {
     **dict.fromkeys(
         [".dwg", ".dxf", ".vsd", ".vsdx", ".cdr", ".sketch", ".fig", ".ai", ".indd", ".pub"], _DRAWING
     ),
-    **dict.fromkeys([".img", ".iso", ".vmdk", ".qcow2", ".vhd"], _DISK),
-    **dict.fromkeys([".mdb", ".accdb", ".sqlite", ".sqlite3", ".db", ".fdb", ".dbf", ".duckdb"], _DATABASE),
+    **dict.fromkeys([".img", ".vmdk", ".qcow2", ".vhd"], _DISK),
+    ".fdb": _DATABASE,
     **dict.fromkeys(
         [
             ".npy",
             ".npz",
             ".h5",
             ".hdf5",
-            ".parquet",
-            ".feather",
-            ".arrow",
-            ".avro",
             ".mat",
             ".rds",
             ".pkl",
@@ -84,11 +139,15 @@ _BY_SUFFIX = {
         ],
         _ARRAYS,
     ),
-    ".one": _NOTEBOOK,
 }
 
 
-def foreign_format(name: str, first: bytes) -> ForeignFormat | None:
-    """Return the format of a binary file that begins with `first`; None for an unknown one."""
+def foreign_format(name: str, first: bytes, *, is_binary: bool) -> ForeignFormat | None:
+    """Return the format of a file that begins with `first`; None if it is none of these. What is not binary
+    is known by its first bytes only."""
+    written = next((found for magic, found in _WRITTEN if magic.match(first)), None)
+    if written is not None or not is_binary:
+        return written
+    suffix = PurePath(name).suffix.lower()
     by_magic = next((found for magic, found in _BY_MAGIC if magic.match(first)), None)
-    return by_magic or _BY_SUFFIX.get(PurePath(name).suffix.lower())
+    return _DOCUMENTS.get(suffix) or by_magic or _BY_SUFFIX.get(suffix)
