@@ -1,7 +1,7 @@
 """Test caches that commit 806c0b8 filled: a context and its index are found, not made again.
 
 The key of a context is made of the facts of its files, some of which (inode, device) no archive keeps.
-The tests write these facts anew, by the rule of that commit, and leave everything else as it was.
+The tests write these facts and the version of the rendering anew, and leave everything else as it was.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def context(cache: Path, big: Path) -> Path:
         ["big.txt", [], False],
         [str(big), "big.txt", status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev],
     ]
-    key = f"2 1 {__version__}\n" + "".join(json.dumps(line) + "\n" for line in lines)
+    key = f"2 2 {__version__}\n" + "".join(json.dumps(line) + "\n" for line in lines)
     return folder.rename(folder.with_name(hashlib.sha256(key.encode()).hexdigest()))
 
 

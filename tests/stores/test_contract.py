@@ -143,7 +143,9 @@ def test_tables_results_events_and_traces_of_a_new_run_are_those_of_an_old_one(
     assert ran.code == 0, ran.stderr
     result = json.loads((old / "deep-result.json").read_text())
     result["usage"] = [{**one, "reasoning_tokens": 0} for one in result["usage"]]
-    result["citations"] = [{**one, "seen": False, "part": None} for one in result["citations"]]
+    result["citations"] = [
+        {**one, "seen": False, "cell_place": None, "part": None} for one in result["citations"]
+    ]
     result["coverage"]["pages_looked"] = 0
     varying = {"run_id": "", "seconds": 0.0}
     assert {**ran.json, **varying} == {**ran.json, **result, **varying}

@@ -121,7 +121,9 @@ def test_the_result_of_a_run_is_printed_again_key_by_key(rlm, store, run_ids, ol
     assert again.code == 0, again.stderr
     result = json.loads((old / "deep-result.json").read_text())
     result["usage"] = [{**one, "reasoning_tokens": 0} for one in result["usage"]]
-    result["citations"] = [{**one, "seen": False} for one in result["citations"]]
+    result["citations"] = [
+        {**one, "seen": False, "cell_place": None, "part": None} for one in result["citations"]
+    ]
     result["coverage"]["pages_looked"] = 0
     added = {"found": True, "unread": [], "gates": [], "degradations": [], "scaffold": "", "support": None}
     text = again.json.pop("text")

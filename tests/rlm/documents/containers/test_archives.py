@@ -259,8 +259,8 @@ def test_an_archive_without_a_readable_file_is_refused(
         loaded_from(tmp_path, name, data)
 
 
-def test_a_workbook_is_not_taken_for_an_archive(tmp_path: Path) -> None:
-    data = zip_of({"[Content_Types].xml": b"<Types/>", "xl/workbook.xml": b"<workbook/>"})
+def test_a_document_that_is_packed_is_not_taken_for_an_archive(tmp_path: Path) -> None:
+    data = zip_of({"Index/Document.iwa": b"\0\1\2", "preview.txt": b"a text"})
     (tmp_path / "a.pages").write_bytes(data)
     with pytest.raises(DocumentError, match="a Pages document"):
         load([tmp_path / "a.pages"], tmp_path / "c")

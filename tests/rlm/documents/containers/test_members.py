@@ -119,7 +119,7 @@ def test_a_member_that_is_not_read_is_listed_like_a_file_of_a_folder(folder: Pat
     assert names(loaded) == [("a.box/half.txt", "text"), ("a.box/good.txt", "text")]
     assert [(one.path, one.reason) for one in loaded.skipped if not one.path.endswith(".pdf")] == [
         ("a.box/empty.txt", "empty"),
-        ("a.box/app.exe", "binary"),
+        ("a.box/app.exe", "binary (a program)"),
         ("a.box/locked.txt", "protected by a password"),
     ]
     assert loaded.notes == (
