@@ -176,6 +176,8 @@ class _Writer:
         part = f"\n\n{part}" if count > 1 else ""
         if draft is None:
             return f"{_first(self._brief, lines)}{part}{BREAK}{text}"
+        # What is asked for is what fits: lines of this model may be longer than most.
+        lines = max(_MIN_LINES, min(lines, self._fitting_lines(draft)))
         new = max(_MIN_LINES, lines - len(draft.lines))
         ask = _next(self._brief, draft, lines, new)
         return f"{ask}{part}{BREAK}Summary so far:\n\n{draft.numbered()}\n\nNew messages:\n\n{text}"
@@ -215,7 +217,7 @@ class _Writer:
         """Return the draft in its limit. The model shortens a long one once; then whole lines are cut."""
         most = self._brief.tokens
         if _size(draft) > most * _HARD_LIMIT:
-            lines = max(1, (most - _PAGE_TOKENS) * len(draft.lines) * 9 // (10 * _size(draft)))
+            lines = max(1, self._fitting_lines(draft) * 9 // 10)
             ask = table("summaries.toml")["shorten"]["ask"].strip()
             prompt = ask.format(
                 count=len(draft.lines), lines=lines, reader=self._brief.reader, draft=draft.numbered()
@@ -231,6 +233,10 @@ class _Writer:
             if gone:
                 self._job.warn(f"{len(gone):,} lines were left out to fit {most:,} tokens; allow more tokens")
         return draft
+
+    def _fitting_lines(self, draft: Draft) -> int:
+        """Return how many lines as long as those of the draft fit the summary's limit."""
+        return (self._brief.tokens - _PAGE_TOKENS) * len(draft.lines) // max(1, _size(draft))
 
     def _place_of(self, line: Line) -> int:
         return min((self._place[name] for name in line.names if name in self._place), default=0)

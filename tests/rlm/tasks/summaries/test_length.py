@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlm.models.base import Request
+from rlm.models.base import ModelWindow, Request
 from rlm.prompts.tokens.counters import get_counter
 from rlm.testing import ScriptedModel
 
@@ -118,3 +118,37 @@ async def test_without_a_given_length_it_follows_that_of_the_messages(
         ]
         await summary([chat_of(*said)], ScriptedModel.of(summary=reader, check=careful))
     assert asked[0] < asked[1] < asked[2] < 60
+
+
+async def test_later_parts_are_asked_for_as_many_lines_as_fit(
+    summary: Any, chat_of: Any, careful: Any
+) -> None:
+    """Lines of a model may be longer than most. What it is asked for is then not cut as too long at once."""
+    told: list[int] = []
+    shortened = 0
+    long = "the crane of the northern yard, of the southern yard, and of the yard behind the river, " * 4
+
+    def reader(request: Request) -> str:
+        nonlocal shortened
+        prompt = request.messages[-1].content
+        if "too long" in prompt.partition("\n")[0]:
+            shortened += 1
+            return "\n".join(f"L{number} = gone" for number in range(4, 20))
+        known = re.search(r"longer than ([\d,]+) lines: it has (\d+)", prompt)
+        if known is None:
+            count, have = 3, 0
+        else:
+            most, have = int(known[1]), int(known[2])
+            told.append(most)
+            count = max(0, most - have)
+        return "Kind: meeting\n\n## Main Points\n" + "\n".join(
+            f"- Point {have + n} tells of {long}and no more. [m{(have + n) * 40 + 1}]" for n in range(count)
+        )
+
+    said = [("Ann", f"Point {n // 40} of {n} tells of {long}.") for n in range(400)]
+    model = ScriptedModel.of(summary=reader, check=careful, window=ModelWindow(12_000, 3_000))
+    found = await summary([chat_of(*said)], model, tokens=900)
+    assert len(told) >= 2
+    assert max(told) <= 10
+    assert shortened == 0
+    assert COUNT(found.text) <= 900
