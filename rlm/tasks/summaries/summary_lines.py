@@ -41,7 +41,7 @@ MUST, USUAL, FIRST_TO_GO = 2, 1, 0
 
 _WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
 _WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
-_MAX_MARKS = 4
+_MAX_MARKS = 6
 """A line has more marks than this only if its words need them."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")

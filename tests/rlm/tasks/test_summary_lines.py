@@ -111,7 +111,7 @@ def test_an_answer_may_be_cited_with_the_message_it_agrees_to() -> None:
     assert Tracer(said).find_sources(line) == ("m1", "m2")
 
 
-def test_a_line_has_four_marks_and_more_only_if_its_words_need_them() -> None:
+def test_a_line_has_six_marks_and_more_only_if_its_words_need_them() -> None:
     said = entries(
         "The hall costs 400 euros.",
         "The hall is red.",
@@ -124,11 +124,12 @@ def test_a_line_has_four_marks_and_more_only_if_its_words_need_them() -> None:
     tracer = Tracer(said)
     line = Line("Key Decisions", "The hall costs 400 euros.", ("m1", "m2", "m3", "m4"))
     assert tracer.find_sources(line) == line.names
-    names = ("m1", "m2", "m3", "m4", "m5", "m6")
-    assert len(tracer.find_sources(replace(line, names=names))) == 4
+    assert len(tracer.find_sources(replace(line, names=("m1", "m2", "m3", "m4", "m5", "m6", "m7")))) == 6
     jobs = ("Ann paid 400 euros", "Ben laid oak", "Cem sang opera", "Dana drew maps", "Eve baked bread")
-    all_five = Line("Key Decisions", ", ".join(jobs), names)
-    assert Tracer(entries(*jobs, "Hm", "ok")).find_sources(all_five) == names[:5]
+    jobs += ("Fay grew figs", "Gus hung doors")
+    names = tuple(f"m{number}" for number in range(1, 9))
+    all_seven = Line("Key Decisions", ", ".join(jobs), names)
+    assert Tracer(entries(*jobs, "Hm", "ok")).find_sources(all_seven) == names[:7]
 
 
 HISTORY = (

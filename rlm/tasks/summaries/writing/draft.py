@@ -42,7 +42,7 @@ _SAME = 0.85
 _SAME_SOURCE = 0.65
 """The share for lines that cite the same message."""
 _MARKS = {MUST: "! ", USUAL: "", FIRST_TO_GO: "? "}
-_WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
+_WEIGHTS = {"!": MUST, "?": FIRST_TO_GO, "-": USUAL}
 
 
 @dataclass(frozen=True, slots=True)

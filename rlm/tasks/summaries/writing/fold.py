@@ -19,8 +19,8 @@ __all__ = ["Brief", "Start", "Written", "line_limit", "write_summary"]
 
 _COUNTER = get_counter()
 _PROMPT_TOKENS = 100_000
-_TOKENS_A_LINE = 56
-"""Tokens of a line of 25 words with three or four marks: so a model that keeps the lines keeps the tokens."""
+_TOKENS_A_LINE = 60
+"""Tokens of a line of 25 words with four or five marks: so a model that keeps the lines keeps the tokens."""
 _PAGE_TOKENS = 60  # of the headings
 _LINES_A_ROOT = 0.3
 """Without a given length, a summary has this number of lines times the root of the messages' tokens: 30 for

@@ -188,6 +188,7 @@ def test_a_line_can_be_moved_and_weighed_anew() -> None:
         ("What Happened", "Ben holds the gate.", ("m2",), 1),
         ("People and Places", "Cem waits for Ann.", ("m4",), 1),
     ]
+    assert draft.edited("L1 = -", list).lines[0].weight == 1
     assert draft.edited("L1 = - ? Ann leaves late. [m5]", list).lines[0].weight == 0
     assert draft.edited("L1 = - Ann leaves late. [m5]", list).lines[0].weight == 2
 
