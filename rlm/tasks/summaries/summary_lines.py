@@ -64,8 +64,8 @@ _COMMON = 2.0
 """A word proves nothing if more than one in this number of messages contains it."""
 _NEAR = 8
 """A cited message is accepted at this distance from a cited message that contains the line's words."""
-_NEEDED = 0.15
-"""The share of a line's words that a third message must add to be cited, too."""
+_NEEDED = 0.12
+"""The share of a line's words that one more message must add to be cited, too."""
 _SUPPORTED = 0.45
 """The share of a line's words, weighted by rarity, that a message must contain to be its source."""
 
