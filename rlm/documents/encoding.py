@@ -6,7 +6,7 @@ import codecs
 import re
 import unicodedata
 
-__all__ = ["HEAD", "Decoder", "looks_binary", "rehearse_guess"]
+__all__ = ["HEAD", "Decoder", "decode_whole", "looks_binary", "rehearse_guess"]
 
 HEAD = 64 * 1024
 """The bytes from the start of a file that decide whether it is text."""
@@ -174,3 +174,13 @@ def _guess(data: bytes) -> str | None:
 
     best = from_bytes(data).best()
     return None if best is None or best.encoding in ("utf_8", "ascii") else best.encoding
+
+
+def decode_whole(data: bytes) -> tuple[str, int, str | None]:
+    """Return the text of a whole file, the number of replaced characters, and the guessed encoding."""
+    decoder = Decoder()
+    fed = decoder.feed(data)
+    if isinstance(fed, str):
+        return (fed + decoder.finish()).removeprefix("\ufeff"), decoder.replaced, decoder.guessed
+    text = fed.decode("utf-8-sig", "replace")
+    return text, max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd")), None

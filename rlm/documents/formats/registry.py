@@ -232,6 +232,15 @@ FORMATS = (
         reader="rlm.documents.formats.office.subtitles:read_subtitles",
         headings_indexed=True,
     ),
+    DocumentFormat(
+        "calendar",
+        _suffixes(".ics .ical .ifb .vcs .vcf .vcard"),
+        article="a calendar or an address book",
+        magic=re.compile(rb"(?:\xef\xbb\xbf)?\s{0,20}BEGIN:(?:VCALENDAR|VCARD)[ \t]*\r?\n", re.I),
+        magic_beats_text=True,
+        reader="rlm.documents.formats.office.calendar:read_calendar",
+        headings_indexed=True,
+    ),
     DocumentFormat("latex", _suffixes(".tex .ltx .latex")),
     DocumentFormat(
         "code",

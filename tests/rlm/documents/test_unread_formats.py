@@ -76,8 +76,6 @@ CUT = {
     "qp.txt": quopri.encodestring(("Grüße aus München, die Kündigungsfrist beträgt. " * 30).encode()),
     "escapes.json": json.dumps({"note": "Уведомление за семнадцать недель " * 5}).encode(),
     "entities.xml": ("<r>" + "".join(f"&#{ord(char)};" for char in SECRET) + "</r>").encode(),
-    "cal.ics": b"BEGIN:VEVENT\nDESCRIPTION;ENCODING=BASE64:" + base64.b64encode(LONG[:60]) + b"\nEND\n",
-    "card.vcf": b"BEGIN:VCARD\nNOTE;ENCODING=QUOTED-PRINTABLE:notice=20period\nEND:VCARD\n",
     "msg.asc": _armor("PGP MESSAGE"),
     "notes.md": b"# Lease\n\nSee below.\n\n" + _armor("PGP MESSAGE"),
     "cms.pem": _armor("PKCS7"),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rlm.documents.encoding import Decoder, rehearse_guess
+from rlm.documents.encoding import decode_whole, rehearse_guess
 from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
 
 __all__ = ["prepare", "read_subtitles"]
@@ -41,7 +41,7 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
     A line that a cue repeats of the one before is left out: captions that roll up show each line twice.
     """
     file.seek(0)
-    text, replaced, guessed = _decode(file.read())
+    text, replaced, guessed = decode_whole(file.read())
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     starts = [at for at, line in enumerate(lines) if _CUE.fullmatch(line)]
     if not starts:
@@ -117,13 +117,3 @@ def _notes(lines: list[str]) -> Iterator[Piece]:
         text = " ".join(block.split()).removeprefix("WEBVTT").lstrip(" -")
         if text and not text.startswith(("STYLE", "REGION")) and not _NUMBER.fullmatch(text):
             yield Text(f"{text}\n")
-
-
-def _decode(data: bytes) -> tuple[str, int, str | None]:
-    """Return the text, the number of replaced characters, and the guessed encoding."""
-    decoder = Decoder()
-    fed = decoder.feed(data)
-    if isinstance(fed, str):
-        return (fed + decoder.finish()).removeprefix("\ufeff"), decoder.replaced, decoder.guessed
-    text = fed.decode("utf-8-sig", "replace")
-    return text, max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd")), None
