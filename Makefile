@@ -2,13 +2,15 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check test test-bubblewrap test-ray test-model fuzz bench lock clean
+.PHONY: setup demo check docs site test test-pythons test-bubblewrap test-ray test-model fuzz bench lock clean
 
 setup:
 	@./setup
 
 # A real question over a real text that every machine has: the interpreter's own standard library.
-demo: setup
+# It needs a third of the packages that `make test` needs.
+demo:
+	@./setup demo
 	.venv/bin/rlm ask "$(QUESTION)" "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
 		--exclude site-packages --exclude dist-packages --exclude __pycache__
 
@@ -18,9 +20,26 @@ check: setup
 	$(PY) -m mypy
 	.venv/bin/lint-imports
 	$(PY) tests/house_rules.py
+	$(PY) docs/site/build.py
+
+# Rewrites what follows from the code: the reference, the output of the commands on the pages, the recorded run.
+docs: setup
+	$(PY) docs/site/reference.py
+	$(PY) docs/site/outputs.py
+	$(PY) docs/site/record.py
+
+# The site, in build/site. It needs no network, neither to build nor to read.
+site: setup
+	$(PY) docs/site/build.py
+	@echo "open build/site/index.html"
 
 test: setup
 	$(PY) -m pytest -n auto -m "not ray and not model"
+
+# The runs, the driver, the answers and the sandbox's host on each Python that is installed. Needs uv. It says which
+# versions are missing; `PYTHONS="3.12" make test-pythons` tries some. Others may be named by a path.
+test-pythons:
+	@tests/each_python
 
 # What depends on bubblewrap, with it: `make test` holds without, and RLM_BUBBLEWRAP=off hides one that is there.
 test-bubblewrap: setup
@@ -49,8 +68,9 @@ bench: setup
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links pyproject.toml
 lock:
-	$(LOCK) -o requirements/base.lock
 	$(LOCK) --extra dev -o requirements/dev.lock
+	$(LOCK) -c requirements/dev.lock -o requirements/base.lock
+	printf 'hatchling\neditables\n' | $(LOCK:pyproject.toml=-) -c requirements/dev.lock -o requirements/build.lock
 	$(LOCK) --extra ray -c requirements/dev.lock -o requirements/ray.lock
 
 clean:

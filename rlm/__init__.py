@@ -57,6 +57,8 @@ _HOMES = {
     "Session": "rlm.sessions.session",
     "Settings": "rlm.settings",
     "Usage": "rlm.results",
+    # For `%load_ext rlm`.
+    "load_ipython_extension": "rlm.notebook",
 }
 
 

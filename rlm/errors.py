@@ -14,7 +14,7 @@
 
 A failing child is data (`ChildAnswer.error`), and so is a failing cell (`CellResult.status`).
 An error that names a setting or a limit holds that name as data. `str(error)` spells it as Python does
-(`limits.seconds`); the command line builds its own sentence from the same data (`--max-seconds`).
+(`limits.max_seconds`); the command line builds its own sentence from the same data (`--max-seconds`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RLMError(Exception):
 class UsageError(RLMError):
     """The request is not valid as given.
 
-    `option` is the setting at fault (`limits.rounds`), or None; `problem` says what is wrong with it. The
+    `option` is the setting at fault (`limits.max_rounds`), or None; `problem` says what is wrong with it. The
     message is `problem`, after the option's name where there is one.
     """
 
@@ -92,8 +92,8 @@ class AnswerCheckError(RLMError):
 class BudgetExhausted(RLMError):
     """A limit of the run does not leave room for what was asked.
 
-    `limit` is the field of `Limits` that ran out, and `cause` says how. `remedy_limit` is the field to raise,
-    or None where raising one does not help.
+    `limit` is what ran out (`sub_calls`), and `cause` says how. `remedy_limit` is the field of `Limits` to
+    raise (`max_calls`), or None where raising one does not help.
     """
 
     def __init__(self, limit: str, cause: str, *, remedy_limit: str | None = None) -> None:

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from rlm.errors import ConfigurationError
 
-__all__ = ["LimitOption", "Limits", "option_of_limit", "slow_defaults"]
+__all__ = [
+    "LimitOption",
+    "Limits",
+    "limit_names",
+    "limit_of_measure",
+    "measure_of_limit",
+    "option_of_limit",
+    "slow_defaults",
+]
+
+_Class = TypeVar("_Class", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitOption:
-    """The option that sets a limit: `name` as in rlm.toml (`max_rounds` is `--max-rounds`), and its help.
+    """The option that sets a limit (`max_rounds` is `--max-rounds`): its help.
 
     folder_may_lower: `rlm.toml` of a folder that is not trusted may set a lower value.
     """
 
-    name: str
     help: str
-    folder_may_lower: bool = False
+    folder_may_lower: bool = True
 
 
 def _limit(
-    default: Any, minimum: int | None = None, option: LimitOption | None = None, *, slow: Any = None
+    default: Any,
+    minimum: int | None = None,
+    option: LimitOption | None = None,
+    *,
+    measure: str | None = None,
+    slow: Any = None,
 ) -> Any:
-    """Declare a limit. It is at least `minimum`; None means above 0. `slow` is the default of slow runs."""
-    return field(default=default, metadata={"minimum": minimum, "option": option, "slow": slow})
+    """Declare a limit. It is at least `minimum`; None means above 0. `measure` is the name of what it limits,
+    in budgets and journals, if that is another. `slow` is the default of slow runs."""
+    facts = {"minimum": minimum, "option": option, "measure": measure, "slow": slow}
+    return field(default=default, metadata=facts)
 
 
 def slow_defaults() -> dict[str, Any]:
@@ -39,6 +57,19 @@ def slow_defaults() -> dict[str, Any]:
 _MIN_CHILD_TOKENS = 1_000
 """The instructions around a slice take about 500 tokens."""
 
+_ELSEWHERE = {
+    "max_iterations": "max_rounds",
+    "max_iters": "max_rounds",
+    "max_llm_calls": "max_calls",
+    "max_sub_calls": "max_calls",
+    "max_budget": "max_cost",
+    "max_cost_usd": "max_cost",
+    "max_timeout": "max_seconds",
+    "timeout": "max_seconds",
+    "max_concurrency": "concurrency",
+}
+"""Names of limits in other libraries."""
+
 
 def option_of_limit(limit: Field[Any]) -> LimitOption | None:
     """Return the option that sets a field of Limits, or None if it can be set in Python only."""
@@ -46,65 +77,108 @@ def option_of_limit(limit: Field[Any]) -> LimitOption | None:
     return option
 
 
+def limit_of_measure(measure: str) -> str:
+    """Return the field of Limits for a name in budgets and journals: `max_calls` for `sub_calls`."""
+    return next((limit.name for limit in fields(Limits) if limit.metadata["measure"] == measure), measure)
+
+
+def measure_of_limit(limit: str) -> str:
+    """Return the name in budgets and journals for a field of Limits, the reverse of `limit_of_measure`."""
+    return next((one.metadata["measure"] or limit for one in fields(Limits) if one.name == limit), limit)
+
+
+def limit_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return limits by the names of their fields. Earlier releases, and journals, name them by what they
+    measure (`cost_usd`). Raises ConfigurationError for an unknown name and for a limit that has two."""
+    names = {limit.name for limit in fields(Limits)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        limit = limit_of_measure(name)
+        if limit not in names:
+            raise ConfigurationError(f"there is no limit {name!r}: {_remedy(name, names)}")
+        if limit in found:
+            raise ConfigurationError(f"{limit} is given twice, also as {name}: leave one out")
+        found[limit] = value
+    return found
+
+
+def _remedy(name: str, names: set[str]) -> str:
+    if name == "max_tokens":
+        return (
+            "the run's total is max_total_tokens, and a reply's length is the model's option output "
+            "(--max-tokens)"
+        )
+    if name in _ELSEWHERE:
+        return f"it is called {_ELSEWHERE[name]}"
+    return f"use {', '.join(sorted(names))}"
+
+
+def _with_earlier_names(limits: _Class) -> _Class:
+    """Let the constructor take the names of earlier releases, too."""
+    construct = limits.__init__  # type: ignore[misc]
+
+    @wraps(construct)
+    def construct_by_any_name(self: Any, *values: Any, **named: Any) -> None:
+        construct(self, *values, **limit_names(named))
+
+    limits.__init__ = construct_by_any_name  # type: ignore[misc]
+    return limits
+
+
+@_with_earlier_names
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one run, including all its children and sub-RLMs.
 
-    rounds: the rounds of each RLM, including the last one, in which it may only finalize.
-    depth: the levels of sub-RLMs with their own kernels.
-    sub_calls: child calls.
-    tokens: input and output tokens.
-    cost_usd: US dollars. Has no effect on models without a known price.
-    seconds: the wall-clock time of the whole run.
+    max_rounds: the rounds of each RLM, including the last one, in which it may only finalize.
+    max_depth: the levels of sub-RLMs with their own kernels.
+    max_calls: child calls.
+    max_total_tokens: input and output tokens of all calls together.
+    max_cost: US dollars. Has no effect on models without a known price.
+    max_seconds: the wall-clock time of the whole run.
     cell_seconds: the computing time of one cell.
     concurrency: calls in flight per provider.
-    violations: this number of consecutive violations ends the run.
+    max_violations: this number of consecutive violations ends the run.
     child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
         well (`rlm.children.routing.child_model`).
 
-    Raises ConfigurationError, which names the invalid field.
+    The constructor takes the names of earlier releases, too: rounds, depth, sub_calls, tokens, cost_usd,
+    seconds, violations. Raises ConfigurationError, which names the invalid field.
     """
 
-    rounds: int = _limit(30, 1, LimitOption("max_rounds", "Maximum rounds of a root.", folder_may_lower=True))
-    depth: int = _limit(
-        1, 0, LimitOption("max_depth", "Maximum depth of sub-RLMs; 0: children only.", folder_may_lower=True)
+    max_rounds: int = _limit(30, 1, LimitOption("Maximum rounds of a root."), measure="rounds")
+    max_depth: int = _limit(
+        1, 0, LimitOption("Maximum depth of sub-RLMs; 0: children only."), measure="depth"
     )
-    sub_calls: int = _limit(1_000, 0, LimitOption("max_calls", "Maximum child calls.", folder_may_lower=True))
-    tokens: int = _limit(
-        10_000_000,
-        1,
-        LimitOption("max_tokens", "Maximum tokens of all calls together.", folder_may_lower=True),
+    max_calls: int = _limit(1_000, 0, LimitOption("Maximum child calls."), measure="sub_calls")
+    max_total_tokens: int = _limit(
+        10_000_000, 1, LimitOption("Maximum tokens of all calls together."), measure="tokens"
     )
-    cost_usd: float = _limit(
-        5.0, 0, LimitOption("max_cost", "Maximum cost in US dollars.", folder_may_lower=True)
-    )
-    seconds: float = _limit(
+    max_cost: float = _limit(5.0, 0, LimitOption("Maximum cost in US dollars."), measure="cost_usd")
+    max_seconds: float = _limit(
         1_800.0,
         None,
-        LimitOption("max_seconds", "Timeout in seconds. With --slow: 93,600 (26 h).", folder_may_lower=True),
+        LimitOption("Timeout in seconds. With --slow: 93,600 (26 h)."),
+        measure="seconds",
         slow=93_600.0,
     )
-    cell_seconds: float = _limit(
-        120.0,
-        None,
-        LimitOption("cell_seconds", "Timeout of one block, in seconds of computing.", folder_may_lower=True),
-    )
+    cell_seconds: float = _limit(120.0, None, LimitOption("Timeout of one block, in seconds of computing."))
     concurrency: int = _limit(
-        16,
-        1,
-        LimitOption(
-            "concurrency", "Maximum calls in flight at a provider. With --slow: 1,000.", folder_may_lower=True
-        ),
-        slow=1_000,
+        16, 1, LimitOption("Maximum calls in flight at a provider. With --slow: 1,000."), slow=1_000
     )
-    violations: int = _limit(3, 1)
+    max_violations: int = _limit(3, 1, measure="violations")
     child_tokens: int | None = _limit(
         None,
         _MIN_CHILD_TOKENS,
         LimitOption(
-            "child_tokens", "Maximum tokens of one child's prompt. Default: what its model reads well."
+            "Maximum tokens of one child's prompt. Default: what its model reads well.",
+            folder_may_lower=False,
         ),
     )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the limits as journals hold them, by what they measure. The constructor reads them back."""
+        return {measure_of_limit(limit.name): getattr(self, limit.name) for limit in fields(self)}
 
     def __post_init__(self) -> None:
         for limit in fields(self):

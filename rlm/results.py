@@ -14,11 +14,10 @@ from typing import Any, Literal
 from rlm.citation_markers import marker, unmark_unknown, write_marks
 from rlm.escaping import (
     has_false_sources,
-    html_answer,
-    html_text,
     markdown_answer,
     markdown_line,
 )
+from rlm.result_html import HtmlSource, html_result
 from rlm.sandbox.types import Span
 from rlm.support import NOT_SUPPORTED, ClaimSupport, Support, SupportStatus, SupportTest
 
@@ -74,7 +73,13 @@ cut by the output limit, refused by the model, or not of the type asked for."""
 RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
 """Stop reasons after which a run can be resumed."""
 LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
-    {"rounds": "rounds", "sub_calls": "sub_calls", "tokens": "tokens", "cost": "cost_usd", "time": "seconds"}
+    {
+        "rounds": "max_rounds",
+        "sub_calls": "max_calls",
+        "tokens": "max_total_tokens",
+        "cost": "max_cost",
+        "time": "max_seconds",
+    }
 )
 """The field of `Limits` behind each stop reason that a limit causes."""
 Strategy = Literal["rlm", "direct", "map-reduce"]
@@ -88,7 +93,8 @@ class Citation:
     first. `cell_place` is the place in a workbook or database, as its program names it: `book.xlsx,
     Sheet1!A12:D12`. `part` is what the format counts instead of lines: `slide 3`, `cell 7`, or a time
     (`00:12:05`). `verified` is False when the body does not hold the quote there. `seen`: a child saw it on
-    the picture of the page, which no text verifies; `quote` is then what it read there, or empty."""
+    the picture of the page, which no text verifies; `quote` is then what it read there, or empty.
+    `rows_place` are the places of the rows that a value was computed from; `quote` is the first."""
 
     marker: str
     quote: str
@@ -105,11 +111,14 @@ class Citation:
     seen: bool = False
     cell_place: str | None = None
     part: str | None = None
+    rows_place: str | None = None
 
     @property
     def place(self) -> str:
         """`contract.pdf, page 12, line 340`, `talk.pptx, slide 3` or `notes.md:17`; with the message and the
-        heading, if any. In a workbook or database, `cell_place`."""
+        heading, if any. In a workbook or database, `cell_place`. Of a computed value, `rows_place`."""
+        if self.rows_place is not None:
+            return self.rows_place
         if self.cell_place is not None:
             return self.cell_place
         place = self.document or "input"
@@ -125,6 +134,9 @@ class Citation:
             by = " ".join(part for part in (self.author, self.time) if part)
             place += f", message {self.message}" + (f" ({by})" if by else "")
         return place + (f", under “{self.heading_path[-1]}”" if self.heading_path else "")
+
+    def __repr__(self) -> str:
+        return f"Citation({self.marker!r}, {self.place!r}, {self.shown!r}, verified={self.verified})"
 
     @property
     def shown(self) -> str:
@@ -156,6 +168,18 @@ class Coverage:
     gaps: tuple[Span, ...] = ()
     uncovered_chars: int = 0
     pages_looked: int = 0
+
+    @property
+    def shown(self) -> str:
+        """`all of the input read`, `12.3 % of the input read`: by code and by children together."""
+        if self.input_chars == 0:
+            return "no input"
+        if self.uncovered_chars == 0 and self.complete:
+            return "all of the input read"
+        share = max(0.0, 1 - self.uncovered_chars / self.input_chars)
+        # Neither 0 nor 100 unless it is so.
+        percent = 100 * share
+        return ("0" if not percent else f"{min(99.9, max(0.1, percent)):.1f}") + " % of the input read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +315,14 @@ class RunResult:
     support: Support | None = None
     parsed: Any = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        answer = repr(self.answer)
+        answer = answer if len(answer) <= _QUOTE_SHOWN else answer[: _QUOTE_SHOWN - 1] + "…"
+        return (
+            f"RunResult({self.run_id!r}, answer={answer}, stop_reason={self.stop_reason!r}, "
+            f"citations={len(self.citations)}, cost_usd={self.cost_usd})"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-safe mapping; `from_json` reads it back to an equal result."""
         data = asdict(replace(self, parsed=None))
@@ -298,6 +330,17 @@ class RunResult:
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         data["support"] = None if self.support is None else self.support.to_json()
         return data
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the run cost, all models together. None if a price is not known."""
+        costs = [one.cost_usd for one in self.usage]
+        return None if None in costs else sum(filter(None, costs))
+
+    @property
+    def response(self) -> str:
+        """The answer as text, by the name that it has in `rlms`; "" for none."""
+        return self.text
 
     @property
     def exhausted_limit(self) -> str | None:
@@ -377,20 +420,16 @@ class RunResult:
         return "\n\n".join([*parts, f"*{markdown_line(self._account())}*"]) + "\n"
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
-        answer = f"<em>No answer ({self.stop_reason}).</em>"
-        if self.answer is not None:
-            answer = html_answer(self.marked_text)
-        rows = "".join(
-            f"<li>{html_text(citation.marker)} {html_text(citation.place)} {_html_quote(citation)}</li>"
-            for citation in self.citations
-        )
-        if not rows and has_false_sources(self.answer):
-            rows = "<li>none</li>"
-        sources = f"<hr><strong>Sources</strong><ul>{rows}</ul>" if rows else ""
-        return (
-            f"<div><p style='white-space: pre-wrap'>{answer}</p>"
-            f"{sources}<p><small>{html_text(self._account())}</small></p></div>"
+        """How a notebook shows it: the answer, its sources, what was read and spent. All of it is escaped."""
+        sources = [_html_source(citation) for citation in self.citations]
+        cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd:.4f}" if self.cost_usd else "$0"
+        missing = f"No answer ({self.stop_reason})" + (f": {self.cause}" if self.cause else "")
+        return html_result(
+            None if self.answer is None else self.marked_text,
+            missing,
+            sources if sources or has_false_sources(self.answer) else None,
+            f"{self.coverage.shown}; {cost}; {self._account()}",
+            [warning for warning in self.warnings if warning != self.cause],
         )
 
     def _account(self) -> str:
@@ -432,11 +471,11 @@ class RunResult:
         )
 
 
-def _html_quote(citation: Citation) -> str:
+def _html_source(citation: Citation) -> HtmlSource:
     if citation.seen:
-        return f"<em>{SEEN}</em>" + (f" <q>{html_text(citation.quote)}</q>" if citation.quote else "")
-    missing = "" if citation.verified else "<strong>not found in the input</strong> "
-    return f"{missing}<q>{html_text(citation.quote)}</q>"
+        return HtmlSource(citation.marker, citation.place, citation.quote, SEEN)
+    remark = "" if citation.verified else "not found in the input"
+    return HtmlSource(citation.marker, citation.place, citation.quote, remark, is_bad=not citation.verified)
 
 
 def _markdown_source(citation: Citation) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,10 @@ from rlm.answers.answer_type import AnswerType
 from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
 from rlm.children.routing.sub_models import SubModels
 from rlm.children.run_input import RunInput
+from rlm.children.tool_servers import open_toolbox
 from rlm.children.tools import Toolbox
+from rlm.completions import Completions
+from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
 from rlm.documents import Context, Loaded, load, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
@@ -39,6 +42,7 @@ from rlm.runs.setup import (
     resources_for,
     start_warnings,
     type_of,
+    warm_meanwhile,
     with_journal_failure,
 )
 from rlm.runs.stored_run import StoredRun, input_to_keep, limits_of, settings_of, source_facts
@@ -59,12 +63,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RLM", "Context"]
 
-_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2}
-"""Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
-mostly short enough for a direct answer, which needs no kernel, nor does map-reduce."""
 
-
-class RLM:
+class RLM(Completions):
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
@@ -73,7 +73,8 @@ class RLM:
     Settings(cascade=True), a child whose reply fails is asked of the next one. summary_model (default: the
     first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
-    arguments; arguments and results must be JSON.
+    arguments; arguments and results must be JSON. mcp_servers are MCP servers by name, with the keys of
+    [mcp.NAME] in a settings file. They run while a run does, and cells may call their tools as NAME_tool.
     options and sub_options say what each call of the root's model and of the children's asks for: a
     CallSettings, or a mapping with its keys (`options={"effort": "high", "output": 16_000}`). sub_options are
     those of the summary model, too. They need models given by name.
@@ -96,6 +97,7 @@ class RLM:
         options: CallSettings | Mapping[str, Any] | None = None,
         sub_options: CallSettings | Mapping[str, Any] | None = None,
         tools: Sequence[Callable[..., Any]] = (),
+        mcp_servers: Mapping[str, McpServer | Mapping[str, Any]] | None = None,
         check: AnswerCheck | None = None,
         check_support: bool | None = None,
         observe: Observer | Sequence[Observer] = (),
@@ -108,11 +110,11 @@ class RLM:
         self.settings = self.settings.with_options(options, sub_options)
         self._kernels: KernelPool | None = None
         self._shared_journal: Journal | None = None
+        self._run_id: str | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
-        self._text_observers: list[TextObserver] = (
-            [observe_text] if callable(observe_text) else list(observe_text)
-        )
+        self._text_observers = [observe_text] if callable(observe_text) else list(observe_text)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
+        self._servers = tuple(read_mcp_servers(mcp_servers or {}).values())
         self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
         own, resolver = self.settings, self._resolver()
         self.model, calls = resolver.resolve(model, own.options, "options")
@@ -135,7 +137,7 @@ class RLM:
         return self._config().children
 
     async def run(
-        self, task: str, context: Context | None, *, schema: Any = None, run_id: str | None = None
+        self, task: str, context: Context | None = None, *, schema: Any = None, run_id: str | None = None
     ) -> RunResult:
         """Answer `task` over `context`. None asks without a text: the model reasons and computes, and a
         warning of the result says that the answer is its own knowledge.
@@ -150,7 +152,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = self._watched(log_event)
+                watched = (await self._with_servers(stack))._watched(log_event)
                 run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
@@ -176,7 +178,7 @@ class RLM:
         kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
         sources = () if context is None else sources_of(context)
-        with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
+        with warm_meanwhile(kernels, self.settings.strategy):
             loaded = await load_input(config, sources, workspace, pictures=True)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if not body.chars and self.settings.strategy == "map-reduce":
@@ -191,7 +193,8 @@ class RLM:
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
         facts["unread"] = list(loaded.unread)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"], self.settings)
-        log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
+        run_id = run_id or self._run_id or new_run_id()
+        log = await stack.enter_async_context(journal.run(run_id, task, facts, input=kept))
         run = Run(
             config,
             task,
@@ -204,14 +207,21 @@ class RLM:
             run.warn(warning)
         return run
 
-    def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
+    def sharing(
+        self,
+        kernels: KernelPool,
+        journal: Journal,
+        limits: Limits,
+        *,
+        run_id: str | None = None,
+        observe: Sequence[Observer] = (),
+    ) -> RLM:
         """Return an RLM for one of many runs, with these models and settings and `limits` of its own. Its
-        kernels come from `kernels` and it is recorded in `journal`; both outlive it. The owner of the shared
-        journal prunes it."""
-        other = copy(self)
-        other._kernels = kernels
-        other._shared_journal = journal
-        other.limits = limits
+        kernels come from `kernels` and it is recorded in `journal`; both outlive it, and their owner prunes
+        the journal. `run_id` names its run or job, and `observe` gets its events, too."""
+        other = self._watched(*observe)
+        other._kernels, other._shared_journal = kernels, journal
+        other.limits, other._run_id = limits, run_id
         return other
 
     def kernels(self, runs: int) -> KernelPool:
@@ -242,14 +252,14 @@ class RLM:
                 left = await StoredRun.read(journal, run)
                 if left.result is not None:
                     return left.result
-                rlm = self.as_of(left)
+                rlm = (await self._with_servers(stack)).as_of(left)
                 if cost_usd is not None:
-                    rlm.limits = replace(rlm.limits, cost_usd=cost_usd)
+                    rlm.limits = replace(rlm.limits, max_cost=cost_usd)
                 if rlm.tools.missing:
                     lost = ", ".join(rlm.tools.missing)
                     raise UsageError(
                         f"run {left.run_id} was begun with tools that are missing or changed: {lost}. "
-                        "Resume it in Python, with RLM(…, tools=[…]).resume(…)"
+                        "Resume it in Python, with RLM(…, tools=[…]).resume(…), or with --mcp NAME"
                     )
                 if "check" in left.facts and rlm._gate is None:
                     raise UsageError(
@@ -262,8 +272,8 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                watched = rlm._watched(log_event)
-                result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
+                rlm = rlm._watched(log_event)
+                result = await rlm.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
                 raise
@@ -354,7 +364,9 @@ class RLM:
         Entering it raises what `run` and `resume` raise."""
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
-        return Session(lambda: self._watched(log_event)._config(), sources_of(context), after)
+        return Session(
+            lambda: self._watched(log_event)._config(), sources_of(context), after, self._open_toolbox
+        )
 
     @asynccontextmanager
     async def job_resources(
@@ -362,14 +374,15 @@ class RLM:
     ) -> AsyncIterator[JobResources]:
         """Open what a job works with: these models and limits, `context` loaded (or the input of a stored
         job), the journal. `observers` get its events, too. Raises UsageError and JournalError."""
-        config = self._watched(log_event, *observers)._config()
-        with Workspace() as workspace:
+        async with AsyncExitStack() as stack:
+            workspace = stack.enter_context(Workspace())
+            config = (await self._with_servers(stack))._watched(log_event, *observers)._config()
             async with open_journal(self.settings, self._shared_journal) as journal:
                 if isinstance(context, StoredRun):
                     loaded = await context.load(journal, workspace)
                 else:
                     loaded = await load_input(config, sources_of(context), workspace)
-                yield JobResources(config, loaded, journal, workspace, self._kernels)
+                yield JobResources(config, loaded, journal, workspace, self._kernels, self._run_id)
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
         """Return a stored job of that kind, by its name or the start of it. Raises JournalError."""
@@ -411,7 +424,9 @@ class RLM:
                 lambda tick: [plan_one(context, folder, tick) for context in contexts]
             )
 
-    async def stream(self, task: str, context: Context | None, *, schema: Any = None) -> AsyncIterator[Event]:
+    async def stream(
+        self, task: str, context: Context | None = None, *, schema: Any = None
+    ) -> AsyncGenerator[Event, None]:
         """Yield the events of a run as they happen, with the text of replies while it is written; the last is
         RunFinished, with the result. Raises what `run` raises. To cancel the run, close the iterator
         (`contextlib.aclosing`) or end its task."""
@@ -428,22 +443,11 @@ class RLM:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def run_sync(self, task: str, context: Context | None, *, schema: Any = None) -> RunResult:
-        """Call `run` without an event loop. Raises UsageError inside one (a notebook): await `run` there."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._run_and_close(task, context, schema))
-        raise UsageError("run_sync was called inside an event loop (a notebook?): use `await rlm.run(...)`")
-
-    async def _run_and_close(self, task: str, context: Context | None, schema: Any) -> RunResult:
-        try:
-            return await self.run(task, context, schema=schema)
-        finally:
-            await self.aclose()
-
     def __repr__(self) -> str:
-        return f"RLM({self.model.name!r})"
+        children = ", ".join(one.name for one in self.sub_models.values())
+        return f"RLM({self.model.name!r}" + (
+            f", sub_model={children!r})" if children != self.model.name else ")"
+        )
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
@@ -457,6 +461,15 @@ class RLM:
         slow = {id(one): self._resolver().make_slow(one) for one in self._config().models}
         self.model, self.summary_model = slow[id(self.model)], slow[id(self.summary_model)]
         self.sub_models = {name: slow[id(one)] for name, one in self.sub_models.items()}
+
+    async def _with_servers(self, stack: AsyncExitStack) -> RLM:
+        """Return a copy with the tools of the MCP servers, which run until `stack` closes them."""
+        other = copy(self)
+        other.tools = await stack.enter_async_context(self._open_toolbox())
+        return other
+
+    def _open_toolbox(self) -> AbstractAsyncContextManager[Toolbox]:
+        return open_toolbox(self.tools, self._servers, self._tell)
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """Return a copy with more observers, for one run."""
@@ -484,16 +497,3 @@ class RLM:
             self._gate,
             self._tell_text if self._text_observers else None,
         )
-
-
-@contextmanager
-def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
-    """Call `act` once the block has run for so many seconds; never for None."""
-    if seconds is None:
-        yield
-        return
-    timer = asyncio.get_running_loop().call_later(seconds, act)
-    try:
-        yield
-    finally:
-        timer.cancel()

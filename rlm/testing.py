@@ -1,7 +1,9 @@
 """Fakes for tests of applications: a scripted model, and a sandbox without a process.
 
-model = ScriptedModel.of(root=["```repl\\nfinalize(1)\\n```"])
+model = ScriptedModel.of(root=["```repl\\npeek(0, 3)\\nfinalize(1)\\n```"])
 result = await RLM(model, settings=Settings(strategy="rlm")).run("How many?", "one")
+
+A block looks at the input before it finalizes: an answer without a look is refused.
 """
 
 from __future__ import annotations

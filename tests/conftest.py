@@ -90,6 +90,7 @@ for _shared in (
     "document_tree",
     "driver_processes",
     "handmade_pdf",
+    "mcp_clients",
     "scoped_segments",
 ):
     _load(_shared)

@@ -36,7 +36,7 @@ async def carry_out(order: dict[str, Any]) -> None:
     os.environ["RLM_OPENAI_COMPATIBLE_KEY"] = order["key"]
     os.environ["RLM_OPENAI_COMPATIBLE_KEY_HOST"] = order["model"].partition("@")[2]
     settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
-    runtime = RLM(order["model"], limits=Limits(depth=order.get("depth", 1)), settings=settings)
+    runtime = RLM(order["model"], limits=Limits(max_depth=order.get("depth", 1)), settings=settings)
     try:
         if "job" in order:
             found = await job_of(runtime, order)

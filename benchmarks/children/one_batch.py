@@ -47,7 +47,10 @@ async def measure(
             ScriptedModel.of(root=[_FIRST_CALL, _ROOT.format(chars=chars)]),
             sub_model=_child(protocol, url),
             limits=Limits(
-                sub_calls=calls + 1, tokens=calls * 20_000, cost_usd=calls, concurrency=concurrency
+                max_calls=calls + 1,
+                max_total_tokens=calls * 20_000,
+                max_cost=calls,
+                concurrency=concurrency,
             ),
             settings=Settings(strategy="rlm", store=Path(folder) / "rlm.db"),
             observe=observe,

@@ -67,7 +67,12 @@ async def ask_product(
     started = await _last_run(store)
     options = ["--json", "--quiet", "--store", str(store)]
     given = [
-        *(f"--model={models.root}", f"--sub-model={models.child}", "--no-cache", f"--config={config}"),
+        *(
+            f"--model={models.root}",
+            f"--sub-model={models.child}",
+            "--no-document-cache",
+            f"--config={config}",
+        ),
         f"--max-seconds={_SECONDS}",
     ]
     paths = list(map(str, texts))

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from rlm.errors import BudgetExhausted
+from rlm.limits import Limits, limit_of_measure, measure_of_limit
 from rlm.results import LIMITS_OF, StopReason
-from rlm.settings import Limits
 
 __all__ = ["STOP_REASONS", "Budget", "Reservation", "seconds_left"]
 
@@ -34,7 +34,7 @@ _NAMES: Mapping[_Kind, str] = MappingProxyType(
 """Their names in messages."""
 
 STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
-    {limit: reason for reason, limit in LIMITS_OF.items()}
+    {measure_of_limit(limit): reason for reason, limit in LIMITS_OF.items()}
 )
 """The stop reason of a run, by the name of the limit that ended it (`BudgetExhausted.limit`)."""
 
@@ -160,11 +160,11 @@ class Budget:
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         shared: dict[_Kind, int] = {
-            "sub_calls": limits.sub_calls,
-            "tokens": limits.tokens,
-            "cost_usd": _nano(limits.cost_usd),
+            "sub_calls": limits.max_calls,
+            "tokens": limits.max_total_tokens,
+            "cost_usd": _nano(limits.max_cost),
         }
-        self._ledger = _Ledger(shared, limits.seconds, clock(), clock)
+        self._ledger = _Ledger(shared, limits.max_seconds, clock(), clock)
         self._rounds = 0
         self._is_last_round_taken = False
         self._is_branch = False
@@ -204,10 +204,9 @@ class Budget:
         """Count an ordinary round and return its number, from 1. Raises BudgetExhausted: for `rounds` if only
         the last round is left, for `seconds` if the time is up."""
         self._check_time()
-        if self._is_last_round_taken or self._rounds >= self.limits.rounds - 1:
-            raise BudgetExhausted(
-                "rounds", f"the limit of {self.limits.rounds} rounds is reached", remedy_limit="rounds"
-            )
+        if self._is_last_round_taken or self._rounds >= self.limits.max_rounds - 1:
+            reached = f"the limit of {self.limits.max_rounds} rounds is reached"
+            raise BudgetExhausted("rounds", reached, remedy_limit="max_rounds")
         self._rounds += 1
         return self._rounds
 
@@ -357,8 +356,8 @@ class Budget:
         ledger = self._ledger
         seconds = ledger.clock() - ledger.started
         report = {
-            "rounds": _line(self._rounds, self.limits.rounds, self.limits.rounds - self._rounds),
-            "seconds": _line(seconds, self.limits.seconds, self.seconds_left),
+            "rounds": _line(self._rounds, self.limits.max_rounds, self.limits.max_rounds - self._rounds),
+            "seconds": _line(seconds, self.limits.max_seconds, self.seconds_left),
         }
         for kind in _KINDS:
             unit = _NANO if kind == "cost_usd" else 1
@@ -393,11 +392,13 @@ class Budget:
     def _exhausted(self, kind: _Kind, wanted: int, room: int) -> BudgetExhausted:
         if kind == "cost_usd":
             amounts = (
-                f"${wanted / _NANO:.4f} wanted, ${max(room, 0) / _NANO:.4f} of ${self.limits.cost_usd:g}"
+                f"${wanted / _NANO:.4f} wanted, ${max(room, 0) / _NANO:.4f} of ${self.limits.max_cost:g}"
             )
         else:
             amounts = f"{wanted:,} wanted, {max(room, 0):,} of {self._ledger.limits[kind]:,}"
-        return BudgetExhausted(kind, f"not enough {_NAMES[kind]} left ({amounts})", remedy_limit=kind)
+        return BudgetExhausted(
+            kind, f"not enough {_NAMES[kind]} left ({amounts})", remedy_limit=limit_of_measure(kind)
+        )
 
     @staticmethod
     def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
@@ -428,5 +429,5 @@ async def seconds_left(budget: Budget) -> AsyncIterator[None]:
 
 def _time_is_up(limits: Limits) -> BudgetExhausted:
     return BudgetExhausted(
-        "seconds", f"the run's {limits.seconds:g} seconds are used up", remedy_limit="seconds"
+        "seconds", f"the run's {limits.max_seconds:g} seconds are used up", remedy_limit="max_seconds"
     )

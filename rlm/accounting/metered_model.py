@@ -25,6 +25,7 @@ from rlm.models.listener import ReplyListener
 from rlm.models.options import RetryReason
 from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
+from rlm.playback.exchanges import note_exchange
 from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
@@ -192,6 +193,14 @@ class MeteredModel:
             found = await self._lookup(key, question_id, model, request, event_fields)
             if found is not None:
                 on_sent()
+                note_exchange(
+                    request.role,
+                    model.name,
+                    request.messages,
+                    found.reply,
+                    within=self._log.within,
+                    cost_usd=found.cost_usd,
+                )
                 return found
         await self._log.check_ownership()
         async with slot or nullcontext():

@@ -87,7 +87,7 @@ def plan_run(
         chunk = int(forecaster.full_pass()["recommended_chunk"] or 1)
         sizes = [min(chunk, body.chars - start) for start in range(0, body.chars, chunk)]
         children = forecaster.batch(sizes)
-        rounds = min(_ROUNDS, limits.rounds)
+        rounds = min(_ROUNDS, limits.max_rounds)
         # The prompt of every round repeats the rounds before it.
         prompts = sum(_ROOT_PROMPT + number * _ROUND_TOKENS for number in range(rounds))
         replies = rounds * _ROUND_TOKENS // 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from rlm.answers.checks import QuotePlace, Wanted, find_places
@@ -15,7 +15,7 @@ from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import PICTURE_KIND
 from rlm.sandbox.in_kernel.body.parts import part_at
-from rlm.sandbox.types import SeenPages, Span
+from rlm.sandbox.types import ComputedFrom, Evidence, SeenPages, Span
 
 __all__ = ["Cited", "cite", "cite_spans", "quotes_in"]
 
@@ -75,7 +75,7 @@ def cite_spans(spans: Sequence[Span], body: Body) -> tuple[Citation, ...]:
 
 
 async def cite(
-    evidence: Sequence[Span | str | SeenPages],
+    evidence: Sequence[Evidence],
     answer: str,
     body: Body,
     *,
@@ -89,7 +89,8 @@ async def cite(
     characters, but `start` and `end` span the full quote. A span outside the body and a quote that is not
     found, or proves nothing, are unverified; such a quote has no place. Punctuation at the end of a quote in
     the answer is ignored. Seen pages, and a span of pages without text, are never verified: they are cited as
-    seen if `was_seen` says that a child saw them. So is a quote that the text does not hold, if `read_on`
+    seen if `was_seen` says that a child saw them. A
+    computed value is cited by its first row. So is a quote that the text does not hold, if `read_on`
     returns the span of a page on which a child read it.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
@@ -100,6 +101,8 @@ async def cite(
         if isinstance(piece, str)
         else _seen_entry(piece.span, body)
         if isinstance(piece, SeenPages)
+        else _entry(piece.rows[0], body)
+        if isinstance(piece, ComputedFrom)
         else _entry(piece, body)
         for piece in pieces
     ]
@@ -116,15 +119,19 @@ async def cite(
     def with_status(status: str) -> tuple[str, ...]:
         return tuple(quote for quote, found in (places | answer_places).items() if found.status == status)
 
+    citations = [
+        _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
+        if _is_blank(entry, body)
+        else _citation(number, body, *entry)
+        if entry[1] is not None or (page := read_on(entry[0])) is None
+        else _seen_citation(number, body, page, entry[0], is_seen=True)
+        for number, entry in enumerate(cited, 1)
+    ]
+    for at, piece in enumerate(pieces):
+        if isinstance(piece, ComputedFrom):
+            citations[at] = _computed(citations[at], piece, body)
     return Cited(
-        tuple(
-            _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
-            if _is_blank(entry, body)
-            else _citation(number, body, *entry)
-            if entry[1] is not None or (page := read_on(entry[0])) is None
-            else _seen_citation(number, body, page, entry[0], is_seen=True)
-            for number, entry in enumerate(cited, 1)
-        ),
+        tuple(citations),
         weak=with_status("common"),
         too_long=with_status("too_long"),
         unsearched=with_status("unsearched"),
@@ -219,6 +226,20 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
         cell_place=None if place is None or document is None else cell_place(body, document, place),
         part=(part_at(body, place.start) or None) if location is not None and place is not None else None,
     )
+
+
+def _computed(citation: Citation, piece: ComputedFrom, body: Body) -> Citation:
+    """Return the citation of the first row with the places of all: `orders.csv:3, 7 and 12 more rows`. It is
+    unverified if one of the rows is outside the body."""
+    others = [_citation(0, body, *_entry(row, body)) for row in piece.rows[1:]]
+    if not citation.verified or not all(one.verified for one in others):
+        return replace(citation, verified=False)
+    told = dict.fromkeys(
+        one.cell_place.rsplit(", ", 1)[-1] if one.cell_place else str(one.line) for one in others
+    )
+    left = piece.total - len(piece.rows)
+    more = f" and {left:,} more row{'' if left == 1 else 's'}" if left else ""
+    return replace(citation, rows_place=", ".join([citation.place, *told]) + more)
 
 
 def _is_passage(text: str) -> bool:

@@ -105,13 +105,13 @@ class Batch:
             limits = task.under(self._limits)
             before = self._before.get(run_id, 0.0)
             try:
-                share = await self._budget.reserve(max(0.0, limits.cost_usd - before))
+                share = await self._budget.reserve(max(0.0, limits.max_cost - before))
             except BudgetExhausted as error:
                 self._write(task.id, BatchOutcome(None, Failure("BudgetExhausted", str(error))), run_id)
                 continue
             spent = 0.0
             try:
-                job = BatchJob(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, before + share)))
+                job = BatchJob(task, run_id, replace(limits, max_cost=min(limits.max_cost, before + share)))
                 outcome = await engine.run(job)
                 spent = max(0.0, self._write(task.id, outcome, run_id) - before)
             finally:

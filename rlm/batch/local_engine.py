@@ -64,7 +64,7 @@ class LocalEngine:
         task = job.task
         sources = task.sources()
         if await self._journal.holds(job.run_id):
-            return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
+            return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.max_cost)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
 
     async def _prune_journal(self) -> None:

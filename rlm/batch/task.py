@@ -6,22 +6,21 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
 from rlm.errors import RLMError, UsageError
+from rlm.limits import Limits, limit_names
 from rlm.prompts.json_input import parse_json
-from rlm.settings import Limits
 
 __all__ = ["BadTask", "BatchTask"]
 
 _KEYS = ("id", "task", "context", "schema", "limits")
 _OTHER_NAMES = {"question": "task", "prompt": "task", "input": "context"}
 """Names that other tools give to keys of a task."""
-_LIMITS = tuple(limit.name for limit in fields(Limits))
 _MAX_ID_CHARS = 500
 
 
@@ -36,7 +35,7 @@ class BadTask(UsageError):
 @dataclass(frozen=True, slots=True)
 class BatchTask:
     """A question and its context: paths, and texts as `{"text": …}` with an optional `name`. A line may call
-    the task `question` or `prompt`, and the context `input`.
+    the task `question` or `prompt`, and the context `input`. Without an `id`, its hash is one.
 
     `limits` override those of the batch. `digest` is a hash of the content.
     """
@@ -60,7 +59,7 @@ class BatchTask:
         for other, name in _OTHER_NAMES.items():
             if other in data and name not in data:
                 data[name] = data.pop(other)
-        id_ = data.get("id")
+        id_ = data.get("id") if "id" in data else f"task-{_digest(data)[:12]}"
         if isinstance(id_, bool) or not isinstance(id_, str | int) or str(id_).strip() == "":
             raise BadTask('has no "id": give a text or a whole number')
         if len(str(id_)) > _MAX_ID_CHARS:
@@ -71,15 +70,13 @@ class BatchTask:
             raise BadTask(str(error), id_) from None
         context = data["context"]
         parts = tuple(context) if isinstance(context, list) else (context,)
-        content = {key: data[key] for key in _KEYS if data.get(key) is not None}
-        canonical = json.dumps(content, sort_keys=True, ensure_ascii=True).encode()
         return cls(
             id=id_,
             task=data["task"],
             context=parts,
             schema=data.get("schema"),
             limits=data.get("limits") or {},
-            digest=hashlib.sha256(canonical).hexdigest()[:16],
+            digest=_digest(data)[:16],
         )
 
     def sources(self) -> tuple[Source, ...]:
@@ -107,7 +104,13 @@ class BatchTask:
 
     def under(self, limits: Limits) -> Limits:
         """Return the batch's limits, overridden by the task's own."""
-        return replace(limits, **self.limits)
+        return replace(limits, **limit_names(self.limits))
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    """Return the hash of what a task asks."""
+    content = {key: data[key] for key in _KEYS if data.get(key) is not None}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 def _check(data: Mapping[str, Any]) -> None:
@@ -123,10 +126,7 @@ def _check(data: Mapping[str, Any]) -> None:
     limits = data.get("limits")
     if limits is not None:
         if not isinstance(limits, dict):
-            raise UsageError('"limits" is not an object: write {"cost_usd": 0.1}')
-        unknown = sorted(limits.keys() - set(_LIMITS))
-        if unknown:
-            raise UsageError(f"has an unknown limit {unknown[0]!r}: use {', '.join(_LIMITS)}")
+            raise UsageError('"limits" is not an object: write {"max_cost": 0.1}')
         Limits(**limits)
     schema = data.get("schema")
     if schema is not None:

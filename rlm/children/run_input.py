@@ -25,6 +25,8 @@ from rlm.sandbox.types import ChildSlice, Span
 
 __all__ = ["ParentCoverage", "RunInput", "SpanMap"]
 
+_MAX_JOURNALLED = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class _MappedSpan:
@@ -40,6 +42,11 @@ class SpanMap:
 
     def __init__(self, stretches: Sequence[_MappedSpan]) -> None:
         self._stretches = tuple(stretches)
+
+    def to_json(self) -> list[list[int]]:
+        """Return the first 1,000 stretches, each as its start, the parent's start and its length, for those
+        who read the journal."""
+        return [[one.start, one.origin, one.length] for one in self._stretches[:_MAX_JOURNALLED]]
 
     def above(self, spans: Sequence[Span]) -> Iterator[Span]:
         """Return the same characters in the parent's body. Text that is not from there is left out."""

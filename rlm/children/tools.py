@@ -143,6 +143,13 @@ class Toolbox:
                 raise ConfigurationError(f"two tools are named {tool.doc.name}: rename one")
             self._tools[tool.doc.name] = tool
 
+    def extended(self, tools: Sequence[Tool]) -> Toolbox:
+        """Return a box with more tools. One whose name is taken is left out."""
+        other = Toolbox(seconds=self.seconds)
+        other._threads = self._threads
+        other._tools = {**{tool.doc.name: tool for tool in tools}, **self._tools}
+        return other
+
     @property
     def docs(self) -> tuple[Helper, ...]:
         """Return the signatures and summaries for a root and its kernel, in the order given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,24 +11,32 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rlm.cli.command import format_sections, use_for_all
+from rlm.cli.commands.agents.mcp import mcp
+from rlm.cli.commands.agents.skill import skill
 from rlm.cli.commands.ask import ask
-from rlm.cli.commands.assemble import assemble_app
 from rlm.cli.commands.batch import batch
 from rlm.cli.commands.compare import compare
 from rlm.cli.commands.doctor import doctor
+from rlm.cli.commands.journal.export import export
+from rlm.cli.commands.journal.resume import replay, resume
+from rlm.cli.commands.journal.runs import runs_app
+from rlm.cli.commands.journal.show import show
 from rlm.cli.commands.models import models
+from rlm.cli.commands.prompts.app import prompts_app
+from rlm.cli.commands.prompts.assemble import assemble_app
+from rlm.cli.commands.prompts.segments.app import segments_app
 from rlm.cli.commands.research import research
-from rlm.cli.commands.resume import replay, resume
-from rlm.cli.commands.runs import runs_app
 from rlm.cli.commands.sandbox import sandbox_app
 from rlm.cli.commands.search import search
-from rlm.cli.commands.segments.app import segments_app
+from rlm.cli.commands.serve import serve_app
 from rlm.cli.commands.settings.init import init
 from rlm.cli.commands.settings.trust import trust
-from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
+from rlm.cli.commands.view import view
 from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
+from rlm.cli.earlier_names import adopt_earlier_variables
 from rlm.cli.habits import with_habits
 from rlm.version import __version__
 
@@ -39,10 +48,20 @@ class _Commands(TyperGroup):
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _report_interrupt():
+            adopt_earlier_variables(os.environ)
             return super().make_context(*args, **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, with_habits(args, self.commands))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        shown = [(name, one) for name, one in self.commands.items() if not one.hidden]
+        room = formatter.width - 6 - max(len(name) for name, _ in shown)
+        rows = [
+            (str(getattr(one, "rich_help_panel", "")), (name, one.get_short_help_str(room)))
+            for name, one in shown
+        ]
+        format_sections(formatter, rows)
 
     def invoke(self, ctx: Any) -> Any:
         with _report_interrupt():
@@ -66,25 +85,38 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-app.command()(ask)
-app.command()(summarize)
-app.command()(research)
-app.command()(search)
-app.command()(batch)
-app.command()(compare)
+
+_ASK, _BACK, _SERVE, _SET_UP, _MORE = "Ask", "Look back", "Serve", "Set up", "More"
+"""The sections of the help."""
+
+for _section, _command in (
+    (_ASK, ask),
+    (_ASK, search),
+    (_ASK, summarize),
+    (_ASK, research),
+    (_ASK, compare),
+    (_ASK, batch),
+    (_BACK, show),
+    (_BACK, view),
+    (_BACK, resume),
+    (_BACK, replay),
+    (_BACK, export),
+    (_SERVE, mcp),
+    (_SERVE, skill),
+    (_SET_UP, doctor),
+    (_SET_UP, models),
+    (_SET_UP, init),
+    (_SET_UP, trust),
+):
+    app.command(rich_help_panel=_section)(_command)
 runs_app.command()(waiting)
-app.add_typer(runs_app, name="runs")
-app.command()(show)
-app.command()(resume)
-app.command()(replay)
-app.command()(export)
-app.add_typer(sandbox_app, name="sandbox")
-app.add_typer(assemble_app, name="assemble")
-app.add_typer(segments_app, name="segments")
-app.command()(doctor)
-app.command()(models)
-app.command()(init)
-app.command()(trust)
+app.add_typer(runs_app, name="runs", rich_help_panel=_BACK)
+app.add_typer(serve_app, name="serve", rich_help_panel=_SERVE)
+app.add_typer(sandbox_app, name="sandbox", rich_help_panel=_MORE)
+app.add_typer(prompts_app, name="prompts", rich_help_panel=_MORE)
+app.add_typer(assemble_app, name="assemble", hidden=True)
+app.add_typer(segments_app, name="segments", hidden=True)
+use_for_all(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,9 +1,10 @@
 """`--config` and the settings files: their values become the defaults of a command's options.
 
-The precedence is: option, `RLM_*` variable, `rlm.toml` (or the file of --config), the user's file, default.
+The precedence is: option, `RLM_*` variable, the nearest `rlm.toml` or `[tool.rlm]` (or the file of --config),
+the user's file, default.
 A file may set each option of `rlm ask` that has an `RLM_*` variable, under the same name.
 
-`rlm.toml` of the working folder may come from a stranger (a cloned repository, an unpacked archive). Until
+The file of a folder may come from a stranger (a cloned repository, an unpacked archive). Until
 the user trusts the folder, it may set only what is marked with FolderMay. A command for which it sets more is
 refused, not run without these settings: the file may as well be the user's own, and name a server on his
 machine for texts that must not leave it.
@@ -14,18 +15,21 @@ from __future__ import annotations
 import inspect
 import os
 import reprlib
+import shlex
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
-from rlm.cli.console.option_names import limit_of
+from rlm.cli.earlier_names import note_earlier_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rlm.config_file.loading import FileSettings, FolderSettings, Setting
+    from rlm.config_file.mcp_servers import McpServer
     from rlm.models.catalog.overrides import ModelFacts
     from rlm.prompts import CardSettings
 
@@ -34,11 +38,13 @@ __all__ = [
     "FolderMay",
     "KnownOption",
     "card_in_force",
+    "choose_mcp_servers",
     "describe_refused",
     "facts_in_force",
     "folder_refusal",
     "is_default",
     "known_options",
+    "mcp_servers_in_force",
     "split_by_right",
 ]
 
@@ -71,6 +77,30 @@ def card_in_force(ctx: typer.Context) -> CardSettings:
     return found.card
 
 
+def mcp_servers_in_force(ctx: typer.Context, names: Sequence[str]) -> Mapping[str, McpServer]:
+    """Return the MCP servers that --mcp names, as `choose_mcp_servers`."""
+    return choose_mcp_servers(ctx.meta[_META], names) if names else {}
+
+
+def choose_mcp_servers(found: FileSettings, names: Sequence[str]) -> Mapping[str, McpServer]:
+    """Return the servers of those names. Raises ConfigurationError for a name that no settings file has, and
+    if a folder that is not trusted names servers: it may start no program."""
+    from rlm.config_file.settings_file import USER_FILE
+    from rlm.config_file.user_folder import user_config_folder
+    from rlm.errors import ConfigurationError
+
+    if found.folder is not None and found.folder.mcp:
+        raise ConfigurationError(folder_refusal(found.folder, _describe_mcp(found.folder)))
+    for name in names:
+        if name not in found.mcp:
+            known = f"; there are {', '.join(sorted(found.mcp))}" if found.mcp else ""
+            raise ConfigurationError(
+                f"--mcp {name[:60]!r} is in no settings file{known}: write [mcp.NAME] with command or url "
+                f"into {user_config_folder(os.environ) / USER_FILE}"
+            )
+    return {name: found.mcp[name] for name in names}
+
+
 def _refuse_folder(
     ctx: typer.Context, found: FileSettings, describe_table: Callable[[FolderSettings], list[str]]
 ) -> None:
@@ -86,16 +116,18 @@ def _refuse_folder(
 
 def folder_refusal(folder: FolderSettings, names: Sequence[str]) -> str:
     """Return why a folder may not set what these words name, and the remedy."""
+    place = folder.file.parent
+    command = "rlm trust" if place == Path.cwd() else f"rlm trust {shlex.quote(str(place))}"
     state = "has changed since you trusted it, and sets" if folder.has_changed else "sets"
     return (
         f"{folder.file} {state} {', '.join(names)}, which only a trusted folder may: read it, then trust it "
-        "with `rlm trust`, or give --config FILE instead (--config /dev/null: none)"
+        f"with `{command}`, or give --config FILE instead (--config /dev/null: none)"
     )
 
 
 def describe_refused(folder: FolderSettings, refused: Mapping[str, str]) -> list[str]:
     """Return words for all that a folder may not set: options (of `split_by_right`), and keys of tables."""
-    return [*refused.values(), *_describe_models(folder), *_describe_card(folder)]
+    return [*refused.values(), *_describe_models(folder), *_describe_card(folder), *_describe_mcp(folder)]
 
 
 def _describe_models(folder: FolderSettings) -> list[str]:
@@ -106,6 +138,10 @@ def _describe_models(folder: FolderSettings) -> list[str]:
 
 def _describe_card(folder: FolderSettings) -> list[str]:
     return [f"prompt.{key}" for key in folder.card]
+
+
+def _describe_mcp(folder: FolderSettings) -> list[str]:
+    return [f"mcp.{name} ({server.command or server.url})" for name, server in folder.mcp.items()]
 
 
 def is_default(ctx: typer.Context, name: str) -> bool:
@@ -152,6 +188,7 @@ def _apply(ctx: typer.Context, file: str | None) -> str | None:
     if ctx.resilient_parsing:
         return file
     settings = load_settings(settings_files(Path(file) if file else None, os.environ, Path.cwd()))
+    note_earlier_settings(settings)
     values, refused = split_by_right(ctx, settings)
     ctx.meta[_META], ctx.meta[_REFUSED] = settings, refused
     ctx.default_map = {**values, **(ctx.default_map or {})}
@@ -183,7 +220,7 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
 
     option = options.get(key)
     if option is None:
-        names = ", ".join((*sorted(options), "[models]", "[prompt]"))
+        names = ", ".join((*sorted(options), "[models]", "[prompt]", "[mcp]"))
         raise ConfigurationError(f"{setting.file}: unknown setting {_shown(key)}; use one of {names}")
     value = setting.value
     if type(value) is int and str(value) in get_args(option.type):
@@ -219,12 +256,11 @@ def _shown(key: str) -> str:
 def _check_value(key: str, value: Any) -> None:
     """Raise now what the runtime would raise later."""
     from rlm.children.routing.sub_models import parse_sub_models
+    from rlm.limits import Limits
     from rlm.models.catalog.names import parse_name
-    from rlm.settings import Limits
 
-    limit = limit_of(key)
-    if limit is not None:
-        Limits(**{limit: value})
+    if any(limit.name == key for limit in fields(Limits)):
+        Limits(**{key: value})
     elif key == "sub_model":
         for model in parse_sub_models(value).values():
             parse_name(model)
@@ -237,6 +273,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         envvar="RLM_CONFIG",
+        rich_help_panel="Settings and journal",
         help="A settings file to use instead of ./rlm.toml; it is trusted.",
         is_eager=True,
         callback=_apply,

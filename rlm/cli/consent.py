@@ -21,7 +21,9 @@ __all__ = ["SandboxOption", "allowed_level", "consent_file", "has_consent"]
 SandboxOption = Annotated[
     Literal["auto", "0", "1", "2", "3"],
     typer.Option(
-        envvar="RLM_SANDBOX", help="Isolation level: auto takes the strongest available, 0 is none."
+        envvar="RLM_SANDBOX",
+        rich_help_panel="How it runs",
+        help="Isolation level: auto takes the strongest available, 0 is none.",
     ),
 ]
 

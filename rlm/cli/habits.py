@@ -9,25 +9,59 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["find_swapped", "misspelt_variables", "with_habits"]
+from rlm.errors import UsageError
+
+__all__ = ["find_swapped", "is_file", "misspelt_variables", "unquoted_question", "with_habits"]
 
 _BACK = re.compile(r"-([1-9]\d{0,3})")
-_TAKE_A_RUN = frozenset({"show", "export", "resume", "replay"})
+_TAKE_A_RUN = frozenset({"show", "export", "resume", "replay", "view"})
 _OTHER_VARIABLES = frozenset(
-    {"RLM_BUBBLEWRAP", "RLM_CONFIG", "RLM_OPENAI_COMPATIBLE_KEY", "RLM_OPENAI_COMPATIBLE_KEY_HOST"}
+    {
+        "RLM_BUBBLEWRAP",
+        "RLM_CONFIG",
+        "RLM_MCP_TOKEN",
+        "RLM_OPENAI_COMPATIBLE_KEY",
+        "RLM_OPENAI_COMPATIBLE_KEY_HOST",
+    }
 )
 """Variables that no option has."""
 _ALIKE = 0.8
 _ALIASES = {"help": "--help", "version": "--version"}
+_OF_RLM = frozenset({"-h", "--help", "-V", "--version", "--install-completion", "--show-completion"})
+"""Options that need no command."""
+_ELSEWHERE = {
+    "chat": "rlm ask QUESTION PATH…",
+    "query": "rlm ask QUESTION PATH…",
+    "run": "rlm ask QUESTION PATH…",
+    "list": "rlm runs",
+    "ls": "rlm runs",
+    "logs": "rlm runs lists them, rlm show shows one",
+    "history": "rlm runs lists them, rlm show shows one",
+    "log": "rlm show",
+    "continue": "rlm ask QUESTION --continue latest",
+    "config": "rlm init writes a settings file, rlm doctor shows which one is in force",
+    "settings": "rlm init writes a settings file, rlm doctor shows which one is in force",
+    "keys": "set the variable of your provider; rlm models lists them",
+    "login": "set the variable of your provider; rlm models lists them",
+    "auth": "set the variable of your provider; rlm models lists them",
+    "completion": "rlm --install-completion",
+    "upgrade": "pip install --upgrade rlm-kernel",
+    "update": "pip install --upgrade rlm-kernel",
+}
+"""Commands of other tools, and what does the same here."""
 
 
 def with_habits(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
     """Return the arguments of `rlm` as its commands take them.
 
-    A first argument that is a question and no command asks it. `rlm help` and `rlm version` are the options
-    of that name. `-1` in place of a run is the newest one, `-2` the one before it.
+    A first argument that is a question, a file or an option of a question, and no command, asks it. `rlm
+    help` and `rlm version` are the options of that name. `-1` in place of a run is the newest one, `-2` the
+    one before it. Raises UsageError for a command of another tool, with the one that does the same here.
     """
     given = list(arguments)
+    if given and given[0].startswith("-") and given[0] not in _OF_RLM:
+        has_question = any(map(_is_question, given))
+        return ["ask", *given] if has_question and not any(one in commands for one in given) else given
     if not given or given[0].startswith("-") or given[0] in commands:
         if given and given[0] in _TAKE_A_RUN:
             given[1:] = [_run_name(one) for one in given[1:]]
@@ -35,15 +69,34 @@ def with_habits(arguments: Sequence[str], commands: Collection[str]) -> list[str
     first = given[0].strip()
     if first in _ALIASES:
         return [*given[1:2], _ALIASES[first]] if first == "help" and given[1:2] else [_ALIASES[first]]
-    return ["ask", *given] if any(map(str.isspace, first)) or first.endswith(("?", "？")) else given
+    if _is_question(first) or is_file(first):
+        return ["ask", *given]
+    if first in _ELSEWHERE:
+        raise UsageError(f"there is no command {first!r}: {_ELSEWHERE[first]}")
+    return given
+
+
+def unquoted_question(question: str, paths: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """Return a question that was given without quotes, and the paths behind it; None if it was not.
+
+    Then the first path does not exist, a later one does, and no word has a space or looks like a path.
+    """
+    words = [question]
+    for place, path in enumerate(paths):
+        if is_file(path):
+            return (" ".join(words), paths[place:]) if place else None
+        words.append(path)
+        if any(map(str.isspace, path)) or "/" in path or "://" in path:
+            return None
+    return None
 
 
 def find_swapped(question: str, paths: Sequence[str]) -> str | None:
     """Return the path that looks like the question, if `question` names a file and one of the paths does
     not exist and reads like a question; else None."""
-    if not _exists(question):
+    if not is_file(question):
         return None
-    return next((path for path in paths if any(map(str.isspace, path.strip())) and not _exists(path)), None)
+    return next((path for path in paths if any(map(str.isspace, path.strip())) and not is_file(path)), None)
 
 
 def misspelt_variables(environment: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -61,7 +114,13 @@ def _run_name(argument: str) -> str:
     return argument if back is None else f"latest~{int(back[1]) - 1}"
 
 
-def _exists(name: str) -> bool:
+def _is_question(argument: str) -> bool:
+    argument = argument.strip()
+    return any(map(str.isspace, argument)) or argument.endswith(("?", "？"))
+
+
+def is_file(name: str) -> bool:
+    """Return whether a file or folder has this name."""
     with suppress(OSError, ValueError):
         return Path(name).exists()
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default
+from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default, mcp_servers_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.habits import misspelt_variables
@@ -21,7 +22,7 @@ from rlm.cli.paths import AllowHostOption, ExcludeOption, read_sources
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
-from rlm.limits import Limits, option_of_limit, slow_defaults
+from rlm.limits import LimitOption, Limits, option_of_limit, slow_defaults
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rlm.settings import Settings
 
 __all__ = [
+    "McpOption",
     "OptionOption",
     "RunOptions",
     "SubOptionOption",
@@ -40,12 +42,15 @@ __all__ = [
     "takes_run_options",
 ]
 
+_LONG_REPLY, _LONGEST_REPLY = 32_000, 200_000
+"""Tokens. More than a reply usually has, and more than any model writes."""
 _KEYS = "output, effort, thinking, temperature, seed, api, body.NAME, headers.NAME"
 OptionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
+        rich_help_panel="Models",
         help=f"What each call of the root model asks for: {_KEYS}. Repeatable.",
         show_default=False,
     ),
@@ -55,7 +60,17 @@ SubOptionOption = Annotated[
     typer.Option(
         "--sub-option",
         metavar="KEY=VALUE",
+        rich_help_panel="Models",
         help="The same for the children's model. Repeatable.",
+        show_default=False,
+    ),
+]
+McpOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp",
+        metavar="NAME",
+        help="Code may call the tools of this MCP server, [mcp.NAME] of the settings file. Repeatable.",
         show_default=False,
     ),
 ]
@@ -82,6 +97,7 @@ class RunOptions:
             "--model",
             "-m",
             envvar="RLM_MODEL",
+            rich_help_panel="Models",
             help=f"The root model: {list_forms(bare=False)}. Default: the provider whose key is set, else "
             "extractive.",
         ),
@@ -90,6 +106,7 @@ class RunOptions:
         list[str] | None,
         typer.Option(
             envvar="RLM_SUB_MODEL",
+            rich_help_panel="Models",
             help="The model of the children. Default: the root model. Repeatable, as NAME=MODEL: code may "
             "choose by name, and the first is the default.",
         ),
@@ -99,6 +116,7 @@ class RunOptions:
         typer.Option(
             "--cascade",
             envvar="RLM_CASCADE",
+            rich_help_panel="Models",
             help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
         ),
     ] = False
@@ -106,17 +124,30 @@ class RunOptions:
         str | None,
         typer.Option(
             envvar="RLM_SUMMARY_MODEL",
+            rich_help_panel="Models",
             help="The model that summarizes texts and older rounds. Default: the children's model.",
         ),
     ] = None
     option: OptionOption = None
     sub_option: SubOptionOption = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            rich_help_panel="Models",
+            help="Maximum tokens of one reply, without thinking, of every model. "
+            "Short for --option and --sub-option output=N.",
+            show_default=False,
+        ),
+    ] = None
     exclude: ExcludeOption = None
     allow_host: AllowHostOption = None
+    mcp: McpOption = None
     strategy: Annotated[
         Literal["auto", "rlm", "direct", "map-reduce"],
         typer.Option(
             envvar="RLM_STRATEGY",
+            rich_help_panel="How it runs",
             help="rlm: rounds of code; direct: one call; map-reduce: every part is read, no code (for small "
             "models); auto chooses by size, question and window.",
         ),
@@ -125,45 +156,66 @@ class RunOptions:
     contract: Annotated[
         Literal["one-block", "strict"],
         typer.Option(
-            envvar="RLM_CONTRACT", help="The reply format of the root; strict refuses prose around the block."
+            envvar="RLM_CONTRACT",
+            rich_help_panel="How it runs",
+            help="The reply format of the root; strict refuses prose around the block.",
         ),
         FolderMay.SET,
     ] = "one-block"
     dialect: Annotated[
         Literal["own", "rlms"],
         typer.Option(
-            envvar="RLM_DIALECT", help="rlms: cells may also use its names (context, llm_query, FINAL, …)."
+            envvar="RLM_DIALECT",
+            rich_help_panel="How it runs",
+            help="rlms: cells may also use its names (context, llm_query, FINAL, …).",
         ),
         FolderMay.SET,
     ] = "own"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="How it runs",
+            help="A JSON Schema for the answer.",
+            show_default=False,
+        ),
     ] = None
     slow: Annotated[
         bool,
         typer.Option(
             "--slow",
             envvar="RLM_SLOW",
+            rich_help_panel="How it runs",
             help="Half the price; may take up to 24 hours. Every call waits in a batch of its provider.",
         ),
     ] = False
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Estimate calls, tokens and cost. Asks no model and spends nothing."),
+        typer.Option(
+            "--dry-run",
+            rich_help_panel="How it runs",
+            help="Estimate calls, tokens and cost. Asks no model and spends nothing.",
+        ),
     ] = False
     sandbox: SandboxOption = "auto"
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all events to this file as JSON lines.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="Output",
+            help="Write all events to this file as JSON lines.",
+            show_default=False,
+        ),
     ] = None
     store: StoreOption = None
-    no_cache: Annotated[
+    no_document_cache: Annotated[
         bool,
         typer.Option(
+            "--no-document-cache",
             "--no-cache",
-            envvar="RLM_NO_CACHE",
+            envvar="RLM_NO_DOCUMENT_CACHE",
+            rich_help_panel="Input",
             help="Keep no copy of the input, neither in the cache nor in the journal. "
             "To resume a run, its files are read again.",
         ),
@@ -172,28 +224,51 @@ class RunOptions:
         int,
         typer.Option(
             envvar="RLM_STORE_MB",
+            rich_help_panel="Settings and journal",
             help="Size of the journal in MB. Above it the oldest finished runs are removed.",
         ),
     ] = 2_048
-    cache: Annotated[
-        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Reuse children's answers of earlier runs.")
+    reuse_answers: Annotated[
+        bool,
+        typer.Option(
+            "--reuse-answers",
+            "--cache",
+            envvar="RLM_REUSE_ANSWERS",
+            rich_help_panel="How it runs",
+            help="Reuse children's answers of earlier runs.",
+        ),
     ] = False
     check: Annotated[
         bool | None,
         typer.Option(
             "--check/--no-check",
             envvar="RLM_CHECK",
+            rich_help_panel="How it runs",
             help="Let a model check that the citations support the answer. "
             "Default: in research and summaries.",
             show_default=False,
         ),
     ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel="Output", help="Print the whole result as JSON.")
+    ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            rich_help_panel="Output",
+            help="Print neither progress nor the account on stderr.",
+        ),
     ] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show each block of the root and what it printed.")
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            rich_help_panel="Output",
+            help="Show each block of the root and what it printed.",
+        ),
     ] = False
     config: ConfigOption = None
 
@@ -221,21 +296,39 @@ class RunOptions:
             strategy=self.strategy,
             sandbox=allowed_level(self.sandbox, model_written=written_by_model) if runs_code else "auto",
             store=self.store,
-            document_cache=not self.no_cache,
-            keep_input=not self.no_cache,
+            document_cache=not self.no_document_cache,
+            keep_input=not self.no_document_cache,
             store_mb=self.store_mb,
-            cache=self.cache,
+            cache=self.reuse_answers,
             cascade=self.cascade,
             check_support=self.check,
             slow=self.slow,
             root=RootSettings(contract=self.contract, dialect=self.dialect),
-            options=read_options("--option", self.option),
-            sub_options=read_options("--sub-option", self.sub_option),
+            options=read_options("--option", self._capped(self.option)),
+            sub_options=read_options("--sub-option", self._capped(self.sub_option)),
             facts=facts_in_force(ctx),
         )
 
-    def _offer_local_server(self) -> None:
-        """Name a server on this machine to a user who has no key. It is never used unasked."""
+    def _capped(self, pairs: Sequence[str] | None) -> list[str]:
+        """Return the options of a model with the cap of --max-tokens, which an `output` among them overrides.
+        Raises UsageError for a number that is meant for the whole run, as in earlier releases."""
+        given = list(pairs or ())
+        if self.max_tokens is None:
+            return given
+        if self.max_tokens > _LONGEST_REPLY:
+            raise UsageError(
+                f"--max-tokens {self.max_tokens} is the cap of one reply, and no model writes that much: "
+                f"--max-total-tokens {self.max_tokens} limits the whole run"
+            )
+        if self.max_tokens > _LONG_REPLY:
+            say("--max-tokens is the cap of one reply; --max-total-tokens limits the whole run")
+        if any(pair.partition("=")[0].strip() == "output" for pair in given):
+            return given
+        return [f"output={self.max_tokens}", *given]
+
+    def _offer_models(self) -> None:
+        """Name a server on this machine to a user who has no key, or say in a terminal what a key would
+        change. No server is used unasked."""
         from rlm.models.base import EXTRACTIVE
 
         if self.quiet or self.model is not None or self.model_name != EXTRACTIVE:
@@ -246,6 +339,12 @@ class RunOptions:
         if offered:
             name = terminal_line(offered[0].models[0])
             typer.echo(f"{offered[0].title} runs on this machine: --model {name} asks it", err=True)
+        elif sys.stderr.isatty():
+            typer.echo(
+                "no key is set, so the answer will be extracts of the text. For an answer in words: "
+                "export OPENAI_API_KEY=… (rlm models lists all), or --model ollama:NAME",
+                err=True,
+            )
 
     @contextmanager
     def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:
@@ -253,10 +352,10 @@ class RunOptions:
         from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
-        self._offer_local_server()
+        self._offer_models()
         with ExitStack() as stack:
             progress = stack.enter_context(
-                Progress(quiet=self.quiet, seconds=self.limits.seconds, verbose=self.verbose)
+                Progress(quiet=self.quiet, seconds=self.limits.max_seconds, verbose=self.verbose)
             )
             observers: list[Observer] = [progress.on_event]
             if self.trace is not None:
@@ -282,6 +381,7 @@ class RunOptions:
             summary_model=self.summary_model,
             limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
+            mcp_servers=mcp_servers_in_force(ctx, self.mcp or ()),
             observe=observers,
             observe_text=text_observers,
         )
@@ -300,7 +400,8 @@ def takes_run_options(
     """Replace the parameter `options: RunOptions` of a command by all shared options.
 
     `each` is what the limits apply to (`each task`). An option in `without_effect` is ignored, with a note
-    that gives the reason. One in `refused` raises UsageError with the reason.
+    that gives the reason. One in `refused` raises UsageError with the reason. Neither is in
+    the command's help.
     """
     return lambda command: _CommandWithOptions(command, each, without_effect or {}, refused or {})
 
@@ -331,14 +432,9 @@ class _CommandWithOptions:
         for name, meant in misspelt_variables(os.environ, variables):
             say(f"{name} is no variable of rlm and has no effect: did you mean {meant}?")
         facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
-        limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
+        limits = {limit.name: values.pop(limit.name) for limit, _ in _limit_options()}
         if values["slow"]:
-            defaults = slow_defaults()
-            limits |= {
-                limit.name: defaults[limit.name]
-                for limit, name in _limit_options()
-                if limit.name in defaults and is_default(ctx, name)
-            }
+            limits |= {name: value for name, value in slow_defaults().items() if is_default(ctx, name)}
         own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)
@@ -351,12 +447,12 @@ class _CommandWithOptions:
         self._command(ctx, **values, options=RunOptions(**own, limits=Limits(**limits)))
 
 
-def _limit_options() -> Iterator[tuple[Field[Any], str]]:
-    """Yield each limit that has an option, and the option's name."""
+def _limit_options() -> Iterator[tuple[Field[Any], LimitOption]]:
+    """Yield each limit that has an option, and the option."""
     for limit in fields(Limits):
         option = option_of_limit(limit)
         if option is not None:
-            yield limit, option.name
+            yield limit, option
 
 
 def _parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
@@ -372,12 +468,11 @@ def _parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parame
 
 def _limit_parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
     kinds = get_type_hints(Limits)
-    for limit, name in _limit_options():
-        declared = limit.metadata["option"]
-        text = declared.help
+    for limit, declared in _limit_options():
+        name, text = limit.name, declared.help
         if each and name.startswith("max_"):
             text = f"{text.rstrip('.')}, {each}."
-        option = typer.Option(envvar=f"RLM_{name.upper()}", help=text)
+        option = typer.Option(envvar=f"RLM_{name.upper()}", help=text, rich_help_panel="Limits")
         extras = (option, FolderMay.LOWER) if declared.folder_may_lower else (option,)
         yield _parameter(name, limit.default, kinds[limit.name], extras, unused)
 
@@ -386,8 +481,7 @@ def _parameter(
     name: str, default: Any, kind: Any, extras: tuple[Any, ...], unused: Mapping[str, str]
 ) -> inspect.Parameter:
     """Return the parameter. `extras` are its typer.Option and its marks."""
-    if name in unused:
-        extras[0].help = f"Not available here: {unused[name]}."
+    extras[0].hidden = name in unused
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, *extras]
     )

@@ -19,19 +19,21 @@ __all__ = ["AllowHostOption", "ExcludeOption", "PathsArgument", "read_sources"]
 PathsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PATH…",
+        metavar="PATH",
         help="Files, folders, globs, URLs (https, s3, gs, az), REPO@REV, or - for stdin, "
         "which is also read if it is piped in.",
         show_default=False,
     ),
 ]
 ExcludeOption = Annotated[
-    list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
+    list[str] | None,
+    typer.Option(rich_help_panel="Input", help="Skip files that match, as in .gitignore. Repeatable."),
 ]
 AllowHostOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST",
+        rich_help_panel="Input",
         envvar="RLM_ALLOW_HOST",
         help="A private host that URLs may lead to: HOST or HOST:PORT. Repeatable.",
         show_default=False,

@@ -20,6 +20,7 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         envvar="RLM_STORE",
+        rich_help_panel="Settings and journal",
         help="The journal: a SQLite file, or postgresql://USER@HOST/NAME.",
         show_default="in the state folder",
     ),
@@ -29,7 +30,7 @@ RunArgument = Annotated[
     typer.Argument(
         metavar="RUN",
         help="The run's name or its first characters; latest (-1) is the newest run, latest~1 (-2) the one "
-        "before it.",
+        "before it. Default: the newest.",
         show_default=False,
     ),
 ]

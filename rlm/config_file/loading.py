@@ -1,33 +1,36 @@
 """Reads and merges settings files: defaults for the command line, facts about models, sizes of card prompts.
 
-This module checks the tables `[models."NAME"]` and `[prompt]`. The other top-level keys are options of the
-command line, which `rlm.cli.config` checks.
+This module checks the tables `[models."NAME"]`, `[prompt]` and `[mcp.NAME]`. The other top-level keys are
+options of the command line, which `rlm.cli.config` checks.
 """
 
 from __future__ import annotations
 
-import tomllib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlm.config_file.settings_file import SettingsFile
+from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
+from rlm.config_file.setting_names import present_name
+from rlm.config_file.settings_file import SettingsFile, parse_toml
 from rlm.errors import ConfigurationError
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.prompts import CardSettings, PromptError
 
 __all__ = ["FileSettings", "FolderSettings", "Setting", "load_settings"]
 
-_TABLES = ("models", "prompt")
+_TABLES = ("models", "prompt", "mcp")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A top-level value and its file."""
+    """A top-level value, its file, and its name as it is `written` there."""
 
     value: Any
     file: Path
+    written: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class FolderSettings:
 
     options: its top-level values. Which of them a folder may set is declared with each option.
     models, card: the keys of its tables that were ignored, because a folder may not set them.
+    mcp: its MCP servers, which were ignored: a folder may not start programs.
     has_changed: the folder was trusted with another content.
     """
 
@@ -43,6 +47,7 @@ class FolderSettings:
     options: Mapping[str, Setting]
     models: tuple[str, ...]
     card: tuple[str, ...]
+    mcp: Mapping[str, McpServer]
     has_changed: bool
 
 
@@ -55,6 +60,7 @@ class FileSettings:
     options: Mapping[str, Setting] = field(default_factory=dict)
     models: Mapping[str, ModelFacts] = field(default_factory=dict)
     card: CardSettings = field(default_factory=CardSettings)
+    mcp: Mapping[str, McpServer] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     folder: FolderSettings | None = None
 
@@ -65,38 +71,54 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
     options: dict[str, Setting] = {}
     models: dict[str, Any] = {}
     prompt: dict[str, Any] = {}
+    mcp: dict[str, McpServer] = {}
     folder = None
     for file in files:
         data = _parse(file)
-        own = {key: Setting(value, file.path) for key, value in data.items() if key not in _TABLES}
+        own = _read_options(data, file.path)
         facts, card = data.get("models", {}), data.get("prompt", {})
         # Check each file alone, so that an error names the right one.
         _read_models(facts, file.path)
         _read_card(card, file.path)
+        servers = _read_mcp(data.get("mcp", {}), file.path)
         if file.is_trusted:
             options |= own
+            mcp |= servers
         else:
             facts, no_facts = ModelFacts.split_for_folder(facts)
             card, no_card = CardSettings.split_for_folder(card)
-            folder = FolderSettings(file.path, own, no_facts, no_card, file.has_changed)
+            folder = FolderSettings(file.path, own, no_facts, no_card, servers, file.has_changed)
         models, prompt = _merge(models, facts), _merge(prompt, card)
     last = files[-1].path if files else Path()
     return FileSettings(
         options,
         _read_models(models, last),
         _read_card(prompt, last),
+        mcp,
         tuple(file.path for file in files),
         folder,
     )
 
 
 def _parse(file: SettingsFile) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file.path} is not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigurationError(f"{file.path} is not TOML: it is nested too deeply") from None
+    if file.is_table:
+        table: dict[str, Any] = json.loads(file.data)
+        return table
+    return parse_toml(file.path, file.data)
+
+
+def _read_options(data: Mapping[str, Any], file: Path) -> dict[str, Setting]:
+    """Return the options by their present names. Raises ConfigurationError if one is there twice."""
+    options: dict[str, Setting] = {}
+    for written, value in data.items():
+        name = present_name(written)
+        if name in _TABLES:
+            continue
+        if name in options:
+            first = options[name].written
+            raise ConfigurationError(f"{file}: {first} and {written} are one setting: leave one out")
+        options[name] = Setting(value, file, written)
+    return options
 
 
 def _read_models(table: object, file: Path) -> dict[str, ModelFacts]:
@@ -112,6 +134,13 @@ def _read_card(table: object, file: Path) -> CardSettings:
     try:
         return CardSettings.from_table(table)
     except PromptError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+
+
+def _read_mcp(table: object, file: Path) -> dict[str, McpServer]:
+    try:
+        return read_mcp_servers(table)
+    except ConfigurationError as error:
         raise ConfigurationError(f"{file}: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""The folders whose `rlm.toml` the user trusts."""
+"""The folders whose `rlm.toml`, or table [tool.rlm] of `pyproject.toml`, the user trusts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _NAME = "trusted.json"
 
 @dataclass(frozen=True, slots=True)
 class TrustedFolder:
-    """A trusted folder: its real path, and the SHA-256 of the content that its `rlm.toml` had then."""
+    """A trusted folder: its real path, with the name of the file if that is not `rlm.toml`, and the SHA-256
+    of the settings that it had then."""
 
     path: Path
     sha256: str
@@ -40,11 +41,11 @@ class TrustedFolders:
 
     def knows(self, file: Path) -> bool:
         """Return whether the folder of `file` was trusted, with any content."""
-        return os.path.realpath(file.parent) in self._read()
+        return _key(file) in self._read()
 
     def trusts(self, file: Path, data: bytes) -> bool:
         """Return whether the folder of `file` is trusted with this content, and is still the user's alone."""
-        digest = self._read().get(os.path.realpath(file.parent))
+        digest = self._read().get(_key(file))
         return digest == _digest(data) and _find_other_writer(file) is None
 
     def add(self, file: Path, data: bytes) -> None:
@@ -54,12 +55,12 @@ class TrustedFolders:
             raise ConfigurationError(
                 f"{reason}, so it can't be trusted: change that (chown, chmod go-w), or use --config {file}"
             )
-        self._write({**self._read(), os.path.realpath(file.parent): _digest(data)})
+        self._write({**self._read(), _key(file): _digest(data)})
 
     def remove(self, file: Path) -> bool:
         """Stop trusting the folder of `file`. Return False if it was not trusted."""
         kept = self._read()
-        was_trusted = kept.pop(os.path.realpath(file.parent), None) is not None
+        was_trusted = kept.pop(_key(file), None) is not None
         if was_trusted:
             self._write(kept)
         return was_trusted
@@ -91,6 +92,11 @@ class TrustedFolders:
             with suppress(OSError):
                 temporary.unlink()
             raise ConfigurationError(f"{self._file} can't be written: {error.strerror}") from None
+
+
+def _key(file: Path) -> str:
+    folder = os.path.realpath(file.parent)
+    return folder if file.name == "rlm.toml" else f"{folder}/{file.name}"
 
 
 def _digest(data: bytes) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rlm.documents.cache import ContextCache, default_cache
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.loader import Progress, load
+from rlm.documents.sources.frame import FrameSource
+from rlm.documents.sources.given import Context, sources_of
 from rlm.documents.sources.source import (
     CloudSource,
-    Context,
     GitSource,
     PathSource,
     Source,
@@ -16,7 +17,6 @@ from rlm.documents.sources.source import (
     UrlSource,
     as_source,
     sources_from_arguments,
-    sources_of,
 )
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "CloudSource",
     "Context",
     "ContextCache",
+    "FrameSource",
     "GitSource",
     "GuessedEncoding",
     "Loaded",

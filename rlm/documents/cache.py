@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlm.documents.companions import companion_facts
 from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
@@ -35,7 +36,7 @@ from rlm.version import __version__
 
 __all__ = ["ContextCache", "default_cache"]
 
-_FORM = 2
+_FORM = 3
 """The version of the rendering: increase it when the same files give another body."""
 _MAX_BYTES = 8 << 30
 _MIN_BYTES = 4 << 20
@@ -98,6 +99,8 @@ class ContextCache:
                     latest = max(latest, status.st_mtime)
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
                     _add(digest, str(path.resolve()), name, *facts)
+                    if path == source.path:
+                        _add(digest, companion_facts(path))  # in a folder they are files of their own
             except OSError:
                 return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:
@@ -248,6 +251,7 @@ def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
         "skipped": [asdict(one) for one in loaded.skipped],
         "guessed": [asdict(one) for one in loaded.guessed],
         "notes": list(loaded.notes),
+        "remarks": list(loaded.remarks),
     }
 
 
@@ -290,6 +294,7 @@ def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
         entry["replaced"],
         tuple(GuessedEncoding(**one) for one in entry["guessed"]),
         tuple(entry["notes"]),
+        remarks=tuple(entry["remarks"]),
     )
 
 

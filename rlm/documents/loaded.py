@@ -65,9 +65,14 @@ class Skip(Exception):
         self.remedy = remedy
         self.reason = reason
 
+    @property
+    def told_remedy(self) -> str:
+        """The remedy of a document that could not be read; "" for a file that is no document."""
+        return self.remedy if self.reason is SkipReason.BROKEN else ""
+
     def to_skipped(self, path: str, document: str = "") -> Skipped:
         """Return the record of a file that is skipped."""
-        return Skipped(path, str(self), self.remedy if self.reason is SkipReason.BROKEN else "", document)
+        return Skipped(path, str(self), self.told_remedy, document)
 
 
 def count_reasons(skipped: Sequence[Skipped]) -> str:
@@ -125,8 +130,8 @@ class Loaded:
 
     `skipped` lists the skipped files of folders and globs. `replaced` counts the U+FFFD characters put in for
     bytes that could not be decoded. `guessed` lists documents whose encoding was guessed. `notes` describe
-    faults of documents that were read anyway, one line each. `lease` belongs to a cached context; close it
-    when the context is no longer needed.
+    what was not read of documents, `remarks` what else is to be known of them, one line each. `lease` belongs
+    to a cached context; close it when the context is no longer needed.
     """
 
     context: ContextFile
@@ -135,6 +140,7 @@ class Loaded:
     guessed: tuple[GuessedEncoding, ...] = ()
     notes: tuple[str, ...] = ()
     lease: CacheLease | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def unread(self) -> tuple[str, ...]:

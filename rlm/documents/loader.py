@@ -15,16 +15,16 @@ from pathspec import GitIgnoreSpec
 
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
+from rlm.documents.companions import is_companion, open_companion
 from rlm.documents.encoded_text import ScanningWriter
 from rlm.documents.folder import files_of
 from rlm.documents.formats.containers.members import Members, safe_name
 from rlm.documents.formats.containers.outer import Outer
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Member, Unreadable
+from rlm.documents.formats.piece import Member, Note, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import (
-    GuessedEncoding,
     Loaded,
     Skip,
     Skipped,
@@ -33,8 +33,9 @@ from rlm.documents.loaded import (
     count_reasons,
 )
 from rlm.documents.pictures.originals import Originals
-from rlm.documents.rendering import Given, Rendered, Rendering
+from rlm.documents.rendering import Account, Given, Rendered, Rendering
 from rlm.documents.sources.fetched import Fetched
+from rlm.documents.sources.frame import FrameSource
 from rlm.documents.sources.remote import Fetching
 from rlm.documents.sources.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.time_limit import TimeLimit, TimeOver
@@ -131,9 +132,7 @@ def _load(
         loading.check_not_empty(sources)
         context = writer.finish()
         undo.pop_all()
-        notes = (converter.warning, *loading.notes) if converter.warning else tuple(loading.notes)
-    skipped, guessed = tuple(loading.skipped), tuple(loading.guessed)
-    return Loaded(context, skipped, context.replaced + loading.replaced, guessed, notes)
+        return loading.account.loaded(context, converter.warning)
 
 
 class _Loading:
@@ -156,19 +155,16 @@ class _Loading:
         self._originals = originals
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
-        self.notes: list[str] = []
+        self.account = Account()
+        self._beside: BinaryIO | None = None
         self._has_told_faults = False
-        self.skipped: list[Skipped] = []
-        self.guessed: list[GuessedEncoding] = []
-        self.replaced = 0
         self._writer = writer
         self._progress = progress
         self._has_several = has_several
         self._name = ""
         self._names = UniqueNames()
         self._seen: set[Path] = set()
-        self._bytes = 0
-        self._documents = 0
+        self._bytes = self._documents = 0
 
     def add(self, source: Source) -> None:
         try:
@@ -179,20 +175,23 @@ class _Loading:
                     self._add_text(name, text, kind)
                 case StreamSource(name, stream):
                     self._add_stream(name, stream)
+                case FrameSource(name):
+                    self._write_named(name, "csv", source.lines(), search_chats=False)
                 case remote:
                     self._name = remote.name
                     fetching = Fetching(self._folder, self._tick, self._detect_kind, self._add_fetched)
-                    fetching.add(remote, self.skipped, has_several=self._has_several)
+                    fetching.add(remote, self.account.skipped, has_several=self._has_several)
         except TimeOver:
             # Not one byte of it was written. A folder may hold more files than were listed.
             name = str(source.path) if isinstance(source, PathSource) else source.name
-            self.skipped.append(Skipped(name, self._limit.reason, self._limit.remedy))
+            self.account.skipped.append(Skipped(name, self._limit.reason, self._limit.remedy))
 
     def check_not_empty(self, sources: Sequence[Source]) -> None:
         """Raise DocumentError if there are sources but no document was read."""
         if sources and not self._documents:
-            reason = f": skipped {count_reasons(self.skipped)}" if self.skipped else ""
-            remedy = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
+            skipped = self.account.skipped
+            reason = f": skipped {count_reasons(skipped)}" if skipped else ""
+            remedy = next((one.remedy for one in skipped if one.remedy), "name files that hold text")
             raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
@@ -224,27 +223,29 @@ class _Loading:
                 # An empty or broken file among several (from a glob) is skipped. Alone it is an error.
                 if not self._has_several or skip.reason is SkipReason.NOT_TEXT:
                     raise DocumentError(f"{path} is {skip}: {skip.remedy}") from None
-                self.skipped.append(skip.to_skipped(str(path)))
+                self.account.skipped.append(skip.to_skipped(str(path)))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
-        documents_before, skipped_before = self._documents, len(self.skipped)
+        documents_before, skipped_before = self._documents, len(self.account.skipped)
         repeated: Skip | None = None
         prefix = f"{folder.resolve().name}/" if self._has_several else ""
         for found in files_of(folder, exclude, self._list_tick):
             try:
                 if found.skip_reason is not None:
                     raise Skip(found.skip_reason)
+                if is_companion(found.path):
+                    raise Skip("read with its database", reason=SkipReason.REPEATED)
                 self._add_file(found.path, prefix + found.name)
             except Skip as skip:
                 if skip.reason is SkipReason.REPEATED:
                     repeated = skip  # a link to a file that was read: no text is missing
                 else:
-                    self.skipped.append(skip.to_skipped(str(found.path)))
+                    self.account.skipped.append(skip.to_skipped(str(found.path)))
         if self._documents == documents_before:
             if repeated is not None:
-                self.skipped.append(repeated.to_skipped(str(folder)))
+                self.account.skipped.append(repeated.to_skipped(str(folder)))
                 return
-            left_out = self.skipped[skipped_before:]
+            left_out = self.account.skipped[skipped_before:]
             if self._has_several and any(one.remedy for one in left_out):
                 return  # the folder has only broken documents, but other sources may hold text
             reason = f"nothing in it could be read ({count_reasons(left_out)})" if left_out else "it is empty"
@@ -278,12 +279,21 @@ class _Loading:
             kind = self._detect_kind(name, first)
             self._seen.add(real)
             given = blocks_unless_changed(rest, stream, before, path)
-            try:
-                self._write(name, kind, itertools.chain((first,), given), stream)
-            except Unreadable as unreadable:
-                raise _broken(unreadable) from None
-            except TimeOver:
-                raise self._late() from None
+            with ExitStack() as stack:
+                try:
+                    if (beside := open_companion(path, kind)) is not None:
+                        self._beside = stack.enter_context(beside)
+                except OSError as error:
+                    what = f"a database whose log is unreadable ({error.strerror})"
+                    raise Skip(what, "check its permissions", SkipReason.BROKEN) from None
+                try:
+                    self._write(name, kind, itertools.chain((first,), given), stream)
+                except Unreadable as unreadable:
+                    raise _broken(unreadable) from None
+                except TimeOver:
+                    raise self._late() from None
+                finally:
+                    self._beside = None
             if format_of(kind).is_converted and not self._limit.is_over:
                 next(given, b"")  # check that the file did not change
 
@@ -309,9 +319,8 @@ class _Loading:
         try:
             kind = self._detect_kind(name, first)
         except Skip as skip:
-            raise DocumentError(
-                f"{name} is {skip}: pipe a text into it, or name a file that holds text"
-            ) from None
+            wants = "pipe a text into it, or name a file that holds text"
+            raise DocumentError(f"{name} is {skip}: {skip.told_remedy or wants}") from None
         self._write_named(name, kind, itertools.chain((first,), rest), search_chats=True)
 
     def _add_text(self, name: str, text: str | bytes, kind: str) -> None:
@@ -334,7 +343,7 @@ class _Loading:
         except (Skip, Unreadable) as refusal:
             if not self._has_several:
                 raise DocumentError(f"{name} is {refusal}: {refusal.remedy}") from None
-            self.skipped.append(Skipped(name, str(refusal), refusal.remedy))
+            self.account.skipped.append(Skipped(name, str(refusal), refusal.remedy))
 
     def _write(
         self,
@@ -355,16 +364,16 @@ class _Loading:
         room = None if outer is None else outer.room
         try:
             rendered = self._rendering.render(
-                kind, self._counted(given), file, search_chats=search_chats, outer=room
+                kind, self._counted(given), file, search_chats=search_chats, outer=room, beside=self._beside
             )
         except TimeOver:
             if not self._is_begun:
                 raise
-            rendered = Rendered(notes=(f"only its first part was read: {self._limit.remedy}",))
+            rendered = Rendered(notes=(Note(f"only its first part was read: {self._limit.remedy}"),))
         except Unreadable as cut:
             if not self._is_begun:
                 raise
-            rendered = Rendered(notes=(cut.cut_note,))
+            rendered = Rendered(notes=(Note(cut.cut_note),))
         if row.is_converted and file is not None and rendered.members is None:
             self._count(os.fstat(file.fileno()).st_size)
         own, is_begun = self._name, self._is_begun
@@ -374,29 +383,28 @@ class _Loading:
         with closing(rendered.members) as members:
             self._add_members(members, Outer(own, row, members.room, outer), is_begun=is_begun)
         if members.fault is not None:
-            self._note(own, members.fault.cut_note)
-        self._note_encoding(own, members.ended.replaced, members.ended.guessed)
+            self.account.note(own, members.fault.cut_note)
+        self.account.note_encoding(own, members.ended.replaced, members.ended.guessed)
 
     def _add_members(self, members: Members, outer: Outer, *, is_begun: bool) -> None:
         """Write the documents in a file. With `is_begun` the file itself is one. Raises Unreadable or Skip if
         there is nothing that can be read."""
-        documents, skipped = self._documents, len(self.skipped)
+        documents, skipped = self._documents, len(self.account.skipped)
         try:
             for member in members:
                 self._add_member(member, members, outer)
         except TimeOver:
             if not is_begun and self._documents == documents:
                 raise
-            self._note(outer.name, f"only its first part was read: {self._limit.remedy}")
+            self.account.note(outer.name, f"only its first part was read: {self._limit.remedy}")
         if is_begun or self._documents > documents:
             return
         if members.fault is not None:
             raise members.fault
-        left_out = self.skipped[skipped:]
-        remedy = next((one.remedy for one in left_out if one.remedy), "")
-        reasons = count_reasons(left_out) or "it is empty"
+        left_out = self.account.skipped[skipped:]
+        remedy, reasons = next((one.remedy for one in left_out if one.remedy), ""), count_reasons(left_out)
         raise Skip(
-            f"{outer.row.article} in which nothing could be read ({reasons})",
+            f"{outer.row.article} in which nothing could be read ({reasons or 'it is empty'})",
             remedy or "name a file that holds text",
             SkipReason.BROKEN if remedy else SkipReason.NOT_TEXT,
         )
@@ -415,7 +423,7 @@ class _Loading:
             if member.kind:
                 self._end(self._rendering.render_member(member.kind, members))
                 return
-            notes: list[str] = []
+            notes: list[Note] = []
             data = members.data(BLOCK, notes)
             first = next(data, b"")
             if not first:
@@ -424,12 +432,12 @@ class _Loading:
             if format_of(kind).is_converted:
                 outer.check_depth(format_of(kind))
             self._write(name, kind, itertools.chain((first,), data), None, outer=outer)
-            self._note(name, *notes)
+            self.account.note_all(name, notes)
         except (Skip, Unreadable) as refusal:
             if not member.name:
                 raise
             skip = refusal if isinstance(refusal, Skip) else _broken(refusal)
-            self.skipped.append(skip.to_skipped(name, name))
+            self.account.skipped.append(skip.to_skipped(name, name))
 
     def _start(self, name: str) -> None:
         self._name = os.fsencode(name).decode("utf-8", "replace")
@@ -437,21 +445,12 @@ class _Loading:
 
     def _end(self, rendered: Rendered) -> None:
         """End the document that was rendered. Its file may have no text of its own."""
-        self._note_encoding(self._name, rendered.replaced, rendered.guessed)
-        self._note(self._name, *rendered.notes)
+        self.account.note_encoding(self._name, rendered.replaced, rendered.guessed)
+        self.account.note_all(self._name, rendered.notes)
         if self._is_begun:
-            self._note(self._name, *self._writer.encoded_notes())
+            self.account.note(self._name, *self._writer.encoded_notes())
             self._writer.end_document()
             self._documents += 1
-
-    def _note(self, name: str, *notes: str) -> None:
-        # A file that is only packed has the name of its content.
-        self.notes.extend(line for note in notes if (line := f"{name}: {note}") not in self.notes[-2:])
-
-    def _note_encoding(self, document: str, replaced: int, guessed: str | None) -> None:
-        self.replaced += replaced
-        if guessed is not None:
-            self.guessed.append(GuessedEncoding(document, guessed))
 
     def _keep(self, file: BinaryIO) -> None:
         assert self._originals is not None
@@ -479,20 +478,18 @@ class _Loading:
 
     def _list_tick(self) -> None:
         # Each file that is not read in time is named, but not for ever.
-        if self._progress is not None:
-            self._progress(self._name, self._bytes)
-        self._limit.check(_LISTING_GRACE_SECONDS)
+        self._tick(_LISTING_GRACE_SECONDS)
 
-    def _tick(self) -> None:
+    def _tick(self, grace: float = 0.0) -> None:
         if self._progress is not None:
             self._progress(self._name, self._bytes)
-        self._limit.check()
+        self._limit.check(grace)
 
     def _detect_kind(self, name: str, first: bytes) -> str:
         kind = readable_kind(name, first, pictures=self._originals is not None)
         if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):
             self._has_told_faults = True
-            self.notes.extend(f"{name}: it was read as text, because {fault}" for fault in faults)
+            self.account.note(name, *(f"it was read as text, because {fault}" for fault in faults))
         return kind
 
 

@@ -6,7 +6,7 @@ import codecs
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -18,11 +18,14 @@ from rlm.documents.formats.converter import Converter, Room
 from rlm.documents.formats.office.latex import LatexWriter
 from rlm.documents.formats.piece import Heading, Note, Page, Text, Unread, Unreadable
 from rlm.documents.formats.registry import format_of
+from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
 from rlm.documents.markdown import MarkdownWriter
-from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 
-__all__ = ["Given", "Rendered", "Rendering"]
+__all__ = ["Account", "Given", "Rendered", "Rendering"]
 
+_RECENT = 2
+"""Lines that are not repeated."""
 _LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
     "markdown": MarkdownWriter,
     "latex": LatexWriter,
@@ -36,11 +39,11 @@ Given = Iterator[bytes | str]
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """Facts about a rendered document: the characters that could not be decoded, the guessed encoding, and
-    notes of one line each. `members` are the documents in its file, which are still to be read."""
+    notes. `members` are the documents in its file, which are still to be read."""
 
     replaced: int = 0
     guessed: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     members: Members | None = None
 
 
@@ -72,17 +75,18 @@ class Rendering:
         *,
         search_chats: bool,
         outer: Room | None = None,
+        beside: BinaryIO | None = None,
     ) -> Rendered:
         """Write the document with the blocks `given`. `file` holds the same content if the document is a
-        file. `outer` is the room of the file that it is in.
+        file. `outer` is the room of the file that it is in, `beside` the file that belongs to it.
 
         With `search_chats`, JSON may be rendered as a chat. Raises Unreadable before anything is written.
         """
         if format_of(kind).is_converted:
             if file is not None:
-                return self._convert(kind, file, outer)
+                return self._convert(kind, file, outer, beside)
             with self._spool_blocks(given) as spooled:
-                return self._convert(kind, spooled, outer)
+                return self._convert(kind, spooled, outer, None)
         decoder = Decoder()
         if search_chats:
             texts = _Texts(decoder, given)
@@ -91,7 +95,7 @@ class Rendering:
             if form is not None:
                 self._begin(form.partition(":")[0])
                 fault = render(itertools.chain((head,), texts), form, self._writer)
-                return Rendered(texts.replaced, decoder.guessed, (fault,) if fault else ())
+                return Rendered(texts.replaced, decoder.guessed, (Note(fault),) if fault else ())
             self._begin(kind)
             self._writer.write(head)
             for text in texts:
@@ -119,11 +123,14 @@ class Rendering:
             raise Unreadable("empty", "")
         return Rendered(notes=notes)
 
-    def _convert(self, kind: str, file: BinaryIO, outer: Room | None) -> Rendered:
+    def _convert(self, kind: str, file: BinaryIO, outer: Room | None, beside: BinaryIO | None) -> Rendered:
         row = format_of(kind)
         size = os.fstat(file.fileno()).st_size
         room = Room(row, size, outer)
-        members = Members(self._converter.pieces(file.fileno(), size, kind, self._tick, room), room)
+        pieces = self._converter.pieces(
+            file.fileno(), size, kind, self._tick, room, None if beside is None else beside.fileno()
+        )
+        members = Members(pieces, room)
         begun, notes = self._write_pieces(kind, members)
         if not begun and not members.has_next:
             what = f"{row.article} without any file" if row.is_container else "without any text"
@@ -133,11 +140,11 @@ class Rendering:
         ended = members.ended
         return Rendered(ended.replaced, ended.guessed, notes, members if members.has_next else None)
 
-    def _write_pieces(self, kind: str, members: Members) -> tuple[bool, tuple[str, ...]]:
+    def _write_pieces(self, kind: str, members: Members) -> tuple[bool, tuple[Note, ...]]:
         """Write the text up to the next member. Return whether there was any, and the notes. Raises
         Unreadable if the whole text cannot be read."""
         begun = False
-        notes: list[str] = []
+        notes: list[Note] = []
         writer = self._writer
         for piece in members.content():
             if isinstance(piece, Text | Heading | Page) and not begun:
@@ -153,17 +160,17 @@ class Rendering:
                         writer.write_heading(level, title)
                 case Page():
                     writer.begin_page()
-                case Note(message):
-                    notes.append(message)
+                case Note():
+                    notes.append(piece)
                 case Unread(reason, remedy):
                     if not begun:
                         raise Unreadable(reason, remedy)
-                    notes.append(f"only its first part was read, because it is {reason}: {remedy}")
+                    notes.append(Note(Unreadable(reason, remedy).cut_note))
         fault = members.fault
         if fault is not None:
             if not begun:
                 raise fault
-            notes.append(fault.cut_note)
+            notes.append(Note(fault.cut_note))
         return begun, tuple(notes)
 
     def _spool_blocks(self, given: Given) -> BinaryIO:
@@ -203,3 +210,43 @@ class _Texts(Iterator[str]):
             if text:
                 yield text
         yield utf8.decode(b"", True) + decoder.finish()
+
+
+class Account:
+    """Collects skipped files, notes and remarks, each a line that begins with the name of its document."""
+
+    def __init__(self) -> None:
+        self.skipped: list[Skipped] = []
+        self.notes: list[str] = []
+        self.remarks: list[str] = []
+        self.guessed: list[GuessedEncoding] = []
+        self.replaced = 0
+
+    def note(self, name: str, *notes: str) -> None:
+        """Add lines about what was not read of a document."""
+        self.note_all(name, map(Note, notes))
+
+    def note_all(self, name: str, notes: Iterable[Note]) -> None:
+        """Add what a reader noted."""
+        for note in notes:
+            lines = self.remarks if note.is_remark else self.notes
+            # A file that is only packed has the name of its content.
+            if (line := f"{name}: {note.message}") not in lines[-_RECENT:]:
+                lines.append(line)
+
+    def note_encoding(self, name: str, replaced: int, guessed: str | None) -> None:
+        """Add the characters that could not be decoded, and the guessed encoding."""
+        self.replaced += replaced
+        if guessed is not None:
+            self.guessed.append(GuessedEncoding(name, guessed))
+
+    def loaded(self, context: ContextFile, warning: str) -> Loaded:
+        """Return the finished context with what is to be told of it. `warning` comes first."""
+        return Loaded(
+            context,
+            tuple(self.skipped),
+            context.replaced + self.replaced,
+            tuple(self.guessed),
+            tuple(self.notes),
+            remarks=tuple(filter(None, (warning, *self.remarks))),
+        )

@@ -34,4 +34,4 @@ class TimeLimit:
     @property
     def remedy(self) -> str:
         """What the user can do."""
-        return "name fewer files, or raise the time limit (limits.seconds, --max-seconds)"
+        return "name fewer files, or raise the time limit (limits.max_seconds, --max-seconds)"

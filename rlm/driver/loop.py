@@ -30,6 +30,7 @@ from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, pa
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
+from rlm.playback.exchanges import note_exchange
 from rlm.playback.recording import RecordedCompaction, RecordedRound
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import (
@@ -175,12 +176,20 @@ class Driver:
                 self._restore_prompt(past)
             self._repeat_compaction(past.folding)
             self._budget.count_replayed_round(is_last=past.final)
-            self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
+            self._observe(RoundStarted(past.number, self._budget.limits.max_rounds, past.final))
             if past.final:
                 self._begin_last_round()
             if past.cell is None:
                 # This cell did not end. It is run again, so its time counts.
                 self._restore_seconds()
+            note_exchange(
+                "root",
+                self._model.name,
+                self._messages,
+                past.reply,
+                within=self._log.within,
+                round_=past.number,
+            )
             answer = await self._process_reply(past.reply, past.number, past)
             if past.final:
                 return self._last_round_outcome(answer)
@@ -201,7 +210,7 @@ class Driver:
     async def _round(self, round_: int, *, final: bool = False) -> Answer | None:
         """Ask the root for a block and process its reply. Return the answer if the block gave one."""
         await self._compact()
-        self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
+        self._observe(RoundStarted(round_, self._budget.limits.max_rounds, final))
         request = Request(
             role="root",
             messages=self._cache_lifetime.mark(self._messages),
@@ -306,13 +315,13 @@ class Driver:
         self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
-        left, seconds = self._budget.remaining(), self._budget.limits.seconds
+        left, seconds = self._budget.remaining(), self._budget.limits.max_seconds
         # In tenths of the limit: a resumed run then gets the same words, and a cached prompt stays valid.
         tenths = math.ceil(10 * left["seconds"] / seconds)
         return render(
             Feedback(
                 round=round_,
-                rounds=self._budget.limits.rounds,
+                rounds=self._budget.limits.max_rounds,
                 cell=result,
                 children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
@@ -390,7 +399,7 @@ class Driver:
             )
 
     def _last_round_seconds(self) -> float:
-        share = LAST_ROUND_SHARE * self._budget.limits.seconds
+        share = LAST_ROUND_SHARE * self._budget.limits.max_seconds
         extra = min(max(share, LAST_ROUND_MIN_SECONDS), LAST_ROUND_SECONDS)
         return max(self._budget.seconds_left, extra)
 

@@ -94,13 +94,13 @@ def _limit_lines(
         (
             name,
             words.format(
-                rounds=limits.rounds,
-                sub_calls=f"{limits.sub_calls:,}",
+                rounds=limits.max_rounds,
+                sub_calls=f"{limits.max_calls:,}",
                 child_tokens=f"{child_tokens:,}",
                 child_chars=_in_characters(child_tokens, body),
                 sub_models=sub_models,
                 cell_seconds=f"{limits.cell_seconds:g}",
-                seconds=f"{limits.seconds:g}",
+                seconds=f"{limits.max_seconds:g}",
             ),
         )
         for name, words in table("root.toml")["limits"].items()

@@ -26,6 +26,7 @@ __all__ = [
     "markdown_answer",
     "markdown_line",
     "markdown_phrase",
+    "page_json",
     "terminal_answer",
     "terminal_line",
     "terminal_text",
@@ -146,6 +147,27 @@ def html_answer(answer: str) -> str:
 def html_text(text: str) -> str:
     """Return `text` for HTML, also within a quoted attribute. Nothing in it is markup."""
     return html.escape(terminal_text(text))
+
+
+def page_json(value: Any) -> bytes:
+    """Return `value` as JSON for a page, which shows its texts as text nodes. It can also be put into the
+    page itself, within `<script type="application/json">`. Control characters and direction marks are
+    removed."""
+    text = json.dumps(_without_hidden(value), ensure_ascii=True, separators=(",", ":"))
+    return text.translate(_PAGE_ESCAPED).encode("ascii")
+
+
+_PAGE_ESCAPED = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&"})
+
+
+def _without_hidden(value: Any) -> Any:
+    if isinstance(value, str):
+        return terminal_text(value)
+    if isinstance(value, dict):
+        return {terminal_text(str(key)): _without_hidden(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_hidden(one) for one in value]
+    return value
 
 
 # Markdown

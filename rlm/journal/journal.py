@@ -61,6 +61,16 @@ class Journal:
             await journal._close()
 
     @property
+    def database(self) -> Database:
+        """The open database, for the other tables of this room."""
+        return self._database
+
+    @property
+    def writes(self) -> WriteQueue:
+        """The writes in flight, which leaving the journal waits for."""
+        return self._writes
+
+    @property
     def name(self) -> str:
         """The store's file, or its URL without a password."""
         return self._database.name
@@ -132,9 +142,7 @@ class Journal:
         """Return one run by its full name. Raises JournalError if it is not found."""
         found = await self._database.rows(select(runs).where(runs.c.run_id == run_id))
         if not found:
-            raise JournalError(
-                f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
-            )
+            raise JournalError(f"there is no run {run_id!r} in {self._database.name}; `rlm runs` lists them")
         return _summarize(found[0])
 
     async def holds(self, run_id: str) -> bool:
@@ -147,10 +155,25 @@ class Journal:
         query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~has_ended)
         return tuple(row.run_id for row in await self._database.rows(query))
 
-    async def events(self, run_id: str) -> tuple[JournalEvent, ...]:
-        """Return the committed events of a run, in order. Raises JournalError if the run is not found."""
+    async def events(
+        self, run_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[JournalEvent, ...]:
+        """Return the committed events of a run, in order: at most `limit`, those with a `seq` above `after`.
+        Raises JournalError if the run is not found."""
         await self.get(run_id)
-        return await read_events(self._database, run_id)
+        return await read_events(self._database, run_id, after, limit)
+
+    async def release(self, run_id: str) -> None:
+        """Mark a run as interrupted, whoever its owner is: an owner that still lives can write no more.
+        A run that has ended stays as it is. For a caller that knows that the owner is gone, also from another
+        machine."""
+        ended = {"state": "interrupted", "process": _new_claim()}
+
+        async def put(connection: AsyncConnection) -> None:
+            running = (runs.c.run_id == run_id) & (runs.c.state == "running")
+            await connection.execute(update(runs).where(running).values(**ended))
+
+        await self._writes.finish(self._database.write(put))
 
     async def resolve(self, prefix: str) -> str:
         """Return the full name of the one run whose name is or starts with `prefix`. `latest` is the run that
@@ -172,7 +195,7 @@ class Journal:
             return str(names[0])
         if not names:
             raise JournalError(
-                f"no run in {self._database.name} starts with {prefix!r}; list the runs to see their names"
+                f"no run in {self._database.name} starts with {prefix!r}; `rlm runs` lists them"
             )
         listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
         raise JournalError(f"several runs start with {prefix!r}: {listed}; give more of the name")

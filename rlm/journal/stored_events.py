@@ -21,10 +21,13 @@ def encode(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
-async def read_events(database: Database, run_id: str) -> tuple[JournalEvent, ...]:
-    """Return the committed events of a run, in order; () if the run is not in the store. Raises
-    JournalError for a damaged event."""
-    query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
+async def read_events(
+    database: Database, run_id: str, after: int = 0, limit: int | None = None
+) -> tuple[JournalEvent, ...]:
+    """Return the committed events of a run behind `after`, in order, at most `limit`; () if the run is not in
+    the store. Raises JournalError for a damaged event."""
+    mine = (events.c.run_id == run_id) & (events.c.seq > after)
+    query = select(events).where(mine).order_by(events.c.seq).limit(limit)
     return tuple(_decode(database.name, row) for row in await database.rows(query))
 
 

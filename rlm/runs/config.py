@@ -207,7 +207,7 @@ class RunConfig:
                 for one in children
             ],
             "cascade": self.settings.cascade,
-            "limits": asdict(self.limits),
+            "limits": self.limits.to_json(),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
             "contract": self.settings.root.contract,

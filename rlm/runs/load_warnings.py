@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlm.documents import GuessedEncoding, Loaded, Skipped
+from rlm.documents import GuessedEncoding, Loaded
 from rlm.models import Model
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.server_facts import facts_of_name
@@ -14,6 +14,7 @@ __all__ = ["pruned_warning", "warnings_of", "window_warnings"]
 
 _MAX_ENCODINGS = 3
 _MAX_DOCUMENTS = 20
+_MAX_NAMED = 3
 _SMALL_WINDOW = 16_000
 
 
@@ -28,6 +29,7 @@ def warnings_of(loaded: Loaded) -> list[str]:
             f"skipped {count:,} source{'' if count == 1 else 's'} "
             f"({Path(first.path).name} is {first.reason}{', …' if count > 1 else ''})"
         )
+    warnings += _at_most(loaded.remarks, "remarks about documents")
     if loaded.replaced:
         warnings.append(f"{loaded.replaced:,} bytes are not valid text; replaced by U+FFFD")
     if loaded.guessed:
@@ -37,14 +39,26 @@ def warnings_of(loaded: Loaded) -> list[str]:
 
 def _document_warnings(loaded: Loaded) -> list[str]:
     """Return a line with the remedy for each document that was not read, or only in part; at most 20 lines
-    and a count."""
-    broken: list[Skipped] = [one for one in loaded.skipped if one.remedy]
-    lines = [f"skipped {one.path}, {one.reason}: {one.remedy}" for one in broken]
-    lines += loaded.notes
-    if len(lines) > _MAX_DOCUMENTS:
-        rest = len(lines) - _MAX_DOCUMENTS
-        lines[_MAX_DOCUMENTS:] = [f"… and {rest:,} more documents were not read, or only in part"]
-    return lines
+    and a count. More than three documents with the same reason share a line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in loaded.skipped:
+        if one.remedy:
+            alike.setdefault((one.reason, one.remedy), []).append(one.path)
+    lines: list[str] = []
+    for (reason, remedy), paths in alike.items():
+        if len(paths) <= _MAX_NAMED:
+            lines += [f"skipped {path}, {reason}: {remedy}" for path in paths]
+        else:
+            named = ", ".join(Path(path).name for path in paths[:_MAX_NAMED])
+            lines.append(f"skipped {len(paths):,} documents, {reason}: {remedy} ({named}, …)")
+    return _at_most([*lines, *loaded.notes], "documents were not read, or only in part")
+
+
+def _at_most(lines: Sequence[str], of_what: str) -> list[str]:
+    """Return the first lines, and how many more there are of what."""
+    rest = len(lines) - _MAX_DOCUMENTS
+    more = [f"… and {rest:,} more {of_what}"] if rest > 0 else []
+    return [*lines[:_MAX_DOCUMENTS], *more]
 
 
 def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:

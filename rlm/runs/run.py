@@ -106,7 +106,7 @@ class Run:
             self._child_calls,
             self.run_context,
             depth=self._depth,
-            max_depth=config.limits.depth,
+            max_depth=config.limits.max_depth,
         )
         self._support_check = self._new_support_check()
         self._finalizer = Finalizer(
@@ -264,8 +264,8 @@ class Run:
             if name not in playback.recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
-                named = {"model": model} if model else {}
-                await log.append("sub_rlm", {"depth": below, "prompt": prompt, **named})
+                facts = {"depth": below, "prompt": prompt, "stretches": sub_input.stretches.to_json()}
+                await log.append("sub_rlm", {**facts, **({"model": model} if model else {})})
             coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
             run = Run(
                 self.config.for_sub_rlm(self._observe, model),
@@ -345,9 +345,9 @@ class Run:
             settings=config.settings.root,
             summary_model=config.summary_model,
             forget_answers=self._forget_answers,
-            violations=min(config.limits.violations, _VIOLATIONS_BEFORE_FALLBACK)
+            violations=min(config.limits.max_violations, _VIOLATIONS_BEFORE_FALLBACK)
             if falls_back
-            else config.limits.violations,
+            else config.limits.max_violations,
         )
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,19 +47,22 @@ __all__ = [
     "resources_for",
     "start_warnings",
     "type_of",
+    "warm_meanwhile",
     "with_journal_failure",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class JobResources:
-    """The resources of a job. `kernels` is a pool that it shares with other jobs, or None."""
+    """The resources of a job. `kernels` is a pool that it shares with other jobs, or None. `run_id` is the
+    name of a new job, or None."""
 
     config: RunConfig
     loaded: Loaded
     journal: Journal
     workspace: Workspace
     kernels: KernelPool | None = None
+    run_id: str | None = None
 
 
 async def load_input(
@@ -77,7 +80,7 @@ async def load_input(
             sources,
             _loading_reporter(config),
             cache,
-            seconds=config.limits.seconds * _LOADING_SHARE,
+            seconds=config.limits.max_seconds * _LOADING_SHARE,
             pictures=pictures and config.can_look,
         )
         await learning
@@ -200,3 +203,22 @@ def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
             "extractive answers in plain text. Choose another model for an answer of a given type"
         )
     return answer_type
+
+
+_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2}
+"""Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
+mostly short enough for a direct answer, which needs no kernel, nor does map-reduce."""
+
+
+@contextmanager
+def warm_meanwhile(kernels: KernelPool, strategy: str) -> Iterator[None]:
+    """Start a kernel while the block loads the input, if a run of that strategy will need one."""
+    seconds = _WARM_AFTER.get(strategy)
+    if seconds is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, kernels.warm)
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -15,6 +15,7 @@ from rlm.documents import CloudSource, GitSource, Loaded, PathSource, Source, Ur
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.limits import Limits, limit_of_measure
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
@@ -24,7 +25,7 @@ from rlm.results import RESUMABLE, RunResult
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import KernelLimits
-from rlm.settings import ChildSettings, DirectSettings, Limits, RootSettings, Settings
+from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, JournalEvent
@@ -46,13 +47,15 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run as the journal stores it. `facts` are its settings. `result` is None if the run can be resumed,
-    because it has not ended or because the provider failed."""
+    because it has not ended or because the provider failed. `given` is its input again, for a journal that
+    did not keep it."""
 
     run_id: str
     task: str
     facts: Mapping[str, Any]
     events: tuple[JournalEvent, ...]
     result: RunResult | None
+    given: tuple[Source, ...] = ()
 
     @classmethod
     async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> StoredRun:
@@ -141,6 +144,7 @@ class StoredRun:
         """Load the input again: from the journal, or else from `given`, or else from the original files.
         Raises UsageError if the input is gone or has changed."""
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
+        given = given or self.given
         pictures = bool(self.facts.get("pictures"))
         loaded: Loaded | None = None
         if pictures and (given or all(map(_is_repeatable, sources))):
@@ -156,8 +160,8 @@ class StoredRun:
         if lost and not given:
             raise UsageError(
                 f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
-                f"given with --no-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key). "
-                "Ask the question again"
+                f"given with --no-document-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an "
+                "API key). Ask the question again"
             )
         try:
             loaded = loaded or await workspace.load(
@@ -217,7 +221,8 @@ def input_to_keep(
 def limits_of(facts: Mapping[str, Any]) -> Limits:
     """Return the limits of a stored run. Older versions stored the size of a child's prompt with the settings
     of children."""
-    return _restore(Limits, {"child_tokens": facts["child"]["prompt_tokens"], **facts["limits"]})
+    stored = {limit_of_measure(name): value for name, value in facts["limits"].items()}
+    return _restore(Limits, {"child_tokens": facts["child"]["prompt_tokens"], **stored})
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:

@@ -18,6 +18,8 @@ __all__ = [
     "ChildAnswer",
     "ChildBatch",
     "ChildSlice",
+    "ComputedFrom",
+    "Evidence",
     "Finalization",
     "FinalizeVerdict",
     "KernelLimits",
@@ -183,16 +185,27 @@ class SeenPages:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedFrom:
+    """A piece of evidence: the records that a value was computed from. `rows` are a few of `total`."""
+
+    rows: tuple[Span, ...]
+    total: int
+
+
+Evidence = Span | str | SeenPages | ComputedFrom
+
+
+@dataclass(frozen=True, slots=True)
 class Finalization:
     """The final answer that a cell submits.
 
-    `evidence` holds spans, quotes and seen pages in the order given. `access` is what the cell has read and
-    scanned so far.
+    `evidence` holds spans, quotes, seen pages and computed values in the order given. `access` is what the
+    cell has read and scanned so far.
     """
 
     value: Any
     confidence: Literal["low", "medium", "high"] | float | None = None
-    evidence: tuple[Span | str | SeenPages, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     access: CellReport = field(default_factory=CellReport)
 
 

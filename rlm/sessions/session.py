@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
+from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, PathSource, Source, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
@@ -59,8 +60,16 @@ class Session:
     with an exception, its variables are discarded, but not those of earlier questions.
     """
 
-    def __init__(self, config: Callable[[], RunConfig], sources: Sequence[Source], after: str | None) -> None:
-        self._new_config = config
+    def __init__(
+        self,
+        config: Callable[[], RunConfig],
+        sources: Sequence[Source],
+        after: str | None,
+        open_toolbox: Callable[[], AbstractAsyncContextManager[Toolbox]],
+    ) -> None:
+        self._config = config
+        self._open_toolbox = open_toolbox
+        self._tools = Toolbox()
         self._initial_sources = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
@@ -90,6 +99,16 @@ class Session:
         if self._stack is not None:
             stack, self._stack = self._stack, None
             await stack.aclose()
+
+    def __repr__(self) -> str:
+        if self._stack is None:
+            return "Session(not open)"
+        sizes = (
+            (len(self._context.documents), "document"),
+            (self._context.chars, "character"),
+            (len(self._earlier), "question"),
+        )
+        return f"Session({', '.join(f'{count:,} {noun}' + 's' * (count != 1) for count, noun in sizes)})"
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -124,7 +143,11 @@ class Session:
         finally:
             self._is_asking = False
 
+    def _new_config(self) -> RunConfig:
+        return replace(self._config(), tools=self._tools)
+
     async def _open(self, stack: AsyncExitStack) -> None:
+        self._tools = await stack.enter_async_context(self._open_toolbox())
         config = self._new_config()
         self._workspace = stack.enter_context(Workspace())
         self._journal = await stack.enter_async_context(open_journal(config.settings))

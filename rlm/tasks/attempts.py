@@ -66,10 +66,11 @@ async def answer_in_attempts(
         return await _run_attempts(job, task, attempts, answer_type)
 
 
-async def resume_attempts(rlm: RLM, run: str) -> RunResult:
+async def resume_attempts(rlm: RLM, run: str, context: Context = ()) -> RunResult:
     """Resume a job of attempts by its run's name or a unique start of it. Journalled calls are not made
-    again. Raises JournalError and UsageError."""
-    async with resume_job(rlm, "attempts", run) as (job, left):
+    again. `context` is its input again, for a journal that did not keep it. Raises JournalError and
+    UsageError."""
+    async with resume_job(rlm, "attempts", run, sources_of(context)) as (job, left):
         return await _run_attempts(job, left.task, left.facts["attempts"], left.answer_type)
 
 
@@ -77,10 +78,10 @@ async def _run_attempts(job: Job, task: str, attempts: int, answer_type: AnswerT
     limits = job.config.limits
     each = replace(
         limits,
-        sub_calls=max(1, limits.sub_calls // attempts),
-        tokens=max(1, limits.tokens // attempts),
-        cost_usd=limits.cost_usd / attempts,
-        seconds=limits.seconds / -(-attempts // _AT_ONCE),
+        max_calls=max(1, limits.max_calls // attempts),
+        max_total_tokens=max(1, limits.max_total_tokens // attempts),
+        max_cost=limits.max_cost / attempts,
+        max_seconds=limits.max_seconds / -(-attempts // _AT_ONCE),
     )
     at_once = min(_AT_ONCE, attempts)
     room = asyncio.Semaphore(at_once)

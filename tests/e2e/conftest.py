@@ -59,7 +59,11 @@ def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
     folder.mkdir()
 
     def run(
-        *arguments: str, stdin: str | bytes = "", env: dict[str, str] | None = None, timeout: float = 90
+        *arguments: str,
+        stdin: str | bytes = "",
+        env: dict[str, str] | None = None,
+        timeout: float = 90,
+        folder: Path = folder,
     ) -> Ran:
         done = subprocess.run(
             [*COMMAND, *arguments],

@@ -12,7 +12,7 @@ import pytest
 
 
 def test_help_of_each_command_shows_an_example(rlm) -> None:
-    assert "Commands:" in rlm("--help").stdout
+    assert "Look back:" in rlm("--help").stdout
     commands = (
         "ask, summarize, research, compare, batch, search, init, models, assemble, "
         "show, resume, replay, export, doctor, runs, runs rm, runs prune, sandbox exec, "

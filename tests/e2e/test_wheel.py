@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from rlm import __version__
+
 ROOT = Path(__file__).parents[2]
-PARTS_OF_A_BUILD = ("rlm", "pyproject.toml", "README.md", "LICENSE")
+PARTS_OF_A_BUILD = (
+    "rlm",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "docs",
+    "tests",
+    "examples",
+)
 
 APP = """
 from pathlib import Path
@@ -40,7 +54,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(source, tree / name)
     for name in ("sandbox", "prompts"):
         (tree / name).symlink_to(f"rlm/{name}")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tree, check=True)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist"]
+    subprocess.run(build, cwd=tree, check=True)
     return next((tree / "dist").glob("*.whl"))
 
 
@@ -97,12 +112,50 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_installs_one_package(wheel: Path) -> None:
-    """The wheel adds nothing but `rlm` to an environment, with its texts and migrations."""
-    names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"rlm"}
-    assert {"rlm/sandbox/in_kernel/launch.py", "rlm/prompts/text/root.md", "rlm/py.typed"} <= set(names)
+    """The wheel adds nothing but `rlm` to an environment: all of its files, no tests, nothing compiled."""
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    here = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "rlm").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert names == here
+    # Among them texts, migrations, tables of words and the mark of a typed package.
+    assert {"rlm/prompts/text/root.md", "rlm/retrieval/function_words.toml", "rlm/py.typed"} <= names
     assert any(name.startswith("rlm/journal/migrations/versions/v0001") for name in names)
+    assert wheel.stat().st_size < 4_000_000
+
+
+def test_the_sdist_has_what_a_packager_needs(wheel: Path) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"pyproject.toml", "PKG-INFO", "LICENSE", "CHANGELOG.md", "rlm/__init__.py", "tests/conftest.py"}
+    assert wanted <= names
+    assert not any(
+        "__pycache__" in name or name.startswith(("sandbox", "prompts", ".")) for name in names - {""}
+    )
+
+
+def test_the_metadata_is_fit_for_an_index(wheel: Path) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    checked = [sys.executable, "-m", "twine", "check", "--strict", wheel, sdist]
+    done = subprocess.run(checked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    urls = {line.partition(",")[0] for line in metadata.get_all("Project-URL", [])}
+    assert urls == {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
+    assert metadata["Version"] == __version__
+    # What an extra requires is in `all`, but for the tools of this repository and what is for clusters.
+    required: dict[str, set[str]] = {}
+    for line in metadata.get_all("Requires-Dist", []):
+        for extra in re.findall(r"extra == ['\"](\w+)['\"]", line):
+            required.setdefault(extra, set()).add(Requirement(line).name)
+    assert set(metadata.get_all("Provides-Extra", [])) == set(required)
+    missing = {name for name, packages in required.items() if not packages <= required["all"]}
+    assert missing == {"dev", "docs", "ray"}
 
 
 def test_a_question_is_asked_from_python_next_to_modules_of_these_names(
@@ -133,3 +186,18 @@ def test_a_question_is_asked_from_the_command_line_there(
     )
     assert done.returncode == 0, done.stderr
     assert "Zebra-99" in json.loads(done.stdout)["answer"]
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed: `uvx` was not tried")
+def test_uvx_runs_the_wheel(wheel: Path, folder: Path) -> None:
+    """`uvx --from … rlm "question" file`, with what uv's cache holds: no test fetches packages."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    tool = ["uv", "tool", "run", "--offline", "--python", sys.executable, "--from", str(wheel), "rlm"]
+    tried = subprocess.run([*tool, "--version"], capture_output=True, text=True, check=False, env=environment)
+    if tried.returncode and "the network was disabled" in tried.stderr:
+        pytest.skip("uv's cache does not hold the packages: `uvx` was not tried")
+    assert tried.stdout.strip() == f"rlm {__version__}", tried.stderr
+    asked = [*tool, "What is the code word?", "notes.txt", "-q"]
+    done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Zebra-99" in done.stdout

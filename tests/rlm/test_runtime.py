@@ -18,7 +18,7 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
-from rlm.documents import GuessedEncoding, Loaded, StreamSource
+from rlm.documents import GuessedEncoding, Loaded, Skipped, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, ContextLoading, KernelOpened, RunEnded, RunStarted, Warned
 from rlm.models import ModelWindow
@@ -310,7 +310,7 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
     model = ScriptedModel.of(
         root=[block("kept = peek(0, 3)\nimport time; time.sleep(60)"), block("finalize(kept)")]
     )
-    result = await run(model, limits=Limits(seconds=5.0))
+    result = await run(model, limits=Limits(max_seconds=12.0))
     assert (result.answer, result.forced, result.stop_reason) == ("one", True, "finalized")
     assert result.seconds < 30
 
@@ -325,6 +325,17 @@ def test_many_guesses_make_one_short_line() -> None:
         "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "
         "and 2 other encodings"
     )
+
+
+def test_documents_skipped_for_one_reason_share_a_line() -> None:
+    """A folder of recordings gives a line, and hides no other reason."""
+    skipped = [Skipped(f"/a/{number}.wav", "binary (a recording)", "transcribe it") for number in range(40)]
+    skipped.append(Skipped("/a/contract.pdf", "protected by a password", "save it without one"))
+    lines = warnings_of(Loaded(None, skipped=tuple(skipped)))  # type: ignore[arg-type]
+    assert lines == [
+        "skipped 40 documents, binary (a recording): transcribe it (0.wav, 1.wav, 2.wav, …)",
+        "skipped /a/contract.pdf, protected by a password: save it without one",
+    ]
 
 
 async def test_a_guessed_window_is_a_warning_in_the_result_and_in_the_trace(run, block) -> None:

@@ -127,7 +127,9 @@ async def test_a_dropped_stream_restarts_the_answer(direct, provider_server, pro
     provider_server.play(providers.Dropped("It costs nothing at"), providers.Answer(ANSWER))
     events = [event async for event in direct.stream("What does it cost?", TEXT)]
     texts = shown(events)
-    assert "It costs nothing at" in texts
+    # What came before the drop was shown, all of it or its beginning, and then taken back.
+    assert "It costs nothing at".startswith(texts[0])
+    assert texts[0]
     assert "" in texts
     assert texts[-1] == events[-1].result.answer
     retried = [event for event in events if isinstance(event, Retrying)]

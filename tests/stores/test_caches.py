@@ -56,13 +56,15 @@ def context(cache: Path, big: Path) -> Path:
     entry = json.loads((folder / "entry.json").read_text())
     assert set(entry["files"]) == {"body", "index", "manifest.json"}
     entry["files"] = {name: facts(folder / name) for name in entry["files"]}
+    entry["remarks"] = []
     (folder / "entry.json").write_text(json.dumps(entry))
     status = big.stat()
     lines: list[list[Any]] = [
         ["big.txt", [], False],
         [str(big), "big.txt", status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev],
+        [[]],  # no file belongs to it, such as the log of a database
     ]
-    key = f"2 2 {__version__}\n" + "".join(json.dumps(line) + "\n" for line in lines)
+    key = f"2 3 {__version__}\n" + "".join(json.dumps(line) + "\n" for line in lines)
     return folder.rename(folder.with_name(hashlib.sha256(key.encode()).hexdigest()))
 
 

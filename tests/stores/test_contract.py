@@ -19,6 +19,8 @@ import typer
 
 from rlm import RunResult
 from rlm.cli.app import app
+from rlm.cli.earlier_names import FLAGS
+from rlm.config_file.setting_names import EARLIER_NAMES
 from rlm.journal import EventKind, RunState
 from rlm.results import StopReason, Strategy
 
@@ -108,6 +110,11 @@ def test_variables_of_the_environment() -> None:
     assert all(re.fullmatch("RLM_[A-Z_]+", one) for one in variables)
 
 
+def test_earlier_names_keep_working() -> None:
+    assert dict(FLAGS) == CONTRACT["earlier_flags"]
+    assert dict(EARLIER_NAMES) == CONTRACT["earlier_settings"]
+
+
 def test_kinds_states_and_stop_reasons() -> None:
     assert list(get_args(EventKind)) == CONTRACT["event_kinds"]
     assert list(get_args(RunState)) == CONTRACT["run_states"]
@@ -144,7 +151,8 @@ def test_tables_results_events_and_traces_of_a_new_run_are_those_of_an_old_one(
     result = json.loads((old / "deep-result.json").read_text())
     result["usage"] = [{**one, "reasoning_tokens": 0} for one in result["usage"]]
     result["citations"] = [
-        {**one, "seen": False, "cell_place": None, "part": None} for one in result["citations"]
+        {**one, "seen": False, "cell_place": None, "part": None, "rows_place": None}
+        for one in result["citations"]
     ]
     result["coverage"]["pages_looked"] = 0
     varying = {"run_id": "", "seconds": 0.0}

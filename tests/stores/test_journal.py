@@ -122,7 +122,8 @@ def test_the_result_of_a_run_is_printed_again_key_by_key(rlm, store, run_ids, ol
     result = json.loads((old / "deep-result.json").read_text())
     result["usage"] = [{**one, "reasoning_tokens": 0} for one in result["usage"]]
     result["citations"] = [
-        {**one, "seen": False, "cell_place": None, "part": None} for one in result["citations"]
+        {**one, "seen": False, "cell_place": None, "part": None, "rows_place": None}
+        for one in result["citations"]
     ]
     result["coverage"]["pages_looked"] = 0
     added = {"found": True, "unread": [], "gates": [], "degradations": [], "scaffold": "", "support": None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,13 +52,13 @@ class AnswerSupport:
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
         support = await check_support(claims, passages, self.model, is_computed=is_computed)
-        seen = {number for number, one in enumerate(citations, 1) if one.seen}
-        if seen:
-            support = _unchecked(
-                support,
-                lambda claim: not seen.isdisjoint(claim.sources or seen),
-                "it was seen on a page, which no text verifies",
-            )
+        for chosen, reason in (
+            ([one.seen for one in citations], "it was seen on a page, which no text verifies"),
+            ([one.rows_place is not None for one in citations], "it was computed over rows"),
+        ):
+            numbers = {number for number, is_chosen in enumerate(chosen, 1) if is_chosen}
+            if numbers:
+                support = _unchecked(support, _cites(numbers), reason)
         if self.is_extractive:
             return _unchecked(support, lambda _: True, "it was computed without a model")
         return _unchecked(support, self._is_label, "it names a class, which no passage needs to name")
@@ -93,6 +93,11 @@ class AnswerSupport:
 def asks_for_computing(task: str) -> bool:
     """Return whether the answer to a task may be computed: a number or an extreme that no passage states."""
     return _COMPUTED.search(task[:_MAX_TASK]) is not None
+
+
+def _cites(numbers: Set[int]) -> Callable[[ClaimSupport], bool]:
+    """Return the test whether a claim cites one of these, or nothing."""
+    return lambda claim: not numbers.isdisjoint(claim.sources or numbers)
 
 
 def _unchecked(support: Support, chosen: Callable[[ClaimSupport], bool], reason: str) -> Support:

@@ -14,7 +14,7 @@ import typer
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
-from rlm.cli.habits import find_swapped
+from rlm.cli.habits import find_swapped, is_file, unquoted_question
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.paths import PathsArgument
 from rlm.cli.store import with_journal
@@ -84,6 +84,13 @@ def ask(
         bool,
         typer.Option("--fail-if-absent", help="Exit with 1 if the documents do not hold the answer."),
     ] = False,
+    open_: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Then open the first source in $VISUAL, $EDITOR or $PAGER. `rlm show --open N`: any.",
+        ),
+    ] = False,
     *,
     options: RunOptions,
 ) -> None:
@@ -94,6 +101,10 @@ def ask(
         _check_without_context(paths or (), continued, choices=choice or ())
     else:
         _check(question, paths or (), continued, dry_run=options.dry_run, choices=choice or ())
+    if open_:
+        from rlm.cli.console.opener import check_terminal
+
+        check_terminal()
     if continued is not None:
         options = _with_models_of(continued, options)
     if attempts > 1 and continued is not None:
@@ -116,6 +127,12 @@ def ask(
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
     if fail_if_absent and not answered.result.found:
         raise typer.Exit(Exit.NO_ANSWER)
+    if open_:
+        from rlm.cli.commands.journal.show import events_of
+        from rlm.cli.console.opener import open_source
+
+        name = answered.result.run_id
+        open_source(with_journal(options.store, lambda journal: events_of(journal, name)), None)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -164,6 +181,12 @@ def _check(
         raise UsageError(
             f"the question stands before the paths: rlm ask {quote(question_given)} {quote(question)}"
         )
+    unquoted = unquoted_question(question, paths)
+    if unquoted is not None:
+        words, files = unquoted
+        raise UsageError(f"quote the question: rlm ask {quote(words)} {' '.join(map(quote, files))}")
+    if not paths and continued is None and is_file(question):
+        raise UsageError(f"{question} is a file: give the question, too: rlm ask QUESTION {quote(question)}")
     if continued is not None and (dry_run or choices):
         option = "--dry-run" if dry_run else "--choice"
         raise UsageError(f"{option} cannot be combined with --continue: leave one out")

@@ -44,7 +44,7 @@ Examples:
 
 \b
 A line of TASKS.jsonl:
-  {"id": "a1", "task": "Who signs?", "context": ["contracts/a1.pdf"], "limits": {"cost_usd": 0.2}}
+  {"id": "a1", "task": "Who signs?", "context": ["contracts/a1.pdf"], "limits": {"max_cost": 0.2}}
   {"id": "a2", "task": "How many words?", "context": [{"text": "one two"}], "schema": {"type": "integer"}}
 
 Paths are relative to the current folder. Each task gets one line in the results when it ends: its id, the

@@ -86,7 +86,7 @@ def research(
     if plan_only:
         write_output(made.markdown().rstrip("\n"), out)
         if not options.quiet:
-            count, share = len(made.leaves), dollars(options.limits.cost_usd / len(made.leaves))
+            count, share = len(made.leaves), dollars(options.limits.max_cost / len(made.leaves))
             say(f"{plural(count, 'question')}, at most {share} each; nothing was researched")
         return
     print_research(found, out, as_json=options.as_json, quiet=options.quiet)

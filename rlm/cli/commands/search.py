@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -15,15 +14,11 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
 from rlm.cli.paths import AllowHostOption, ExcludeOption, PathsArgument, read_sources
 from rlm.escaping import json_bytes, terminal_line, terminal_text
-from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.parts import part_at
 
 if TYPE_CHECKING:
-    from rlm.documents import Loaded, Source
+    from rlm.documents import Source
     from rlm.events import Event
-    from rlm.retrieval import Pack
     from rlm.retrieval.vectors.embedder import Embedder
-    from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["search"]
 
@@ -80,11 +75,12 @@ def search(
     engine: Annotated[Literal["fts5"], typer.Option(help="The index: SQLite FTS5.")] = "fts5",
     exclude: ExcludeOption = None,
     allow_host: AllowHostOption = None,
-    no_cache: Annotated[
+    no_document_cache: Annotated[
         bool,
         typer.Option(
+            "--no-document-cache",
             "--no-cache",
-            envvar="RLM_NO_CACHE",
+            envvar="RLM_NO_DOCUMENT_CACHE",
             help="Neither read nor write cached texts and indexes.",
         ),
     ] = False,
@@ -108,20 +104,18 @@ def search(
     sources = read_sources(paths, exclude, allow_host)
     try:
         with _SearchProgress(quiet=quiet) as progress:
-            if regex:
-                work = _hits(query, sources, limit, progress, cached=not no_cache)
-            else:
-                work = _packs(
-                    query,
-                    sources,
-                    progress,
-                    cached=not no_cache,
-                    limit=limit,
-                    neighbors=1 if neighbors is None else neighbors,
-                    expand=expand or (None if neighbors is None else "neighbors"),
-                    rank=rank,
-                    embedder=embedder,
-                )
+            work = _search(
+                query,
+                sources,
+                progress,
+                regex=regex,
+                cached=not no_document_cache,
+                limit=limit,
+                neighbors=1 if neighbors is None else neighbors,
+                expand=expand or (None if neighbors is None else "neighbors"),
+                rank=rank,
+                embedder=embedder,
+            )
             found = run_interruptible(work)
     except KeyboardInterrupt:
         say("interrupted")
@@ -171,92 +165,16 @@ class _SearchProgress(ProgressDisplay):
             self.show_progress(f"indexing: {share(event.done, event.chars)} of {event.chars:,} characters")
 
 
-async def _packs(
-    query: str,
-    sources: Sequence[Source],
-    progress: _SearchProgress,
-    *,
-    cached: bool,
-    embedder: Embedder | None,
-    **options: Any,
+async def _search(
+    query: str, sources: Sequence[Source], progress: _SearchProgress, *, regex: bool, cached: bool, **how: Any
 ) -> dict[str, Any]:
-    from rlm.documents import default_cache
-    from rlm.documents.workspace import Workspace
-    from rlm.retrieval import IndexCache, default_index_cache
-    from rlm.retrieval.ranking import Ranking
+    from rlm.tasks.passages import find_matches, find_passages
 
-    with Workspace() as workspace:
-        loaded = await workspace.load(
-            sources, progress.on_read, cache=default_cache(os.environ) if cached else None
-        )
-        caches = [IndexCache(default_index_cache(os.environ))] if cached else []
-        with loaded.context.open() as body:
-            caches.append(IndexCache(workspace.folder / "index"))
-            ranking = Ranking(body, progress.on_event, caches, embedder=embedder)
-            try:
-                packs = await ranking.packs(query, **options)
-            finally:
-                await ranking.aclose()
-            return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
-
-
-async def _hits(
-    pattern: str, sources: Sequence[Source], limit: int, progress: _SearchProgress, *, cached: bool
-) -> dict[str, Any]:
-
-    from rlm.documents import default_cache
-    from rlm.documents.workspace import Workspace
-    from rlm.errors import UsageError
-    from rlm.sandbox import Handle
-
-    with Workspace() as workspace:
-        loaded = await workspace.load(
-            sources, progress.on_read, cache=default_cache(os.environ) if cached else None
-        )
-        with loaded.context.open() as body:
-
-            def work() -> dict[str, Any]:
-                hits = Handle(body).search(pattern, max_hits=limit)
-                listed = [_hit_json(hit, body) for hit in hits]
-                return {"hits": listed, "total": hits.total, **_account(loaded)}
-
-            try:
-                return await run_in_daemon_thread(work, name="rlm-search")
-            except (ValueError, TimeoutError) as error:
-                raise UsageError(f"cannot search for the pattern: {error}") from error
-
-
-def _account(loaded: Loaded) -> dict[str, Any]:
-    """Return the documents that were not searched, and the warnings about the input."""
-    from rlm.runs.load_warnings import warnings_of
-
-    return {"unread": list(loaded.unread), "warnings": warnings_of(loaded)}
-
-
-def _pack_json(pack: Pack, body: Body) -> dict[str, Any]:
-    place = body.place(pack.start)
-    return {
-        **asdict(pack),
-        "heading_path": list(pack.heading_path),
-        "hits": [list(hit) for hit in pack.hits],
-        **_place(pack.start, body),
-        "page": place.page if place else None,
-    }
-
-
-def _hit_json(hit: Any, body: Body) -> dict[str, Any]:
-    return {
-        **{key: hit[key] for key in ("index", "start", "end", "match", "line_text", "document")},
-        **_place(hit.start, body),
-    }
-
-
-def _place(char: int, body: Body) -> dict[str, Any]:
-    """Return the line within the document, from 1, and the part if its format has parts."""
-    inside = min(char, max(0, body.chars - 1))
-    document, part = body.document_at(inside), part_at(body, inside)
-    line = body.line_of(char) + 1 - (body.line_of(document.start) if document else 0)
-    return {"line": line, **({"part": part} if part else {})}
+    if regex:
+        return await find_matches(query, sources, limit=how["limit"], cached=cached, on_read=progress.on_read)
+    return await find_passages(
+        query, sources, cached=cached, on_read=progress.on_read, on_event=progress.on_event, **how
+    )
 
 
 def _print(found: dict[str, Any], *, as_json: bool) -> None:

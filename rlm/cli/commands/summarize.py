@@ -59,6 +59,7 @@ text is paid for. It also resumes a summary that was interrupted.
         "max_depth": "a summary has no root",
         "cell_seconds": "no code runs",
         "sandbox": "no code runs",
+        "mcp": "no code runs",
     },
     refused={"schema": "a summary is text"},
 )
@@ -130,7 +131,7 @@ async def _plan(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
     """Return what it takes to read every part once, with one call over the results."""
     reading = copy(rlm)
     reading.settings = replace(rlm.settings, strategy="rlm")
-    reading.limits = replace(rlm.limits, rounds=1)
+    reading.limits = replace(rlm.limits, max_rounds=1)
     return await reading.plan(sources)
 
 

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rlm.escaping import terminal_line
+from rlm.escaping import terminal_line, terminal_text
 
 if TYPE_CHECKING:
     from rlm import events
@@ -56,8 +56,9 @@ class ProgressDisplay:
         if not self._quiet:
             self._print(text, "dim")
 
-    def show_block(self, text: str) -> None:
-        """Print lines that stay, indented: at most 40, the first and the last."""
+    def show_block(self, text: str, *, is_code: bool = False) -> None:
+        """Print lines that stay, indented: at most 40, the first and the last. Code is in colours in a
+        terminal."""
         if self._quiet or not text.strip():
             return
         lines = text.strip("\n").expandtabs(4).split("\n")
@@ -68,6 +69,9 @@ class ProgressDisplay:
                 f"… {hidden:,} lines …",
                 *lines[-(_MAX_LINES - _FIRST_LINES - 1) :],
             ]
+        if is_code and self._live is not None:
+            self._live.print_code("\n".join(map(terminal_text, lines)))
+            return
         for line in lines:
             self._print(f"    {line}", "")
 
@@ -111,6 +115,18 @@ class ProgressDisplay:
         """Count the seconds down to `moment` (monotonic clock) on the live line."""
         if self._live is not None:
             self._live.ends_at = moment
+
+    def limit_at(self, moment: float) -> None:
+        """Count the last two minutes down to the time limit (monotonic clock) on the live line."""
+        if self._live is not None:
+            self._live.limit_at = moment
+
+    def show_facts(self, text: str) -> bool:
+        """Put figures behind the activity on the live line. Return False where there is none."""
+        if self._live is None:
+            return False
+        self._live.facts = terminal_line(text)
+        return True
 
     def _print(self, text: str, style: str) -> None:
         if self._live is not None:

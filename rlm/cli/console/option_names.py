@@ -7,26 +7,15 @@ from dataclasses import fields
 from rlm.errors import BudgetExhausted, UsageError
 from rlm.limits import Limits, option_of_limit
 
-__all__ = ["error_text", "limit_of", "option_of"]
+__all__ = ["error_text", "option_of"]
 
 _LIMITS = "limits."
 
 
-def limit_of(name: str) -> str | None:
-    """Return the field of Limits that an option sets: `max_rounds` sets `rounds`."""
-    for limit in fields(Limits):
-        option = option_of_limit(limit)
-        if option is not None and option.name == name:
-            return limit.name
-    return None
-
-
 def option_of(limit: str) -> str:
     """Return the flag that sets a field of Limits, or its name in Python if it has no flag."""
-    for one in fields(Limits):
-        option = option_of_limit(one)
-        if one.name == limit and option is not None:
-            return f"--{option.name.replace('_', '-')}"
+    if any(one.name == limit and option_of_limit(one) is not None for one in fields(Limits)):
+        return f"--{limit.replace('_', '-')}"
     return f"{_LIMITS}{limit}"
 
 

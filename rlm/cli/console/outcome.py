@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.render_result import account, answer_text, no_answer, plan_text, style_answer
+from rlm.cli.console.render_result import (
+    account,
+    answer_text,
+    no_answer,
+    plan_text,
+    style_account,
+    style_answer,
+)
 from rlm.cli.console.streams import unfiltered
 from rlm.escaping import json_bytes
 
@@ -45,9 +52,21 @@ def print_and_exit(
         say(f"no answer ({result.stop_reason}): {reason}")
     # If no model was reached, there is no usage to print.
     if not quiet and (reason is None or result.usage):
-        typer.echo(account(result), err=True)
+        _print_account(account(result))
     if result.answer is None:
         raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
+
+
+def _print_account(text: str) -> None:
+    if not sys.stderr.isatty():
+        typer.echo(text, err=True)
+        return
+    from rich.console import Console
+
+    console = Console(file=unfiltered(sys.stderr), highlight=False)
+    if sys.stdout.isatty():
+        console.print()
+    console.print(style_account(text))
 
 
 def report_interrupt(run_id: str | None, waiting: WaitingBatches | None = None) -> typer.Exit:

@@ -28,6 +28,9 @@ class Progress(ProgressDisplay):
         self._batch = 0
         self._streamed = 0
         self._doing = "waiting for the model"
+        self._children = ""
+        self._covered = ""
+        self._cost: float | None = 0.0
         self._draft = ""
         self._drafted_call = 0
         self.waiting = WaitingBatches()
@@ -39,7 +42,7 @@ class Progress(ProgressDisplay):
                 self._show_loading(event)
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
-                self.end_at(time.monotonic() + self._seconds)
+                self.limit_at(time.monotonic() + self._seconds)
                 self.note(f"run {run_id}: {strategy}, {model}")
                 self.show_activity("starting" if strategy == "rlm" else "asking the model")
             case events.Resumed(run_id, rounds, replies):
@@ -112,6 +115,9 @@ class Progress(ProgressDisplay):
             return
         if isinstance(event, events.ModelAnswered):
             self._streamed = 0
+            known = self._cost is not None and event.cost_usd is not None
+            self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
+            self._show_facts()
             return
         self._streamed += event.tokens
         self.show_progress(f"{self._doing}: {self._streamed:,} tokens received")
@@ -130,16 +136,27 @@ class Progress(ProgressDisplay):
             output = event.output.strip()
             self.note(f"{self._round}: {event.status} after {event.seconds:.1f} s{':' if output else ''}")
         if self._verbose:
-            self.show_block(event.code if isinstance(event, events.CellStarted) else event.output)
+            is_code = isinstance(event, events.CellStarted)
+            text = event.code if isinstance(event, events.CellStarted) else event.output
+            self.show_block(text, is_code=is_code)
 
     def _show_child(self, event: events.ChildEnded) -> None:
         self.show_draft("")
+        self._children = f"{event.done:,} of {event.asked:,} children"
+        self._covered = f"{share(event.covered_chars, event.chars)} covered"
+        if self._show_facts():
+            return
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
         self._show_figure(
             f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "
             f"{share(event.covered_chars, event.chars)} covered",
             at_once=event.done == event.asked and self._batch > 1,
         )
+
+    def _show_facts(self) -> bool:
+        """Show children, dollars and coverage on the live line. Return False where there is none."""
+        cost = "" if not self._cost else dollars(self._cost)
+        return self.show_facts(" · ".join(one for one in (self._children, cost, self._covered) if one))
 
     def _show_figure(self, text: str, *, at_once: bool = False) -> None:
         # A summary or a comparison has no rounds of a root.

@@ -18,16 +18,21 @@ __all__ = [
     "account",
     "answer_text",
     "dollars",
+    "highlight",
     "no_answer",
     "plan_text",
     "plural",
     "share",
+    "style_account",
     "style_answer",
 ]
 
 _MAX_CLAIM = 160
 _MAX_CLAIMS = 5
 _MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
+_NOTICE = re.compile(
+    "^(?:note|check|did without): .*$|ended by a limit|confidence low|cost unknown", re.MULTILINE
+)
 _SOURCES = f"\n\n{RULE}\nSources\n"
 _SOURCE_PARTS = re.compile("^  (\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\])|(?<=\\] )(NOT FOUND in the input)|“.*”$", re.MULTILINE)
 
@@ -62,6 +67,22 @@ def style_answer(text: str) -> Text:
         styled.stylize("dim", end, rule)
         styled.stylize("bold", rule, end + len(heading))
     return styled
+
+
+def style_account(text: str) -> Text:
+    """Style the text of `account`: it is dim, and what a reader should notice is yellow."""
+    styled = Text(text, style="dim")
+    for match in _NOTICE.finditer(text):
+        styled.stylize("not dim yellow", *match.span())
+    return styled
+
+
+def highlight(code: str) -> list[Text]:
+    """Return the lines of Python code in colours. The code must have passed `terminal_text`."""
+    from rich.syntax import Syntax
+
+    shown = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(code)
+    return list(shown.split("\n"))
 
 
 def _source(citation: Citation) -> str:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from rlm.documents.formats.piece import Unreadable
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "refuse_compound", "refuse_encrypted"]
 
 _MAX_BYTES = 512 << 20
 _MAX_MEMBERS = 20_000
@@ -17,6 +17,30 @@ _SMALL = 32 << 20
 """Bytes that an archive may unpack to at any ratio: empty pages compress well."""
 
 _ENCRYPTED = 0x1
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+
+
+def refuse_encrypted(file: BinaryIO, what: str) -> None:
+    """Raise Unreadable for an office file with a password: an OLE file that holds the encrypted archive."""
+    file.seek(0)
+    if file.read(len(_COMPOUND)) == _COMPOUND and _ENCRYPTED_PACKAGE in file.read():
+        raise Unreadable(
+            f"{what} that is encrypted (protected by a password)", "save a copy without a password"
+        )
+    file.seek(0)
+
+
+def refuse_compound(file: BinaryIO, what: str, suffix: str) -> None:
+    """Raise Unreadable if a file that should be a zip archive is an OLE file: one with a password, or an old
+    document, whose suffix is that of `suffix` without its last letter."""
+    refuse_encrypted(file, what)
+    if file.read(len(_COMPOUND)) == _COMPOUND:
+        raise Unreadable(
+            f"{what} protected by a password, or an old {suffix[:-1]}",
+            f"save it as a {suffix} without a password",
+        )
+    file.seek(0)
 
 
 class Archive:

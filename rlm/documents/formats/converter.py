@@ -13,7 +13,7 @@ from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.office import ocr_extra
-from rlm.documents.formats.piece import Data, Ended, Member, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Data, Ended, Heading, Member, Page, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
 
@@ -31,7 +31,8 @@ _START_SECONDS = 30.0
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
 _UNCONFINED = (
-    "PDF, DOCX, EPUB and HTML files were parsed without confinement: this machine gives no {layers}. "
+    "files that are not plain text (PDF, office files, mail, archives, …) were parsed without confinement: "
+    "this machine gives no {layers}. "
     "Read only documents that you trust, or run rlm on Linux 5.13 or newer"
 )
 _MIN_TEXT = 64 << 20
@@ -39,6 +40,8 @@ _MIN_UNPACKED = 2 << 30
 """Bytes that a small container may hold: a log of many equal lines is packed to a 500th of its size."""
 _MAX_GROWTH = 200
 _MAX_MEMBERS = 100_000
+_LEAST_PIECE = 16
+"""Bytes that a piece without a text takes of its room."""
 
 
 class Room:
@@ -59,6 +62,9 @@ class Room:
             self._take(len(piece.data), 0)
         elif isinstance(piece, Member):
             self._take(0, 1)
+        else:
+            # What a worker that was taken over could send without end.
+            self._take(_LEAST_PIECE + (len(piece.title) if isinstance(piece, Heading) else 0), 0)
 
     def _take(self, size: int, members: int) -> None:
         self._left -= size
@@ -88,6 +94,7 @@ class _Job:
     row: DocumentFormat
     tick: Callable[[], None]
     room: Room
+    beside: int | None = None
 
 
 class Converter:
@@ -116,16 +123,23 @@ class Converter:
         """What the user must know about the confinement of what was read."""
 
     def pieces(
-        self, file: int, size: int, kind: str, tick: Callable[[], None], room: Room | None = None
+        self,
+        file: int,
+        size: int,
+        kind: str,
+        tick: Callable[[], None],
+        room: Room | None = None,
+        beside: int | None = None,
     ) -> Generator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
 
         `tick` is called for each piece and every 0.1 s of waiting, and may raise. `room` bounds what comes;
-        without it, the document has a room of its own. Raises Unreadable, possibly after some pieces.
+        without it, the document has a room of its own. `beside` is the descriptor of the file that
+        belongs to it (`DocumentFormat.companion`). Raises Unreadable, possibly after some pieces.
         """
         row = format_of(kind)
         room = room or Room(row, size)
-        job = _Job(file, size, row, tick, room)
+        job = _Job(file, size, row, tick, room, beside)
         if row.ocr_reader and not self._pictures and ocr_extra.is_installed():
             yield from self._recognized(job)
         else:
@@ -169,9 +183,10 @@ class Converter:
             cpu = self._cpu_seconds + job.size / (1 << 20) * _CPU_SECONDS_PER_MB
             # Unpacking takes time by the size alone, which the room bounds.
             cpu_seconds = int(cpu if row.is_container else min(cpu, _MAX_CPU_SECONDS))
+        files = [job.file] if job.beside is None else [job.file, job.beside]
         try:
             channel = self._worker.begin(
-                _CONVERT, reader, files=[job.file], cpu_seconds=cpu_seconds, seconds=start_seconds
+                _CONVERT, reader, files=files, cpu_seconds=cpu_seconds, seconds=start_seconds
             )
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error

@@ -1,4 +1,4 @@
-"""Reads DOCX with mammoth: headings, lists, tables and footnotes, without images."""
+"""Reads DOCX with mammoth: headings, lists, tables and footnotes. What it drops is read by `word_parts`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import io
 import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
+from xml.parsers.expat import ExpatError
 
 import mammoth
 
 from rlm.documents.formats import html
-from rlm.documents.formats.archive import Archive
+from rlm.documents.formats.archive import Archive, refuse_compound
 from rlm.documents.formats.html import pieces_of_markup
+from rlm.documents.formats.office.word_parts import main_part, pieces_beside
 from rlm.documents.formats.piece import Ended, Piece, Unreadable
 
 __all__ = ["prepare", "read_docx"]
 
-_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _STYLE_MAP = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
@@ -37,16 +38,12 @@ def prepare() -> None:
 
 def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings of a Word document. Raises Unreadable."""
-    if file.read(len(_OLE_SIGNATURE)) == _OLE_SIGNATURE:
-        raise Unreadable(
-            "a DOCX protected by a password, or an old .doc", "save it as a .docx without a password"
-        )
-    file.seek(0)
+    refuse_compound(file, "a DOCX", ".docx")
     archive = Archive(file, size, "a DOCX")
     for name in archive.names():
         if name.endswith((".xml", ".rels")):
             archive.xml(name)
-    if "word/document.xml" not in archive and "_rels/.rels" not in archive:
+    if main_part(archive) not in archive:
         raise Unreadable(
             "a zip archive but not a DOCX",
             "name a Word document, or unpack the archive and name its text files",
@@ -55,14 +52,20 @@ def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
     try:
         result = mammoth.convert_to_html(
             io.BytesIO(file.read()),  # without a file name, mammoth opens no linked files
-            convert_image=_no_image,
+            convert_image=mammoth.images.img_element(_no_source),
             style_map=_STYLE_MAP,
         )
+        shown = list(pieces_of_markup(result.value, titled=False))
+        beside = list(pieces_beside(archive, shown))
     except RecursionError as error:
         raise Unreadable("a DOCX nested too deeply", "open it in its program and save it again") from error
-    yield from pieces_of_markup(result.value, titled=False)
+    except ExpatError as error:
+        raise Unreadable("a DOCX that is damaged", "open it in its program and save it again") from error
+    yield from shown
+    yield from beside
     yield Ended()
 
 
-def _no_image(image: Any) -> list[Any]:
-    return []
+def _no_source(image: Any) -> dict[str, str]:
+    """Return the attributes of a picture besides its description, which is kept."""
+    return {}

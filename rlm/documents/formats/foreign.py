@@ -38,9 +38,6 @@ _SLIDES = ForeignFormat("old PowerPoint slides", "save them as .pptx or export t
 _KEYNOTE = ForeignFormat("Keynote slides", "export them as .pptx or PDF")
 _SHEET = ForeignFormat("a spreadsheet", "export it as CSV")
 _NOT_SQLITE = ForeignFormat("a database that is not SQLite, or an encrypted one", "export its tables as CSV")
-_DUCKDB = ForeignFormat(
-    "a DuckDB database", "export its tables: duckdb FILE \"export database 'folder' (format csv)\""
-)
 _COLUMNS = ForeignFormat("a table", "convert it to Parquet or CSV")
 _KINDLE = ForeignFormat("a Kindle book", "convert it to EPUB")
 _POSTSCRIPT = ForeignFormat("PostScript", "convert it to PDF")
@@ -52,8 +49,6 @@ _DOCUMENTS = {
     ".ppt": _SLIDES,
     ".wk1": _SHEET,
     ".123": _SHEET,
-    ".duckdb": _DUCKDB,
-    ".ddb": _DUCKDB,
     ".db": _NOT_SQLITE,
     ".mdb": _NOT_SQLITE,
     ".accdb": _NOT_SQLITE,
@@ -103,6 +98,12 @@ _BY_MAGIC = (
     (re.compile(rb"\x7fELF|MZ|\xcf\xfa\xed\xfe|\xce\xfa\xed\xfe|!<arch>\n"), _PROGRAM),
     (re.compile(rb"\xca\xfe\xba\xbe|\x00asm|..\r\n.{12}\xe3", re.S), _BYTECODE),
     (re.compile(rb"wOFF|wOF2|OTTO|\x00\x01\x00\x00\x00|ttcf"), _FONT),
+    (
+        re.compile(
+            rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1(?=.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e)", re.S
+        ),
+        ForeignFormat("an encrypted Office document", "save a copy without a password"),
+    ),
     (re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), _OFFICE),
     (re.compile(rb"SQLite format 3\x00|.{4}Standard (?:Jet|ACE) DB", re.S), _DATABASE),
     (re.compile(rb"\x93NUMPY|\x89HDF\r\n|PAR1|ARROW1|Obj\x01"), _ARRAYS),

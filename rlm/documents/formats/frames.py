@@ -47,8 +47,8 @@ def packed(piece: Piece | Unreadable) -> bytes:
             return _frame(b"H", bytes([level]) + _encode(title[:_TEXT]))
         case Page():
             return _frame(b"P", b"")
-        case Note(message):
-            return _frame(b"N", _encode(message))
+        case Note(message, is_remark):
+            return _frame(b"R" if is_remark else b"N", _encode(message))
         case Member(name, kind):
             return _frame(b"M", json.dumps([name[:_LONGEST_NAME], kind]).encode())
         case Unread(reason, remedy):
@@ -75,8 +75,8 @@ def read_piece(read: Callable[[int], bytes]) -> Piece | Unreadable:
                 return Heading(min(6, max(1, data[0])), " ".join(data[1:].decode().split()))
             case b"P":
                 return Page()
-            case b"N":
-                return Note(" ".join(data.decode().split())[:500])
+            case b"N" | b"R":
+                return Note(" ".join(data.decode().split())[:500], kind == b"R")
             case b"M":
                 name, member_kind = json.loads(data)
                 return Member(str(name)[:_LONGEST_NAME], str(member_kind)[:40])

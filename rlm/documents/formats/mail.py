@@ -22,6 +22,7 @@ from rlm.documents.formats.piece import (
     Ended,
     Heading,
     Member,
+    Note,
     Piece,
     Text,
     Unread,
@@ -95,13 +96,19 @@ def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:
     is_mailbox = file.read(5) == b"From "
     reader = _MailReader(numbered=is_mailbox)
     holders: list[tuple[int, int, int]] = []
+    cut = 0
     try:
         for start, data in _messages(file) if is_mailbox else _whole(file):
             before = reader.messages
             reader.attachments = []
-            yield from reader.message(_parsed(data))
+            message = _parsed(data)
+            yield from reader.message(message)
+            cut += any(isinstance(one, email.errors.CloseBoundaryNotFoundDefect) for one in message.defects)
             if reader.attachments:
                 holders.append((before, start, len(data)))
+        if cut:
+            messages = "it ends" if not is_mailbox else f"{cut:,} of its messages end"
+            yield Note(f"{messages} in the middle (truncated): get it again")
         # The attachments of a whole mailbox may not fit into memory: they are read again.
         for before, start, length in holders:
             if is_mailbox:

@@ -46,9 +46,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A fault of the document and its remedy, in one line. Before the first Member it is about the file."""
+    """A fault of the document and its remedy, in one line. Before the first Member it is about the file.
+
+    A document with a note counts as read in part. With `is_remark` all of its text was read, and the line
+    says what the user should know of it.
+    """
 
     message: str
+    is_remark: bool = False
 
 
 @dataclass(frozen=True, slots=True)

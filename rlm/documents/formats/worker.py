@@ -30,12 +30,16 @@ def prepare(reader: str) -> None:
 
 
 def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
-    """Send the pieces of the document that is open as the first of `files`."""
+    """Send the pieces of the document that is open as the first of `files`. The second one belongs to it."""
     signal.signal(signal.SIGXCPU, _refuse)
     with os.fdopen(files[0], "rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        _answer(channel, reader, file, size)
+        if len(files) == 1:
+            _answer(channel, reader, file, size)
+            return
+        with os.fdopen(files[1], "rb") as beside:
+            _answer(channel, reader, file, size, beside)
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -49,11 +53,11 @@ def _module(reader: str) -> ModuleType:
     return importlib.import_module(reader.partition(":")[0])
 
 
-def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
-    read: Callable[[BinaryIO, int], Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
+def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int, *beside: BinaryIO) -> None:
+    read: Callable[..., Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
     waiting = bytearray()
     try:
-        for piece in read(file, size):
+        for piece in read(file, size, *beside):
             waiting += packed(piece)
             if len(waiting) >= _BUFFER:
                 channel.sendall(waiting)

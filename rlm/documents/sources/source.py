@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import BinaryIO
 
+from rlm.documents.sources.frame import FrameSource
 from rlm.documents.sources.url import check_url, public_name
-from rlm.errors import DocumentError, UsageError
+from rlm.errors import DocumentError
 
 __all__ = [
+    "SCHEME",
+    "WEB",
     "CloudSource",
-    "Context",
     "GitSource",
     "PathSource",
     "RemoteSource",
@@ -23,15 +25,13 @@ __all__ = [
     "TextSource",
     "UrlSource",
     "describe",
+    "exists",
     "sources_from_arguments",
-    "sources_of",
 ]
 
 _GLOB_MARKS = frozenset("*?[")
-_MAX_PATH = 4_096
-_WEB = re.compile(r"https?://", re.IGNORECASE)
-_SCHEME = re.compile(r"[a-z][a-z0-9+-]*://", re.IGNORECASE)
-_FORMS = "give a text, a Path (a file or a folder), or a list of these"
+WEB = re.compile(r"https?://", re.IGNORECASE)
+SCHEME = re.compile(r"[a-z][a-z0-9+-]*://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,42 +113,7 @@ class GitSource:
 
 
 RemoteSource = UrlSource | CloudSource | GitSource
-Source = PathSource | TextSource | StreamSource | RemoteSource
-
-Context: TypeAlias = str | bytes | Path | Source | Sequence[str | bytes | Path | Source]
-"""A text, a path (file or folder), or a list of these."""
-
-
-def sources_of(context: Context) -> list[Source]:
-    """Return the sources of a context that a caller gave.
-
-    Raises UsageError for anything else, and for a text that only names an existing file or is only a URL:
-    its few characters would be searched instead of the file. A text is never downloaded unasked.
-    """
-    if isinstance(context, str | bytes | Path | Source):
-        return [_checked(context)]
-    if not isinstance(context, Iterable) or isinstance(context, Mapping) or hasattr(context, "read"):
-        raise UsageError(f"the context is {describe(context)}: {_FORMS}")
-    return [_checked(one) for one in context]
-
-
-def _checked(given: Any) -> Source:
-    if not isinstance(given, str | bytes | Path | Source):
-        raise UsageError(f"the context holds {describe(given)}: {_FORMS}")
-    if isinstance(given, str) and len(given) <= _MAX_PATH:
-        line = given.strip()
-        if line and "\n" not in line and _exists(Path(line)):
-            raise UsageError(
-                f"the context is the text {line!r}, which names an existing file or folder: give "
-                f"Path({line!r}) to read it, or rlm.documents.TextSource('text', …) for these characters"
-            )
-        if _SCHEME.match(line) and not any(char.isspace() for char in line):
-            kind = "UrlSource" if _WEB.match(line) else "CloudSource"
-            raise UsageError(
-                f"the context is the URL {line!r}: give rlm.documents.{kind}({line!r}) to download it, or "
-                "rlm.documents.TextSource('text', …) for these characters"
-            )
-    return as_source(given)
+Source = PathSource | TextSource | StreamSource | FrameSource | RemoteSource
 
 
 def describe(value: object) -> str:
@@ -188,13 +153,13 @@ def sources_from_arguments(
             continue
         if not argument:
             raise DocumentError("an empty path was given: name a file, a folder or - for standard input")
-        if _SCHEME.match(argument):
+        if SCHEME.match(argument):
             sources.append(_from_url(argument, exclude, allow_hosts))
             continue
         path = Path(argument)
-        if not _exists(path):
+        if not exists(path):
             path = _expand_home(path)
-        if _exists(path):
+        if exists(path):
             sources.append(PathSource(path, tuple(exclude)))
         elif (revision := _revision(path, exclude)) is not None:
             sources.append(revision)
@@ -212,7 +177,7 @@ def sources_from_arguments(
 
 
 def _from_url(url: str, exclude: Sequence[str], allow_hosts: Sequence[str]) -> Source:
-    if _WEB.match(url):
+    if WEB.match(url):
         check_url(url)
         return UrlSource(url, tuple(allow_hosts))
     if url.lower().startswith("file://"):
@@ -238,7 +203,8 @@ def _expand_home(path: Path) -> Path:
         return path
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Return whether a path names something, be it a broken link."""
     try:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):

@@ -23,6 +23,8 @@ from rlm.sandbox.types import (
     CellReport,
     ChildBatch,
     ChildSlice,
+    ComputedFrom,
+    Evidence,
     Finalization,
     RankQuery,
     SeenPages,
@@ -46,6 +48,7 @@ MAX_CHILDREN = 10_000
 MAX_SUB_RLMS = 1_000
 MAX_SPANS = 40_000
 MAX_VARIABLES = 500
+MAX_COMPUTED_ROWS = 10
 MAX_DEPTH = 100
 MAX_QUERY = 2_000
 MAX_RANKED = 1_000
@@ -254,13 +257,19 @@ def _span(value: object, chars: int) -> Span:
     raise ValueError("span")
 
 
-def _evidence(value: object) -> Span | str | SeenPages:
-    """Return a quote, a span or seen pages. A span outside the body is allowed: the run marks it as
-    unverified."""
+def _evidence(value: object) -> Evidence:
+    """Return a quote, a span, seen pages or the rows of a computed value. A span outside the body is allowed:
+    the run marks it as unverified."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and set(value) == {"seen"}:
         return SeenPages(_span(value["seen"], MAX_OFFSET))
+    if isinstance(value, dict) and set(value) == {"rows", "total"}:
+        rows = tuple(_span(one, MAX_OFFSET) for one in _list(value["rows"], "evidence", MAX_COMPUTED_ROWS))
+        total = value["total"]
+        if not rows or type(total) is not int or not len(rows) <= total <= MAX_OFFSET:
+            raise ValueError("evidence")
+        return ComputedFrom(rows, total)
     try:
         return _span(value, MAX_OFFSET)
     except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["advice", "bubblewrap_would_help", "explain_missing", "refusal"]
+__all__ = ["CONTAINER_FLAGS", "advice", "bubblewrap_would_help", "explain_missing", "refusal"]
 
 _APPARMOR = "kernel/apparmor_restrict_unprivileged_userns"
 _SYSCTLS = (  # the most general setting first
@@ -14,7 +14,11 @@ _SYSCTLS = (  # the most general setting first
     ("kernel/unprivileged_userns_clone", "0", "1"),
     (_APPARMOR, "1", "0"),
 )
-_CONTAINERS = (".dockerenv", "run/.containerenv")
+_CONTAINERS = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
+CONTAINER_FLAGS = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+"""The flags of `docker run` and `podman run` that let a kernel be confined inside a container (level 2): the
+profiles of containers refuse the namespaces and mounts that it is confined with."""
+_CONTAINER_LIMITS = "--memory 4g --pids-limit 1024"
 _BUBBLEWRAP = "sudo apt install bubblewrap"
 _HERE = Path("/")
 
@@ -28,6 +32,9 @@ def advice(missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
         return _namespaces(machine)
     if "landlock" in missing:
         return "boot with the kernel parameter lsm=landlock,… (Linux 5.13 or newer)"
+    if "cgroup" in missing and _is_container(machine):
+        # Level 3 needs a group that may be written to, which a container has only with far more rights.
+        return f"bound the whole container: start it with {_CONTAINER_LIMITS}"
     if "cgroup" in missing:
         if "controller" in missing["cgroup"] or "mounted" in missing["cgroup"]:
             return "boot with the kernel parameter systemd.unified_cgroup_hierarchy=1"
@@ -91,10 +98,15 @@ def _namespaces(machine: Path) -> str:
         return _BUBBLEWRAP
     if setting := _find_closed_setting(machine):
         name, _, opened = setting
-        return f"sudo sysctl -w {_dotted(name)}={opened}"
-    if any((machine / mark).exists() for mark in _CONTAINERS):
-        return "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        where = "on the host of the container: " if _is_container(machine) else ""
+        return f"{where}sudo sysctl -w {_dotted(name)}={opened}"
+    if _is_container(machine):
+        return f"start the container with {CONTAINER_FLAGS}"
     return "run it as a user who may create user namespaces"
+
+
+def _is_container(machine: Path) -> bool:
+    return any((machine / mark).exists() for mark in _CONTAINERS)
 
 
 def _find_closed_setting(machine: Path) -> tuple[str, str, str] | None:

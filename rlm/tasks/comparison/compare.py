@@ -93,7 +93,7 @@ async def plan_comparison(rlm: RLM, context: Context, methods: Sequence[Method] 
             rlm.sub_model,
             body,
             strategy="direct" if one_call else "rlm",
-            limits=rlm.limits if method == "rlm" else replace(rlm.limits, rounds=1),
+            limits=rlm.limits if method == "rlm" else replace(rlm.limits, max_rounds=1),
             prompt_tokens=rlm.children.default.prompt_tokens,
             prices=prices,
         )
@@ -170,10 +170,10 @@ def _share_limits(job: Job, method: Method, remaining: Sequence[Method]) -> Limi
     share = _WEIGHTS[method] / sum(_WEIGHTS[one] for one in remaining)
     return replace(
         limits,
-        sub_calls=max(1, int(left["sub_calls"] * share)),
-        tokens=max(1, int(left["tokens"] * share)),
-        cost_usd=left["cost_usd"] * share,
-        seconds=max(1.0, left["seconds"] * share),
+        max_calls=max(1, int(left["sub_calls"] * share)),
+        max_total_tokens=max(1, int(left["tokens"] * share)),
+        max_cost=left["cost_usd"] * share,
+        max_seconds=max(1.0, left["seconds"] * share),
     )
 
 

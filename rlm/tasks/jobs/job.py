@@ -312,7 +312,8 @@ async def open_job(
             kept = None
             if kind in _RESUMABLE:
                 kept = input_to_keep(journal, loaded.context.folder, settings["sources"], config.settings)
-            async with journal.run(new_run_id(), task, settings, input=kept) as log:
+            run_id = job_resources.run_id or new_run_id()
+            async with journal.run(run_id, task, settings, input=kept) as log:
                 config.tell(RunStarted(log.run_id, "rlm", config.model.name))
                 job = Job(
                     job_resources, body, log, Recording(replies=past.replies) if past else None, warnings
@@ -324,13 +325,16 @@ async def open_job(
 
 
 @asynccontextmanager
-async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
-    """Open a stored job to resume it. Journalled calls are not made again.
+async def resume_job(
+    rlm: RLM, kind: JobKind, run: str, given: Sequence[Source] = ()
+) -> AsyncIterator[tuple[Job, StoredRun]]:
+    """Open a stored job to resume it. Journalled calls are not made again. `given` is its input again, for a
+    journal that did not keep it.
 
     A job that has ended makes no calls and writes nothing. Raises JournalError, and UsageError if its models
     differ or its input is missing or has changed.
     """
-    left = await rlm.left_job(run, kind)
+    left = replace(await rlm.left_job(run, kind), given=tuple(given))
     stored_name = left.facts["summary_model"]
     if stored_name != rlm.summary_model.name:
         raise UsageError(

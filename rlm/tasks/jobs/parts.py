@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
@@ -182,7 +182,7 @@ class Parts:
         run_context = self._part_resources.run_context
         limits = begun.limits if begun else limits
         if begun is None:
-            await run_context.log.append("part", {"name": name, "title": title, "limits": asdict(limits)})
+            await run_context.log.append("part", {"name": name, "title": title, "limits": limits.to_json()})
         seen = _Seen()
         part = self._part(name, limits, seen)
         result: RunResult | None = None

@@ -124,10 +124,10 @@ def _limits(limits: Limits, plan: Plan, at_once: int) -> Limits:
     turns = max(math.ceil(count / at_once), *depth.values())
     return replace(
         limits,
-        sub_calls=max(1, int(limits.sub_calls * share)),
-        tokens=max(1, int(limits.tokens * share)),
-        cost_usd=limits.cost_usd * share,
-        seconds=limits.seconds * _SHARE / turns,
+        max_calls=max(1, int(limits.max_calls * share)),
+        max_total_tokens=max(1, int(limits.max_total_tokens * share)),
+        max_cost=limits.max_cost * share,
+        max_seconds=limits.max_seconds * _SHARE / turns,
     )
 
 

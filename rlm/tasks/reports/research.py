@@ -125,13 +125,14 @@ async def research(
         return await _run_research(job, task, plan, most)
 
 
-async def resume_research(rlm: RLM, run: str) -> Research:
+async def resume_research(rlm: RLM, run: str, context: Context = ()) -> Research:
     """Resume a research by its run's name or a unique start of it.
 
-    Journalled calls are not made again, and its limits still apply. A research that has ended is returned
-    unchanged. Raises JournalError and UsageError.
+    Journalled calls are not made again, and its limits still apply. `context` is its input again, for a
+    journal that did not keep it. A research that has ended is returned unchanged. Raises JournalError and
+    UsageError.
     """
-    async with resume_job(rlm, "research", run) as (job, left):
+    async with resume_job(rlm, "research", run, sources_of(context)) as (job, left):
         given = left.facts["plan"]
         return await _run_research(
             job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]

@@ -79,20 +79,20 @@ def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:
 
 
 def test_errors_name_limits_by_their_options() -> None:
-    spent = BudgetExhausted("rounds", "the limit of 30 rounds is reached", remedy_limit="rounds")
-    assert str(spent).endswith("limits.rounds")
+    spent = BudgetExhausted("rounds", "the limit of 30 rounds is reached", remedy_limit="max_rounds")
+    assert str(spent).endswith("limits.max_rounds")
     assert error_text(spent).startswith("the limit of 30 rounds is reached")
     assert error_text(spent).endswith("--max-rounds")
     assert error_text(BudgetExhausted("rounds", "nothing helps")) == "nothing helps"
     assert error_text(UsageError("the question is empty: ask one")) == "the question is empty: ask one"
     with pytest.raises(ConfigurationError) as caught:
-        Limits(cost_usd=-1)
-    assert str(caught.value).startswith("limits.cost_usd is -1;")
+        Limits(max_cost=-1)
+    assert str(caught.value).startswith("limits.max_cost is -1;")
     assert error_text(caught.value).startswith("--max-cost is -1;")
     assert "at least 0" in error_text(caught.value)
-    for field in set(Limits.__dataclass_fields__) - {"violations"}:
+    for field in set(Limits.__dataclass_fields__) - {"max_violations"}:
         assert option_of(field).startswith("--")
-    assert option_of("violations") == "limits.violations"
+    assert option_of("max_violations") == "limits.max_violations"
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -
         ]
     finally:
         line.close()
-    assert len(shown) == 2
+    assert max(map(len, shown)) <= 40
     text = " ".join(shown)
     assert "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered" in text
     assert re.search(r"\b(9|10) min\b", text)

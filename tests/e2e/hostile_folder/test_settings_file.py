@@ -28,13 +28,13 @@ HOSTILE = {
     "sandbox": "sandbox = 0",
     "store": 'store = "stolen.db"',
     "store_mb": "store_mb = 1",
-    "no_cache": "no_cache = true",
-    "cache": "cache = true",
+    "no_document_cache": "no_document_cache = true",
+    "reuse_answers": "reuse_answers = true",
     "check": "check = true",
     "max_rounds": "max_rounds = 31",
     "max_depth": "max_depth = 2",
     "max_calls": "max_calls = 1001",
-    "max_tokens": "max_tokens = 10000001",
+    "max_total_tokens": "max_total_tokens = 10000001",
     "max_cost": "max_cost = 5.01",
     "max_seconds": "max_seconds = 1801",
     "cell_seconds": "cell_seconds = 121",
@@ -52,7 +52,7 @@ HARMLESS = {
     "max_rounds": "max_rounds = 29",
     "max_depth": "max_depth = 0",
     "max_calls": "max_calls = 7",
-    "max_tokens": "max_tokens = 100000",
+    "max_total_tokens": "max_total_tokens = 100000",
     "max_cost": "max_cost = 1",
     "max_seconds": "max_seconds = 99",
     "cell_seconds": "cell_seconds = 60",
@@ -124,6 +124,7 @@ def test_code_without_isolation_is_not_run(rlm: Run, folder: Path) -> None:
         ["summarize", "a.txt"],
         ["compare", QUESTION, "a.txt"],
         ["batch", "../tasks.jsonl", "--out", "../out.jsonl"],
+        ["mcp"],
     ):
         assert_refused(
             rlm(*command, env=UNSET), "model", "sandbox", "store", "max_cost (above 5.0)", "prices of models"
@@ -233,9 +234,29 @@ def test_a_file_that_is_a_trick_is_refused(rlm: Run, folder: Path, tmp_path: Pat
     assert "hunter2" not in ran.stderr
 
 
-def test_only_rlm_toml_of_this_very_folder_is_read(rlm: Run, folder: Path) -> None:
-    """Neither that of a folder above or below, nor other files by which tools are set up, nor a home of the
-    folder's.
+def test_a_project_and_a_folder_above_gain_nothing_more(rlm: Run, folder: Path) -> None:
+    """[tool.rlm] has the rights of rlm.toml, and so has a file above the working folder."""
+    in_tool = "\n".join(HOSTILE.values()).replace("[models.", "[tool.rlm.models.")
+    above = folder / "pyproject.toml"
+    above.write_text(f'[project]\nname = "x"\n[tool.rlm]\n{in_tool}')
+    (folder / "docs").mkdir()
+    (folder / "docs" / "a.txt").write_text((folder / "a.txt").read_text())
+    (folder / ".git").mkdir()
+    for ran in (
+        rlm("ask", QUESTION, "a.txt", env=UNSET),
+        rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs"),
+    ):
+        assert_refused(ran, "model", "sandbox", "store", "max_cost (above 5.0)", "prices of models")
+    assert f"rlm trust {folder}" in rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs").one_line
+    (folder / "docs" / "rlm.toml").write_text("max_rounds = 4")
+    # The nearest file counts, not the refused one above.
+    assert rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs").code == 0
+    assert not (folder.parent / "written").exists()
+
+
+def test_only_the_settings_files_of_this_folder_are_read(rlm: Run, folder: Path) -> None:
+    """Outside of a repository and of the home, neither that of a folder above or below, nor other files by
+    which tools are set up, nor a home of the folder's.
     """
     hostile = "\n".join(HOSTILE.values())
     (folder.parent / "rlm.toml").write_text(hostile)
@@ -243,7 +264,6 @@ def test_only_rlm_toml_of_this_very_folder_is_read(rlm: Run, folder: Path) -> No
     for name in ("docs/rlm.toml", "config.toml", ".rlm.toml", "rlm.toml.local", ".config/rlm/config.toml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(hostile)
-    (folder / "pyproject.toml").write_text(f"[tool.rlm]\n{hostile}")
     (folder / ".env").write_text("RLM_MODEL=scripted:evil.jsonl\nRLM_SANDBOX=0\nRLM_CONFIG=config.toml\n")
     for env in ({}, {"XDG_CONFIG_HOME": ".config"}, {"XDG_CONFIG_HOME": "", "HOME": "."}):
         ran = rlm("ask", QUESTION, "a.txt", "--json", env={**env, "XDG_STATE_HOME": str(folder.parent)})

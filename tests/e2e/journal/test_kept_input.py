@@ -29,27 +29,29 @@ def inputs() -> int:
 
 
 def test_a_run_keeps_its_input_and_with_no_cache_it_does_not(rlm: Any, file: Path) -> None:
-    for option in (["--no-cache"], []):
+    for option in (["--no-document-cache"], []):
         assert rlm(*ASKED, str(file), *option).code == 0
         assert (inputs() > 0) == (not option)
 
 
 @pytest.mark.parametrize("command", ["research", "compare"])
 def test_a_job_keeps_none_either(rlm: Any, file: Path, command: str) -> None:
-    assert rlm(command, "When was the bridge closed?", str(file), env={"RLM_NO_CACHE": "1"}).code == 0
+    assert (
+        rlm(command, "When was the bridge closed?", str(file), env={"RLM_NO_DOCUMENT_CACHE": "1"}).code == 0
+    )
     assert inputs() == 0
 
 
 def test_what_was_not_kept_is_read_from_its_files_again(rlm: Any, file: Path) -> None:
     """If it came from a pipe there is nothing to read: the error says why."""
-    run = rlm(*ASKED, str(file), "--no-cache", "--json").json["run_id"]
-    assert rlm("ask", "And when did it open?", "--continue", run, "--no-cache").code == 0
+    run = rlm(*ASKED, str(file), "--no-document-cache", "--json").json["run_id"]
+    assert rlm("ask", "And when did it open?", "--continue", run, "--no-document-cache").code == 0
     assert rlm("replay", run).code == 0
     assert inputs() == 0
-    run = rlm(*ASKED, "-", "--no-cache", "--json", stdin=TEXT).json["run_id"]
+    run = rlm(*ASKED, "-", "--no-document-cache", "--json", stdin=TEXT).json["run_id"]
     refused = rlm("ask", "And when did it open?", "--continue", run)
     assert refused.code == 2
-    assert "can't be read again and was not kept (it was given with --no-cache" in refused.one_line
+    assert "can't be read again and was not kept (it was given with --no-document-cache" in refused.one_line
 
 
 def test_the_doctor_looks_at_the_store_in_use(rlm: Any, file: Path, tmp_path: Path) -> None:

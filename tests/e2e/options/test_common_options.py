@@ -25,6 +25,8 @@ COMMON = [
     "--max-rounds",
     "--max-depth",
     "--max-calls",
+    "--max-total-tokens",
+    "--max-tokens",
     "--max-seconds",
     "--concurrency",
     "--strategy",
@@ -35,7 +37,7 @@ COMMON = [
     "--schema",
     "--config",
     "--store",
-    "--cache",
+    "--reuse-answers",
     "--json",
     "--quiet",
     "--trace",
@@ -74,7 +76,7 @@ def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
     command = typer.main.get_command(app)
     with command.make_context("rlm", ["ask", "q", "p"]) as context:
         known = {f"--{option.name.replace('_', '-')}" for option in known_options(context)}
-    assert {"--model", "--max-cost", "--concurrency", "--store", "--no-cache", "--sandbox"} <= known
+    assert {"--model", "--max-cost", "--concurrency", "--store", "--no-document-cache", "--sandbox"} <= known
     for name in COMMANDS:
         assert known <= options_of(name).keys()
 

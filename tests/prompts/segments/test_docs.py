@@ -33,10 +33,11 @@ def test_every_command_on_the_page_is_one_with_those_options() -> None:
     shown = "".join(re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)).splitlines()
     lines = [line.partition("#")[0].split() for line in shown if line.startswith("rlm ")]
     assert len(lines) > 8
-    for _, noun, verb, *words in lines:
-        group = commands.commands[noun]
-        assert isinstance(group, TyperGroup)
-        known = {name for option in group.commands[verb].params for name in option.opts}
+    for _, *words in lines:
+        command = commands
+        while isinstance(command, TyperGroup):
+            command = command.commands[words.pop(0)]
+        known = {name for option in command.params for name in option.opts}
         assert {word for word in words if word.startswith("--")} <= known
 
 

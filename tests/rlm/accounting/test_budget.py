@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlm.accounting.budget import STOP_REASONS, Budget, Reservation
 from rlm.errors import BudgetExhausted, ConfigurationError
-from rlm.settings import Limits
+from rlm.limits import Limits, limit_of_measure
 
 
 class Clock:
@@ -32,7 +33,7 @@ def refusal_of(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: flo
     with pytest.raises(BudgetExhausted) as caught:
         budget.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
     assert "\n" not in str(caught.value)
-    assert f"limits.{caught.value.limit}" in str(caught.value)
+    assert f"limits.{limit_of_measure(caught.value.limit)}" in str(caught.value)
     assert counts_of(budget) == before
     return caught.value.limit
 
@@ -44,19 +45,19 @@ def test_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("rounds", 0),
-        ("rounds", 2.5),
-        ("rounds", True),
-        ("depth", -1),
-        ("sub_calls", -1),
-        ("tokens", "many"),
-        ("cost_usd", -0.01),
-        ("cost_usd", math.nan),
-        ("seconds", 0),
-        ("seconds", math.inf),
+        ("max_rounds", 0),
+        ("max_rounds", 2.5),
+        ("max_rounds", True),
+        ("max_depth", -1),
+        ("max_calls", -1),
+        ("max_total_tokens", "many"),
+        ("max_cost", -0.01),
+        ("max_cost", math.nan),
+        ("max_seconds", 0),
+        ("max_seconds", math.inf),
         ("cell_seconds", -1.0),
         ("concurrency", 0),
-        ("violations", None),
+        ("max_violations", None),
     ],
 )
 def test_an_impossible_limit_is_named(name: str, value: object) -> None:
@@ -65,9 +66,34 @@ def test_an_impossible_limit_is_named(name: str, value: object) -> None:
         Limits(**{name: value})
 
 
+def test_a_limit_has_its_earlier_name_too() -> None:
+    """Code, tasks files and journals of earlier releases hold these names."""
+    earlier = Limits(
+        rounds=2, depth=0, sub_calls=3, tokens=4, cost_usd=0.5, seconds=6, cell_seconds=7, violations=8
+    )
+    assert earlier == Limits(2, 0, 3, 4, 0.5, 6, 7, max_violations=8)
+    assert repr(earlier).startswith("Limits(max_rounds=2, max_depth=0, max_calls=3, max_total_tokens=4")
+    assert Limits(**earlier.to_json()) == earlier
+    assert list(earlier.to_json())[:6] == ["rounds", "depth", "sub_calls", "tokens", "cost_usd", "seconds"]
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"rounds": 2, "max_rounds": 3}, "max_rounds is given twice, also as max_rounds"),
+        ({"max_iterations": 3}, "there is no limit 'max_iterations': it is called max_rounds"),
+        ({"max_tokens": 3}, "the run's total is max_total_tokens"),
+        ({"money": 3}, "there is no limit 'money': use cell_seconds, child_tokens"),
+    ],
+)
+def test_an_unknown_limit_is_refused_with_the_name_that_was_meant(given: Any, refusal: str) -> None:
+    with pytest.raises(ConfigurationError, match=refusal):
+        Limits(**given)
+
+
 def test_zero_is_a_limit_where_it_makes_sense() -> None:
     """Zero forbids sub-RLMs, children, or costs."""
-    budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
+    budget = Budget(Limits(max_depth=0, max_calls=0, max_cost=0))
     assert refusal_of(budget) == "sub_calls"
     assert refusal_of(budget, calls=0, cost_usd=0.000001) == "cost_usd"
     budget.settle(budget.reserve(calls=0, tokens=10, cost_usd=0.0), tokens=10, cost_usd=0.0)
@@ -75,7 +101,7 @@ def test_zero_is_a_limit_where_it_makes_sense() -> None:
 
 def test_a_call_is_reserved_then_settled() -> None:
     """Before sending, the estimate counts; afterwards, the provider's usage."""
-    budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
+    budget = Budget(Limits(max_calls=2, max_total_tokens=1_000, max_cost=1.0))
     reservation = budget.reserve(tokens=600, cost_usd=0.7)
     assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400, "reserved": 600}
     assert refusal_of(budget, tokens=401) == "tokens"
@@ -92,7 +118,7 @@ def test_a_call_is_reserved_then_settled() -> None:
 
 def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
     """A call that was never made costs nothing, so `finally: release` is always safe."""
-    budget = Budget(Limits(sub_calls=1, tokens=10))
+    budget = Budget(Limits(max_calls=1, max_total_tokens=10))
     reservation = budget.reserve(tokens=10, cost_usd=1.0)
     budget.release(reservation)
     budget.release(reservation)
@@ -113,7 +139,7 @@ def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
 
 def test_money_does_not_drift() -> None:
     """Ten dimes are exactly a dollar."""
-    budget = Budget(Limits(cost_usd=1.0))
+    budget = Budget(Limits(max_cost=1.0))
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
     assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0, "reserved": 0}
@@ -122,7 +148,7 @@ def test_money_does_not_drift() -> None:
 
 def test_with_an_unknown_price_the_token_cap_holds() -> None:
     """The result states that the cost is unknown."""
-    budget = Budget(Limits(tokens=100))
+    budget = Budget(Limits(max_total_tokens=100))
     assert budget.cost_known
     reservation = budget.reserve(tokens=60, cost_usd=None)
     assert not budget.cost_known
@@ -139,7 +165,7 @@ def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
 
 
 def test_rounds_keep_the_last_one_back() -> None:
-    budget = Budget(Limits(rounds=3))
+    budget = Budget(Limits(max_rounds=3))
     assert [budget.begin_round(), budget.begin_round()] == [1, 2]
     with pytest.raises(BudgetExhausted) as caught:
         budget.begin_round()
@@ -154,7 +180,7 @@ def test_rounds_keep_the_last_one_back() -> None:
 def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     """Whatever limit is reached, the root can be asked once more."""
     clock = Clock()
-    budget = Budget(Limits(tokens=1_000, cost_usd=1.0, seconds=60), clock=clock)
+    budget = Budget(Limits(max_total_tokens=1_000, max_cost=1.0, max_seconds=60), clock=clock)
     budget.hold_last_round(tokens=300, cost_usd=0.4)
     assert refusal_of(budget, tokens=701) == "tokens"
     assert refusal_of(budget, cost_usd=0.61) == "cost_usd"
@@ -170,7 +196,7 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
 
 def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
     """Without room for a longer last round the former reserve stays."""
-    budget = Budget(Limits(tokens=1_000))
+    budget = Budget(Limits(max_total_tokens=1_000))
     budget.hold_last_round(tokens=300, cost_usd=0.0)
     reservation = budget.reserve(tokens=500, cost_usd=0.0)
     budget.hold_last_round(tokens=500, cost_usd=0.0)
@@ -185,7 +211,7 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
 def test_time_runs_out() -> None:
     """Seconds count from the start of the run."""
     clock = Clock()
-    budget = Budget(Limits(seconds=60), clock=clock)
+    budget = Budget(Limits(max_seconds=60), clock=clock)
     clock.now += 59
     budget.reserve(tokens=1, cost_usd=0.0)
     assert budget.begin_round() == 1
@@ -203,7 +229,7 @@ def test_time_runs_out() -> None:
 
 def test_only_limits_with_under_a_quarter_left_are_low() -> None:
     clock = Clock()
-    budget = Budget(Limits(rounds=4, sub_calls=0, tokens=100, seconds=100), clock=clock)
+    budget = Budget(Limits(max_rounds=4, max_calls=0, max_total_tokens=100, max_seconds=100), clock=clock)
     budget.settle(budget.reserve(calls=0, tokens=75, cost_usd=0.0), tokens=75, cost_usd=0.0)
     clock.now += 75
     for _ in range(3):
@@ -216,7 +242,7 @@ def test_only_limits_with_under_a_quarter_left_are_low() -> None:
 
 def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
     """The tree shares one ledger; each RLM has its own rounds."""
-    root = Budget(Limits(rounds=2, tokens=1_000))
+    root = Budget(Limits(max_rounds=2, max_total_tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     root.begin_round()
     sub = root.branch()
@@ -235,7 +261,7 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
 
 def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
     """The root may overspend a limit by its one last call. The sub-RLMs may not."""
-    root = Budget(Limits(tokens=1_000))
+    root = Budget(Limits(max_total_tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     subs = [root.branch() for _ in range(3)]
     for sub in subs[:2]:
@@ -260,7 +286,7 @@ def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
 
 async def test_500_children_racing_for_the_last_dollar() -> None:
     """The overrun is at most one call's estimate error."""
-    budget = Budget(Limits(cost_usd=1.0))
+    budget = Budget(Limits(max_cost=1.0))
     slots = asyncio.Semaphore(16)
     dice = random.Random(7)
     worst_error = 0.002
@@ -301,7 +327,7 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
     """Used + reserved + held exceeds a limit only through calls that took more than their estimate. The
     ledger agrees with a plain model of it.
     """
-    budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
+    budget = Budget(Limits(max_calls=20, max_total_tokens=200, max_cost=2.0))
     open_calls: list[Reservation] = []
     used_calls = used_tokens = overrun = hold = 0
     taken = False
@@ -347,9 +373,9 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
 
 def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
     """Each question of a research stays within its share, and all within the limits of the whole."""
-    whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
-    one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
-    other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
+    whole = Budget(Limits(max_calls=10, max_total_tokens=1_000, max_cost=1.0))
+    one = whole.share(Limits(max_calls=4, max_total_tokens=600, max_cost=0.5))
+    other = whole.share(Limits(max_calls=4, max_total_tokens=600, max_cost=0.5))
     reservation = one.reserve(tokens=500, cost_usd=0.4)
     assert whole.remaining()["tokens"] == 500
     assert refusal_of(one, tokens=200) == "tokens"
@@ -365,9 +391,9 @@ def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
 
 def test_a_shares_time_ends_with_that_of_the_whole() -> None:
     clock = Clock()
-    whole = Budget(Limits(seconds=100), clock=clock)
+    whole = Budget(Limits(max_seconds=100), clock=clock)
     clock.now += 60
-    share = whole.share(Limits(seconds=70))
+    share = whole.share(Limits(max_seconds=70))
     assert share.remaining()["seconds"] == 40
     clock.now += 41
     assert refusal_of(share) == "seconds"
@@ -375,9 +401,9 @@ def test_a_shares_time_ends_with_that_of_the_whole() -> None:
 
 def test_a_share_that_is_restored_is_not_charged_twice() -> None:
     """The whole's account already holds what an earlier process spent."""
-    whole = Budget(Limits(tokens=1_000))
+    whole = Budget(Limits(max_total_tokens=1_000))
     whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
-    share = whole.share(Limits(tokens=400))
+    share = whole.share(Limits(max_total_tokens=400))
     share.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
     assert share.remaining()["tokens"] == 100
     assert whole.remaining()["tokens"] == 700
@@ -386,8 +412,8 @@ def test_a_share_that_is_restored_is_not_charged_twice() -> None:
 @given(data=st.data())
 def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
     """Shares reserve, settle within the reserve, and release in any order."""
-    whole = Budget(Limits(sub_calls=20, tokens=1_000, cost_usd=1.0))
-    shares = [whole.share(Limits(sub_calls=9, tokens=500, cost_usd=0.5)) for _ in range(3)]
+    whole = Budget(Limits(max_calls=20, max_total_tokens=1_000, max_cost=1.0))
+    shares = [whole.share(Limits(max_calls=9, max_total_tokens=500, max_cost=0.5)) for _ in range(3)]
     shares += [shares[0].branch()]
     open_: list[tuple[Budget, Reservation]] = []
     spent = 0

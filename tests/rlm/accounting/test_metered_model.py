@@ -26,7 +26,9 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
     """
     model = ScriptedModel.of(child=Reply("!", usage=TokenUsage(input_tokens=1_500)))
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(Budget(Limits(tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices())
+        metered = MeteredModel(
+            Budget(Limits(max_total_tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices()
+        )
         assert metered.calibrated(model, 1_000) == 1_000
         await metered.ask(model, REQUEST, prompt_tokens=1_000, event_fields={})
         assert 1_575 <= metered.calibrated(model, 1_000) <= 1_576
@@ -78,7 +80,7 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
             metered.ask(model, REQUEST, prompt_tokens=9, slot=room, event_fields={})
         )
         await asyncio.sleep(0.01)
-        assert budget.remaining()["sub_calls"] == budget.limits.sub_calls
+        assert budget.remaining()["sub_calls"] == budget.limits.max_calls
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

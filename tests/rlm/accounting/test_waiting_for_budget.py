@@ -15,7 +15,7 @@ from rlm.settings import Limits
 
 
 async def test_a_call_waits_for_reservations_and_not_for_spending() -> None:
-    budget = Budget(Limits(tokens=1_000))
+    budget = Budget(Limits(max_total_tokens=1_000))
     first = budget.reserve(tokens=800, cost_usd=0.0)
     second = asyncio.ensure_future(budget.reserve_when_settled(tokens=800, cost_usd=0.0))
     await asyncio.sleep(0.01)
@@ -27,7 +27,7 @@ async def test_a_call_waits_for_reservations_and_not_for_spending() -> None:
 
 
 async def test_a_call_that_can_never_fit_does_not_wait() -> None:
-    budget = Budget(Limits(tokens=1_000))
+    budget = Budget(Limits(max_total_tokens=1_000))
     budget.reserve(tokens=10, cost_usd=0.0)
     budget.hold_last_round(tokens=300, cost_usd=0.0)
     with pytest.raises(BudgetExhausted):
@@ -35,7 +35,7 @@ async def test_a_call_that_can_never_fit_does_not_wait() -> None:
 
 
 async def test_a_sub_rlm_waits_to_hold_its_last_round() -> None:
-    budget = Budget(Limits(tokens=1_000))
+    budget = Budget(Limits(max_total_tokens=1_000))
     first = budget.reserve(tokens=800, cost_usd=0.0)
     branch = budget.branch()
     holding = asyncio.ensure_future(branch.hold_last_round_when_settled(tokens=300, cost_usd=0.0))
@@ -47,7 +47,7 @@ async def test_a_sub_rlm_waits_to_hold_its_last_round() -> None:
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
-    budget = Budget(Limits(tokens=1_000))
+    budget = Budget(Limits(max_total_tokens=1_000))
     first = budget.reserve(tokens=800, cost_usd=0.0)
     waits = [asyncio.ensure_future(budget.reserve_when_settled(tokens=800, cost_usd=0.0)) for _ in range(2)]
     await asyncio.sleep(0.01)
@@ -76,9 +76,9 @@ def test_calls_never_overspend_never_hang_and_run_if_they_fit(calls: list[Call],
     """A refused call did not fit beside what was spent and held, whatever was in flight."""
 
     async def race() -> None:
-        whole = Budget(Limits(sub_calls=1_000, tokens=1_000))
+        whole = Budget(Limits(max_calls=1_000, max_total_tokens=1_000))
         whole.hold_last_round(tokens=held, cost_usd=0.0)
-        share = whole.share(Limits(sub_calls=1_000, tokens=600))
+        share = whole.share(Limits(max_calls=1_000, max_total_tokens=600))
         budgets = [whole, whole.branch(), share, share.branch()]
         spent = {"whole": 0, "share": 0}
 

@@ -108,7 +108,7 @@ async def test_a_wrong_value_is_no_answer_in_the_last_round_either(run, block) -
     from rlm import Limits
 
     model = ScriptedModel.of(root=[block("peek(0, 3)\nfinalize('three')")] * 3)
-    result = await run(model, schema=SCHEMA, limits=Limits(rounds=2))
+    result = await run(model, schema=SCHEMA, limits=Limits(max_rounds=2))
     assert (result.answer, result.parsed, result.stop_reason) == (None, None, "rounds")
 
 

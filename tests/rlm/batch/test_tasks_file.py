@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,21 @@ def written(folder: Path, *lines: bytes) -> Path:
     return path
 
 
+def test_an_id_is_made_of_the_content_if_a_line_has_none() -> None:
+    """The same line has the same id, so that a batch can be resumed."""
+    first, other = BatchTask.parse(line(id=...)), BatchTask.parse(line(id=..., task="Whom?"))
+    assert re.fullmatch("task-[0-9a-f]{12}", str(first.id))
+    assert first == BatchTask.parse(line(id=...))
+    assert first.id != other.id
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (b"{", "is not JSON"),
         (b"\xff\xfe{}", "is not JSON"),
         (b"[1]", "is not an object"),
-        (line(id=...), 'has no "id"'),
+        (line(id=None), 'has no "id"'),
         (line(id=True), 'has no "id"'),
         (line(id=" "), 'has no "id"'),
         (line(id="x" * 501), "over 500 characters"),
@@ -46,8 +55,8 @@ def written(folder: Path, *lines: bytes) -> Path:
         (line(context=[{"txt": "a"}]), 'not {"text": …}'),
         (line(context=["-"]), "does not read stdin"),
         (line(question="?"), "unknown key 'question'"),
-        (line(limits={"dollars": 1}), "unknown limit 'dollars'"),
-        (line(limits={"rounds": 0}), "limits.rounds is 0"),
+        (line(limits={"dollars": 1}), "there is no limit 'dollars'"),
+        (line(limits={"rounds": 0}), "limits.max_rounds is 0"),
         (line(limits=[]), '"limits" is not an object'),
         (line(schema="int"), '"schema" is not an object'),
         (line(schema={"type": "nonsense"}), "schema:"),
@@ -90,7 +99,7 @@ def test_a_task_gives_its_sources_and_its_limits(tmp_path: Path) -> None:
         TextSource("B", "b"),
         TextSource("text 3", "c"),
     )
-    assert task.under(Limits(cost_usd=2.0)) == Limits(cost_usd=2.0, rounds=3)
+    assert task.under(Limits(max_cost=2.0)) == Limits(max_cost=2.0, max_rounds=3)
 
 
 def test_a_task_is_identified_by_its_content(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, 
     model = ScriptedModel.of(
         root=[block("sub_query_batch('q', chunk(1_000))"), block("peek(0, 1)\nfinalize('no')")], child="x"
     )
-    result = await run(model, BODY, limits=Limits(sub_calls=10))
+    result = await run(model, BODY, limits=Limits(max_calls=10))
     assert (result.answer, children(model)) == ("no", [])
     feedback_text = model.requests[-1].messages[-1].content
     assert "only 10 child calls are left" in feedback_text
@@ -275,7 +275,7 @@ async def test_the_ledger_holds_for_children(run, block) -> None:
         ),
         child=lambda request: Reply("x", usage=usage),
     )
-    limits = Limits(tokens=60_000, concurrency=4)
+    limits = Limits(max_total_tokens=60_000, concurrency=4)
     result = await run(model, BODY, limits=limits)
     spent = sum(one.input_tokens + one.output_tokens for one in result.usage)
     assert spent <= 60_000
@@ -307,7 +307,7 @@ async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
         ],
         child="x",
     )
-    result = await run(model, BODY * 20, limits=Limits(sub_calls=60))
+    result = await run(model, BODY * 20, limits=Limits(max_calls=60))
     made, planned, failed = result.answer
     assert made == planned <= 60
     assert failed == 0
@@ -354,7 +354,7 @@ async def test_cancelled_calls_are_charged(run, block) -> None:
     model = ScriptedModel.of(
         root=[block("sub_query_batch('q', [(0, 9), (9, 20)])"), block("peek(0, 1)\nfinalize(1)")], child=never
     )
-    result = await run(model, BODY, limits=Limits(seconds=4.0))
+    result = await run(model, BODY, limits=Limits(max_seconds=4.0))
     assert result.sub_calls == 2
     assert sum(one.input_tokens for one in result.usage) > 500
 
@@ -400,7 +400,7 @@ class _Priced(ScriptedModel):
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
-    [(Limits(tokens=100_000), "tokens, but only"), (Limits(cost_usd=0.10), "is left")],
+    [(Limits(max_total_tokens=100_000), "tokens, but only"), (Limits(max_cost=0.10), "is left")],
     ids=["tokens", "dollars"],
 )
 async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
@@ -425,7 +425,7 @@ async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) ->
         ],
         child="x",
     )
-    result = await run(model, BODY, limits=Limits(sub_calls=11))
+    result = await run(model, BODY, limits=Limits(max_calls=11))
     assert result.sub_calls == len(children(model)) == 11
     assert result.answer == ["x"] * 11
 

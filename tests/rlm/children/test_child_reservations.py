@@ -22,7 +22,7 @@ async def test_children_that_fit_run_when_others_settle(run, block) -> None:
         "b = sub_query_batch('q', [(n, n + 9) for n in range(300)])\nfinalize([len(b.failed), len(b.found)])"
     ]
     model = ScriptedModel.of(root=[block(code) for code in codes], child=short)
-    result = await run(model, BODY, limits=Limits(tokens=200_000))
+    result = await run(model, BODY, limits=Limits(max_total_tokens=200_000))
     assert result.answer == [0, 300]
 
 
@@ -30,7 +30,7 @@ async def test_when_nothing_more_fits_the_root_is_told_what_it_can_do(run, block
     """It cannot raise a limit, and the same call would fail again."""
     code = "b = sub_query_batch('q', [(n, n + 9) for n in range(100)])\nprint(len(b.failed))"
     model = ScriptedModel.of(root=[block(code), block("finalize(len(b.found))")], child=short)
-    result = await run(model, BODY, limits=Limits(tokens=45_000))
+    result = await run(model, BODY, limits=Limits(max_total_tokens=45_000))
     said = next(m.content for r in model.requests[1:] for m in r.messages if "failed: [" in m.content)
     assert 40 < result.answer < 100
     assert "answer from what the others found, or ask fewer children over smaller slices)" in said

@@ -73,7 +73,7 @@ async def test_chunks_of_the_plan_hold_60_to_90_percent_of_the_room(run, block, 
         return Reply("none", usage=TokenUsage(input_tokens=counted[-1], output_tokens=5))
 
     model = ScriptedModel.of(root=[block(CODE)], child=child)
-    result = await run(model, TEXTS[kind], limits=Limits(tokens=50_000_000))
+    result = await run(model, TEXTS[kind], limits=Limits(max_total_tokens=50_000_000))
     assert result.answer is not None, model.requests[-1].messages[-1].content
     assert result.answer[2] == []
     fills = sorted(count / ROOM for count in counted[1:])[1:]  # the smallest is what was left at the end

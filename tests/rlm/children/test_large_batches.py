@@ -38,7 +38,7 @@ async def test_a_batch_beyond_the_limit_of_a_call_is_refused_at_once(run, block)
 async def test_a_batch_beyond_the_calls_left_is_not_looked_into(run, block) -> None:
     """The answer says how many calls are left."""
     model = ScriptedModel.of(root=[block(RAW.replace("COUNT", "9_000"))], child="x")
-    result = await run(model, "one two three", limits=Limits(sub_calls=10))
+    result = await run(model, "one two three", limits=Limits(max_calls=10))
     reason, seconds = result.answer
     assert "You asked for 9,000 children, but only 9 child calls are left" in reason
     assert seconds < 5
@@ -59,7 +59,7 @@ async def test_a_block_that_waits_for_its_children_ends_with_the_run(run, block)
 
     model = Slow.of(root=block("sub_query('q', (0, 3))"), child="x")
     began = time.monotonic()
-    result = await run(model, "one two three", limits=Limits(seconds=3.0, cell_seconds=1.0))
+    result = await run(model, "one two three", limits=Limits(max_seconds=3.0, cell_seconds=1.0))
     assert result.stop_reason == "time"
     assert time.monotonic() - began < 15
 

@@ -54,7 +54,7 @@ async def test_the_root_is_told_what_sub_rlms_took(run, block) -> None:
         model._name = "openai:mine@http://models.example/v1"
         known = {} if price is None else {model.name: ModelFacts(input_price=price, output_price=price)}
         settings = Settings(strategy="rlm", facts=known)
-        await run(model, BODY, task="top", limits=Limits(rounds=3), settings=settings)
+        await run(model, BODY, task="top", limits=Limits(max_rounds=3), settings=settings)
         said = model.requests[-1].messages[-1].content
         assert "Children: 2 asked, 1 failed, 0 from memory" in said
         assert f" 4 calls in sub-RLMs, 440 tokens, {cost}." in said

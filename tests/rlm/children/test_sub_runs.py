@@ -166,7 +166,7 @@ async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, dep
         ),
         child="a child's",
     )
-    result = await run(model, BODY, task="top", limits=Limits(depth=depth))
+    result = await run(model, BODY, task="top", limits=Limits(max_depth=depth))
     first, value, text = result.answer
     assert first == how[0]
     if depth == 0:
@@ -183,7 +183,7 @@ except Exception as e:
     finalize([type(e).__name__, str(e)])
 """
     model = ScriptedModel.of(root=[block("peek(0, 1)\n" + code)])
-    result = await run(model, "word " * 100_000, limits=Limits(depth=0))
+    result = await run(model, "word " * 100_000, limits=Limits(max_depth=0))
     name, message = result.answer
     assert name == "DepthLimit"
     assert "sub_query_batch" in message
@@ -220,7 +220,7 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
     model = ScriptedModel.of(
         root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
     )
-    result = await run(model, BODY, task="top", limits=Limits(rounds=3))
+    result = await run(model, BODY, task="top", limits=Limits(max_rounds=3))
     error, failed = result.answer
     assert error.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
     assert failed == [0]
@@ -233,7 +233,7 @@ async def test_one_ledger_holds_for_the_tree(run, block) -> None:
         root=by_task(block, top="a = sub_rlm('inner', (0, 40_000))\nfinalize(a.value)", inner=inner),
         child=lambda request: Reply("x", usage=usage),
     )
-    result = await run(model, BODY, task="top", limits=Limits(tokens=120_000, concurrency=2))
+    result = await run(model, BODY, task="top", limits=Limits(max_total_tokens=120_000, concurrency=2))
     spent = sum(one.input_tokens + one.output_tokens for one in result.usage)
     assert spent <= 120_000
     assert result.answer > 0
@@ -464,7 +464,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
     }
     model = ScriptedModel.of(root=reply_to, child=reply_to)
     settings = Settings(strategy="rlm", facts={model.name: prices})
-    limits = Limits(depth=2, cost_usd=dollars, rounds=8)
+    limits = Limits(max_depth=2, max_cost=dollars, max_rounds=8)
     result = await run(model, BODY, task="top 0", limits=limits, settings=settings)
     assert (result.answer, result.stop_reason) == (None, "cost")
     assert sum(paid) == pytest.approx(sum(one.cost_usd for one in result.usage))
@@ -482,6 +482,6 @@ except ValueError as error:
     finalize(str(error))
 """
     model = ScriptedModel.of(root=[block(code)])
-    result = await run(model, BODY, limits=Limits(sub_calls=8))
+    result = await run(model, BODY, limits=Limits(max_calls=8))
     assert "asked for 9 sub-RLMs, but only 8 child calls are left" in result.answer
     assert (result.sub_calls, len(model.requests)) == (0, 1)

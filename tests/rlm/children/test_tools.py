@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.errors import UsageError
+from rlm.errors import ConfigurationError, UsageError
 from rlm.events import ToolEnded
 from rlm.journal import Journal
 from rlm.replay import replay
@@ -55,6 +55,29 @@ async def test_the_root_sees_name_signature_and_first_line(run, block) -> None:
     assert "not told" not in system
     _, without = await ask(run, block, [], "peek(0, 1)\nfinalize(1)")
     assert "ToolError" not in without.requests[0].messages[0].content
+
+
+def sql(query: str) -> str:
+    """What the database of the host says."""
+    return f"host: {query}"
+
+
+async def test_a_tool_takes_the_place_of_a_helper_that_yields(run, block) -> None:
+    """The root is told of the tool and not of the helper. The other helpers stay."""
+    code = "peek(0, 1)\nfinalize([sql('select 1'), [one.name for one in tables()]])"
+    answer, model = await ask(run, block, [sql], code)
+    assert answer == ["host: select 1", []]
+    system = model.requests[0].messages[0].content
+    assert "- `sql(query: str) -> str`: What the database of the host says.\n" in system
+    assert system.count("`sql(") == 1
+
+
+def test_a_tool_with_the_name_of_another_helper_is_refused() -> None:
+    def read_records(name: str) -> str:
+        return name
+
+    with pytest.raises(ConfigurationError, match="a tool cannot be named read_records"):
+        RLM("extractive", tools=[read_records])
 
 
 async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
@@ -285,6 +308,6 @@ async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
         await asyncio.Event().wait()
 
     code = "peek(0, 1)\nsaid = ''\ntry:\n    never()\nexcept ToolError as error:\n    said = str(error)"
-    limits = Limits(seconds=8)
+    limits = Limits(max_seconds=8)
     answer, _ = await ask(run, block, [never], code, "finalize(said)", limits=limits)
     assert "the run's 8 seconds are used up" in answer

@@ -202,6 +202,6 @@ print(r[0].error)
 finalize([r.failed, str(r[1])])
 """
     model = ScriptedModel.of(root=[block(code)], child="a")
-    result = await run(model, limits=Limits(sub_calls=2))
+    result = await run(model, limits=Limits(max_calls=2))
     assert result.answer == [[0], "a"]
     assert result.sub_calls == 2

@@ -125,7 +125,9 @@ def test_a_file_that_is_not_a_plain_file_of_the_folder_is_refused(file: Path, tm
     (file.parent / "settings").mkdir()
     (file.parent / "settings" / "here.toml").write_bytes(b"max_rounds = 3\n")
     file.symlink_to("settings/here.toml")
-    assert read_folder_file(file.parent) == b"max_rounds = 3\n"
+    found = read_folder_file(file.parent)
+    assert found is not None
+    assert found.data == b"max_rounds = 3\n"
 
 
 def test_a_relative_home_is_not_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_what_was_cut_short_is_not_kept_for_the_next_run(tmp_path: Path) -> None
 
 async def test_a_run_does_not_load_longer_than_its_time(tmp_path: Path) -> None:
     slow_html(tmp_path / "slow.html")
-    rlm = RLM(ScriptedModel([]), limits=Limits(seconds=1))
+    rlm = RLM(ScriptedModel([]), limits=Limits(max_seconds=1))
     began = time.monotonic()
     with pytest.raises(DocumentError, match="not read within the"):
         await rlm.run("What?", tmp_path / "slow.html")

@@ -172,7 +172,7 @@ async def test_notes_of_folded_rounds_are_data(run, block) -> None:
         window=ModelWindow(context=10_600, output=1_000),
     )
     settings = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
-    await run(model, settings=settings, limits=Limits(rounds=20))
+    await run(model, settings=settings, limits=Limits(max_rounds=20))
     notes = next(
         message.content
         for message in model.requests[-1].messages

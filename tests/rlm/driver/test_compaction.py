@@ -146,7 +146,7 @@ async def test_it_is_journalled_and_shown(run, block) -> None:
 async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
     """It costs tokens and money, but none of the root's child calls."""
     model = script(block)
-    result = await run(model, settings=SETTINGS, limits=Limits(sub_calls=0))
+    result = await run(model, settings=SETTINGS, limits=Limits(max_calls=0))
     assert (result.answer, result.sub_calls) == (sum(range(1, ROUNDS)), 0)
     assert all(event.fault == "" for event in run.events if isinstance(event, RoundsFolded))
 

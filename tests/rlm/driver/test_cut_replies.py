@@ -177,7 +177,7 @@ async def test_a_small_budget_leaves_less_thinking_and_loses_no_round(
     ask, provider_server, providers
 ) -> None:
     provider_server.play(providers.Answer(FINAL, usage=(4_000, 100, 0)))
-    result = await ask("claude-sonnet-5-5", limits=Limits(tokens=60_000))
+    result = await ask("claude-sonnet-5-5", limits=Limits(max_total_tokens=60_000))
     assert (result.answer, result.rounds) == ("7 euros", 1)
     (sent,) = provider_server.requests
     assert sent.body["max_tokens"] == 8_000 + 32_000 // 4

@@ -7,7 +7,7 @@ import pytest
 from rlm import Limits
 from rlm.testing import ScriptedModel
 
-LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=50)
+LIMITS = Limits(max_rounds=3, max_violations=3, max_seconds=60, cell_seconds=0.5, max_calls=50)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ async def test_feedback_says_what_came_of_the_block(run, block) -> None:
     assert re.sub(r"===== \w{20}: (.*) =====", r"<\1>", feedback_of(model)) == (
         "Output of your block, round 1 of 30\n<printed>\nseen\n<result>\n[1, 2]\n"
         "<new or changed variables>\nx: list, 2 items\n<end of the output>\n\n"
-        f"Left: 1,000 child calls, about {Limits().seconds:,.0f} s. Round 30 is kept for finalize."
+        f"Left: 1,000 child calls, about {Limits().max_seconds:,.0f} s. Round 30 is kept for finalize."
     )
 
 
@@ -177,7 +177,7 @@ async def test_the_same_block_with_new_output_is_progress(run, block) -> None:
 async def test_an_answer_in_prose_in_the_last_round_is_shown(run, block) -> None:
     """It is not given as the answer, but its user sees what was paid for."""
     model = ScriptedModel.of(root=[block("peek(0, 3)"), "The answer is three."])
-    result = await run(model, limits=Limits(rounds=2))
+    result = await run(model, limits=Limits(max_rounds=2))
     assert (result.answer, result.stop_reason) == (None, "rounds")
     assert "The answer is three." in result.warnings[-1]
 
@@ -213,7 +213,7 @@ async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None
 async def test_the_last_round_is_reserved(run, block) -> None:
     """Whatever limit is reached, the root is asked once more, and must answer."""
     model = ScriptedModel.of(root=[block("x = 1"), block("x += 1"), block("peek(0, 1)\nfinalize(x)")])
-    result = await run(model, limits=Limits(rounds=3))
+    result = await run(model, limits=Limits(max_rounds=3))
     assert (result.answer, result.forced, result.stop_reason, result.rounds) == (2, True, "finalized", 3)
     assert [event.final for event in run.seen(RoundStarted)] == [False, False, True]
     assert "last round" in feedback_of(model)
@@ -223,7 +223,7 @@ async def test_the_last_round_is_reserved(run, block) -> None:
 
 async def test_a_root_that_never_finalises_ends_without_an_answer(run, block) -> None:
     """The reason is given, and never a guess."""
-    result = await run(ScriptedModel.of(root=block("found = ['a', 'b']")), limits=Limits(rounds=4))
+    result = await run(ScriptedModel.of(root=block("found = ['a', 'b']")), limits=Limits(max_rounds=4))
     assert result.variables == ("found: list, 2 items",)
     assert (result.answer, result.stop_reason, result.forced, result.rounds) == (None, "rounds", False, 4)
 
@@ -236,7 +236,7 @@ async def test_tokens_end_a_run_with_a_last_round(run, block) -> None:
             usage=TokenUsage(5_000, 500),
         )
     )
-    result = await run(model, limits=Limits(tokens=60_000))
+    result = await run(model, limits=Limits(max_total_tokens=60_000))
     assert (result.answer, result.forced, result.stop_reason) == ("enough", True, "finalized")
     assert "tokens" in feedback_of(model)
     (usage,) = result.usage
@@ -254,7 +254,7 @@ async def test_finalising_unread_is_refused_with_a_reason(run, block) -> None:
 
 async def test_a_guess_is_refused_to_the_end(run, block) -> None:
     """The last round too accepts no answer if nothing was read."""
-    result = await run(ScriptedModel.of(root=block("finalize('a guess')")), limits=Limits(rounds=3))
+    result = await run(ScriptedModel.of(root=block("finalize('a guess')")), limits=Limits(max_rounds=3))
     assert (result.answer, result.stop_reason) == (None, "rounds")
 
 
@@ -274,7 +274,7 @@ async def test_a_silent_model_does_not_outlast_the_run(run, block) -> None:
             await asyncio.sleep(60)
         return block("peek(0, 1)\nfinalize('late')")
 
-    result = await run(ScriptedModel.of(root=silent), limits=Limits(seconds=1.0))
+    result = await run(ScriptedModel.of(root=silent), limits=Limits(max_seconds=1.0))
     assert (result.answer, result.forced) == ("late", True)
     assert result.seconds < 20
 
@@ -331,7 +331,7 @@ async def test_a_cell_over_its_time_is_reported(run, block) -> None:
 async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
     """A limit is mentioned once under a quarter of it is left."""
     model = ScriptedModel.of(root=[*map(block, "1234567"), block("peek(0, 1)\nfinalize(1)")])
-    await run(model, limits=Limits(rounds=8))
+    await run(model, limits=Limits(max_rounds=8))
     user_messages = [message.content for message in model.requests[-1].messages if message.role == "user"]
     fed = [text for text in user_messages if text.startswith("Output of your block")]
     assert ["Left of rounds: 1 of 8." in text for text in fed] == [False] * 6 + [True]

@@ -112,7 +112,7 @@ async def test_failed_parts_are_named(run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason"), [(Limits(sub_calls=5), "sub_calls"), (Limits(tokens=3_000), "tokens")]
+    ("limits", "reason"), [(Limits(max_calls=5), "sub_calls"), (Limits(max_total_tokens=3_000), "tokens")]
 )
 async def test_limits_hold_before_anything_is_spent(run, limits, reason) -> None:
     model = ScriptedModel.of(child=read_part, direct=QUOTED, window=SMALL)
@@ -142,7 +142,7 @@ async def test_auto_falls_back_when_the_root_never_finalizes(run, block) -> None
     blocks = [block(f"x = {n}") for n in range(9)]
     model = ScriptedModel.of(root=blocks, child=read_part, direct=QUOTED)
     result = await run(
-        model, TEXT * 4, task="What does the crane cost?", settings=Settings(), limits=Limits(rounds=4)
+        model, TEXT * 4, task="What does the crane cost?", settings=Settings(), limits=Limits(max_rounds=4)
     )
     assert (result.answer, result.strategy) == ("940 euros a day.", "map-reduce")
 

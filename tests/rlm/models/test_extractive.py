@@ -80,7 +80,7 @@ async def test_a_missing_answer_is_reported(run) -> None:
     assert (result.found, result.citations, result.confidence) == (False, (), "low")
 
 
-@pytest.mark.parametrize("limits", [Limits(rounds=n) for n in range(1, 5)] + [Limits(seconds=0.01)])
+@pytest.mark.parametrize("limits", [Limits(max_rounds=n) for n in range(1, 5)] + [Limits(max_seconds=0.01)])
 async def test_a_run_that_a_limit_ends_early_claims_nothing(run, limits) -> None:
     """It gives no answer rather than a wrong one."""
     text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
@@ -92,7 +92,7 @@ async def test_a_run_that_a_limit_ends_early_claims_nothing(run, limits) -> None
 async def test_without_children_the_lines_themselves_are_the_extracts(run) -> None:
     text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
     result = await run(
-        "extractive", text, task="What is the hidden code of Zanzibar?", limits=Limits(sub_calls=0)
+        "extractive", text, task="What is the hidden code of Zanzibar?", limits=Limits(max_calls=0)
     )
     assert "7788" in result.answer
     assert [citation.verified for citation in result.citations] == [True]
@@ -389,6 +389,26 @@ def test_wrapped_prose_and_lists_are_no_records() -> None:
     prose = textwrap.fill("Mira, who came late, saw the yard, and then she went home again. " * 20, 72)
     assert len(sentences(prose)) == 20
     assert sentences("1. Go home.\n2. Sleep.\n3. Eat well. Drink.\n")[-1] != (21, 40)
+
+
+CHANGES = """git (1:2.39.5-0+deb12u2) bookworm-security; urgency=high
+
+  * Non-maintainer upload by the Security Team.
+  * credential: sanitize the user prompt
+  * credential: disallow Carriage Returns in the protocol by default
+    unless the user allows them
+
+ -- Ann Lee <ann@example.org>  Sat, 11 Jan 2025 20:46:03 +0100
+"""
+
+
+def test_items_of_a_list_are_not_joined() -> None:
+    """A list made into one paragraph is hard to read, and its items stand for themselves."""
+    found = [extract.text for extract in extracts("What happened to the credential protocol?", [CHANGES])]
+    assert " ".join(found[0].split()) == (
+        "* credential: disallow Carriage Returns in the protocol by default unless the user allows them"
+    )
+    assert all(text.count("* ") <= 1 for text in found)
 
 
 async def test_marks_of_the_text_stay_text(run) -> None:

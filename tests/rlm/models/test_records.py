@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
+import openpyxl
 import pytest
 
 from rlm import Settings
 from rlm.models.offline.extractive.records.cell import PLAIN
 from rlm.models.offline.extractive.records.closest import closest_records
+from rlm.models.offline.extractive.records.fields import to_number
 from rlm.models.offline.extractive.records.reporting import answer_records
 from rlm.models.offline.extractive.records.rows import log_rows, table_rows
 from rlm.testing import ScriptedModel
@@ -54,7 +60,22 @@ LOG = [
     else f"2026-03-14T{n // 60:02}:{n % 60:02}:00 INFO billing: charge ok for customer=globex-{n} amount=7"
     for n in range(400)
 ]
+USERS = [
+    {
+        "id": 1 + n,
+        "name": f"User {1 + n}",
+        "city": ["Basel", "Bern", "Zurich"][n % 3],
+        "company": ["Acme", "Globex"][n % 2],
+        "currency": ["EUR", "USD"][n % 4 == 0],
+        "amount": n + 0.5,
+        "status": ["open", "closed"][n % 5 == 0],
+        "balance": (n * 7) % 40,
+        "customer": ["Initech", "Hooli", "Umbrella"][n % 3],
+    }
+    for n in range(41)
+]
 ROWS = {
+    "users": [SimpleNamespace(value=user, start=n, end=n + 1) for n, user in enumerate(USERS)],
     "cards": [SimpleNamespace(value=card, start=n, end=n + 1) for n, card in enumerate(CARDS)],
     "orders": [SimpleNamespace(value=order, start=n, end=n + 1) for n, order in enumerate(ORDERS)],
 }
@@ -182,6 +203,43 @@ def test_lines_of_a_log_are_records() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "start"),
+    [
+        ("How many users live in Basel?", "14 of 41 records have city 'Basel'"),
+        ("How many users do not live in Basel?", "27 of 41 records have city not 'Basel'"),
+        ("How many users are based in Basel or Bern?", "28 of 41 records have city 'Basel' or 'Bern'"),
+        ("How many users work for Acme?", "21 of 41 records have company 'Acme'"),
+        ("How many cities are there?", "3 different values of city"),
+        ("Which currencies are used?", "2 different values of currency"),
+        ("How many different statuses are there?", "2 different values of status"),
+        ("How many rows does the table have?", "41 records"),
+        ("What is the total of amount for EUR?", "615: the sum of amount of the 30 records"),
+        ("Which customer has the highest balance?", "Umbrella (39). The highest balance of 41"),
+        ("Which customer has the lowest balance?", "Initech, Hooli (0). The lowest balance of 41"),
+        ("Which customer has the lowest amount?", "Initech (0.50). The lowest amount of 41 records"),
+        ("Which city does User 7 live in?", "1 of 41 records have name 'User 7'"),
+    ],
+)
+def test_questions_in_the_words_of_a_person(question, start) -> None:
+    answer = ask("users", question)
+    assert answer.text.startswith(start)
+    assert answer.confidence == "high"
+    assert answer.evidence
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many users like Basel?",
+        "How many users were born in Basel?",
+        "How many users in Basel own a car?",
+    ],
+)
+def test_a_verb_that_no_field_tells_is_not_passed_over(question) -> None:
+    assert ask("users", question) is None
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "How many tigers are there?",
@@ -239,3 +297,88 @@ async def test_prose_beside_a_table_is_searched(run, tmp_path) -> None:
     )
     result = await run("extractive", tmp_path, task="Which cranes of Zanzibar swing?", settings=Settings())
     assert "three of them" in result.text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12.5%", 12.5),
+        ("1'234.50", 1234.5),
+        ("€ 1,200", 1200),
+        ("CHF 1'200", 1200),
+        ("(1,200)", -1200),
+        ("-$5", -5),
+        ("7 EUR", 7),
+        ("(5)", None),
+        ("1,20", None),
+        ("abc", None),
+        ("EURO5", None),
+        ("", None),
+    ],
+)
+def test_numbers_as_people_write_them(text, number) -> None:
+    assert to_number(text) == number
+
+
+def as_csv(rows: list[dict]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def as_sheet(path, rows: list[dict]) -> None:
+    book = openpyxl.Workbook()
+    book.active.title = "Users"
+    for row in [list(rows[0]), *(list(row.values()) for row in rows)]:
+        book.active.append(row)
+    book.save(path)
+
+
+def as_database(path, rows: list[dict]) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"create table users ({', '.join(rows[0])})")
+        marks = ", ".join("?" * len(rows[0]))
+        database.executemany(f"insert into users values ({marks})", [list(row.values()) for row in rows])
+        database.execute("create table cards (id, title, status)")
+        cards = [(n, f"Card {n}", ["open", "done"][n % 2]) for n in range(9)]
+        database.executemany("insert into cards values (?, ?, ?)", cards)
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "start", "place"),
+    [
+        ("users.csv", "How many users live in Basel?", "14 of 41 records have city 'Basel'", "users.csv:2"),
+        ("u.jsonl", "What is the total of amount for EUR?", "615: the sum of amount of the 30", "jsonl:2"),
+        ("u.xlsx", "How many have status 'open'?", "32 of 41 records have status 'open'", "Users!A3:I3"),
+        ("u.sqlite", "How many cards have status 'open'?", "5 of 9 records have status 'open'", "row 1"),
+        ("u.sqlite", "Which customer has the highest balance?", "Umbrella (39). ", "row 18"),
+        ("u.sqlite", "How many are closed?", "9 of 41 records of users have status 'closed'", "row 1"),
+    ],
+)
+async def test_each_kind_of_table_is_asked_through_the_product(
+    run, tmp_path, name, question, start, place
+) -> None:
+    path = tmp_path / name
+    if path.suffix == ".csv":
+        path.write_text(as_csv(USERS))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(user) + "\n" for user in USERS))
+    else:
+        (as_sheet if path.suffix == ".xlsx" else as_database)(path, USERS)
+    result = await run("extractive", path, task=question, settings=Settings())
+    assert result.answer.startswith(start)
+    assert result.confidence == "high"
+    assert all(citation.verified for citation in result.citations)
+    assert place in " ".join(citation.place for citation in result.citations)
+
+
+async def test_tables_that_have_the_same_field_are_counted_one_by_one(run, tmp_path) -> None:
+    as_database(tmp_path / "u.sqlite", USERS)
+    result = await run(
+        "extractive", tmp_path / "u.sqlite", task="How many have the status open?", settings=Settings()
+    )
+    assert "5 of 9 records of cards have status 'open'" in result.answer
+    assert "32 of 41 records of users have status 'open'" in result.answer
+    assert len(result.citations) == 6

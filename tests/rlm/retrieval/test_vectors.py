@@ -168,5 +168,6 @@ def test_a_model_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
 def test_ranks_are_fused() -> None:
     fused = fuse([(7, 9.0), (1, 8.0)], [(1, 0.9), (4, 0.8), (7, 0.1)])
     assert [number for number, _ in fused] == [1, 7, 4]
-    assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
+    assert fused[0][1] == pytest.approx((1 / 62 + 1 / 61) / (2 / 61))
+    assert fuse([(3, 9.0), (5, 8.0)], [(3, 0.5)])[0] == (3, pytest.approx(1.0))
     assert fuse([], []) == []

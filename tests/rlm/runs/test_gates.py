@@ -60,7 +60,7 @@ async def test_a_check_may_be_async_and_sees_the_answer_as_the_callers_type(run,
 
 async def test_an_answer_that_never_passes_is_none_and_is_kept(run, block) -> None:
     model = ScriptedModel.of(root=lambda _request: block(f"{LOOK}finalize('one')"), child="-")
-    result = await run(model, check=lambda proposal: "wrong", limits=Limits(rounds=3))
+    result = await run(model, check=lambda proposal: "wrong", limits=Limits(max_rounds=3))
     assert result.answer is None
     assert result.stop_reason == "rounds"
     one = gate(result, "check")
@@ -133,7 +133,7 @@ async def test_a_clean_run_lacks_nothing_and_names_its_scaffold(run, block, monk
         assert first.degradations == ()
     assert len(first.scaffold) == 64
     assert (await one(task="Other?")).scaffold == first.scaffold
-    assert (await one(limits=Limits(rounds=4))).scaffold != first.scaffold
+    assert (await one(limits=Limits(max_rounds=4))).scaffold != first.scaffold
     real = templates.words
 
     monkeypatch.setattr("rlm.runs.scaffold.texts", lambda: {"child_system.md": real("child_system.md") + " "})

@@ -91,7 +91,7 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
     ("replies", "limits", "stop"),
     [
         (["words"] * 3, Limits(), "contract_violation"),
-        (["```repl\nx = 1\n```"] * 4, Limits(rounds=4), "rounds"),
+        (["```repl\nx = 1\n```"] * 4, Limits(max_rounds=4), "rounds"),
         (["```repl\nimport os; os._exit(1)\n```"] * 3, Limits(), "kernel"),
     ],
 )
@@ -105,7 +105,7 @@ async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop
 
 async def test_a_forced_answer_is_forced_again(run, block) -> None:
     model = ScriptedModel.of(root=[block("x = 1"), block("peek(0, 1)\nfinalize(x)")])
-    again = await replay_run(run, await run(model, limits=Limits(rounds=2)))
+    again = await replay_run(run, await run(model, limits=Limits(max_rounds=2)))
     assert again.equal
     assert again.result.forced
 

@@ -91,10 +91,12 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
         root=[Reply(block("sub_query('q', (0, 3))\nimport time; time.sleep(0.6)"), usage=usage), leaver.stop],
         child=[Reply("yes", usage=usage)],
     )
-    run_id = await leaver.leave(first, limits=Limits(tokens=60_000, sub_calls=1, rounds=4, seconds=100))
+    run_id = await leaver.leave(
+        first, limits=Limits(max_total_tokens=60_000, max_calls=1, max_rounds=4, max_seconds=100)
+    )
     used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
     second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
-    result = await leaver.resume(second, run_id, limits=Limits(tokens=1))
+    result = await leaver.resume(second, run_id, limits=Limits(max_total_tokens=1))
     assert result.answer["tokens"] == 2_200
     assert (result.answer["sub_calls"], result.answer["rounds"]) == (1, 2)
     assert result.answer["seconds"] >= 0.6
@@ -128,7 +130,7 @@ async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block
     batch = block(
         "peek(0, 1)\nsaid = sub_query_map([f'q{n}' for n in range(4)])\nfinalize([str(one) for one in said])"
     )
-    limits = Limits(sub_calls=4, concurrency=1)
+    limits = Limits(max_calls=4, concurrency=1)
     run_id = await leaver.leave(ScriptedModel.of(root=[batch], child=child), limits=limits)
     again = ScriptedModel.of(child=lambda request: f"to {request.task}")
     result = await leaver.resume(again, run_id)
@@ -215,7 +217,7 @@ async def test_the_last_round_is_not_repeated(leaver, block) -> None:
 
     last = block("peek(0, 1)\na = sub_query_batch('q', [(0, 3)])\nfinalize(str(a[0]))")
     run_id = await leaver.leave(
-        ScriptedModel.of(root=[block("x = 1"), last], child=child), limits=Limits(rounds=2)
+        ScriptedModel.of(root=[block("x = 1"), last], child=child), limits=Limits(max_rounds=2)
     )
     result = await leaver.resume(ScriptedModel.of(child="yes"), run_id)
     assert (result.answer, result.forced, result.rounds) == ("yes", True, 2)

@@ -82,7 +82,7 @@ async def test_the_root_sees_the_earlier_questions(asker) -> None:
         two=["finalize(1", "oops"],
         three="peek(0, 1)\nfinalize(len(parts))",
     )
-    async with asker.rlm(model, limits=Limits(rounds=2)).session(BODY) as session:
+    async with asker.rlm(model, limits=Limits(max_rounds=2)).session(BODY) as session:
         await session.run("one")
         await session.run("two")
         result = await session.run("three")
@@ -101,7 +101,7 @@ async def test_each_question_is_a_run_linked_to_the_session_with_limits_of_its_o
         one="for n in range(3):\n    sub_query(f'q{n}', (0, 9))\nfinalize(1)",
         two="for n in range(3, 6):\n    sub_query(f'q{n}', (0, 9))\nfinalize(2)",
     )
-    async with asker.rlm(model, limits=Limits(sub_calls=3)).session(BODY) as session:
+    async with asker.rlm(model, limits=Limits(max_calls=3)).session(BODY) as session:
         first, second = await session.run("one"), await session.run("two")
         assert session.run_ids == (first.run_id, second.run_id)
     assert [first.answer, second.answer] == [1, 2]
@@ -364,7 +364,7 @@ async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> 
         direct="NOT_FOUND",
         window=ModelWindow(16_000, 1_000),
     )
-    rlm = asker.rlm(model, limits=Limits(seconds=60))
+    rlm = asker.rlm(model, limits=Limits(max_seconds=60))
     rlm.settings = replace(rlm.settings, strategy="auto", direct=DirectSettings(output_tokens=1_000))
     async with rlm.session(BODY) as session:
         for number in range(8):

@@ -113,7 +113,7 @@ async def test_a_method_that_fails_is_a_row_that_says_why(compared: Any) -> None
 
 
 async def test_a_limit_too_small_for_all_parts_is_reported_before_anything_is_spent(compared: Any) -> None:
-    found = await compared(methods=("map-reduce",), limits=Limits(tokens=5_000))
+    found = await compared(methods=("map-reduce",), limits=Limits(max_total_tokens=5_000))
     (row,) = found.rows
     assert row.result.answer is None
     assert row.calls == 0
@@ -141,15 +141,15 @@ async def test_the_rlm_is_asked_first_and_each_method_within_its_share_of_what_i
     compared: Any, tmp_path: Path
 ) -> None:
     """The RLM and map-reduce may take three times what a single call may; what one leaves is for the rest."""
-    found = await compared(limits=Limits(sub_calls=80, cost_usd=8.0))
+    found = await compared(limits=Limits(max_calls=80, max_cost=8.0))
     async with Journal.open(tmp_path / "rlm.db") as journal:
         events = await journal.events(found.rows[0].result.run_id)
     parts = {one.data["name"]: Limits(**one.data["limits"]) for one in events if one.kind == "part"}
     assert list(parts) == ["rlm", "direct", "bm25", "map-reduce"]
-    assert (parts["rlm"].sub_calls, parts["rlm"].cost_usd) == (30, 3.0)
+    assert (parts["rlm"].max_calls, parts["rlm"].max_cost) == (30, 3.0)
     costs = {row.method: row.cost_usd or 0.0 for row in found.rows}
-    assert parts["direct"].cost_usd == pytest.approx((8.0 - costs["rlm"]) / 5)
-    assert parts["map-reduce"].cost_usd == pytest.approx(8.0 - sum(costs.values()) + costs["map-reduce"])
+    assert parts["direct"].max_cost == pytest.approx((8.0 - costs["rlm"]) / 5)
+    assert parts["map-reduce"].max_cost == pytest.approx(8.0 - sum(costs.values()) + costs["map-reduce"])
 
 
 async def test_map_reduce_reports_failed_parts(compared: Any) -> None:

@@ -177,13 +177,13 @@ async def test_a_finding_without_a_source_is_marked_unverified(
 
 
 async def test_limits_are_shared_among_the_questions(researched: Run, tmp_path: Path) -> None:
-    found = await researched(limits=Limits(cost_usd=1.0, sub_calls=30))
+    found = await researched(limits=Limits(max_cost=1.0, max_calls=30))
     async with Journal.open(tmp_path / "rlm.db") as journal:
         events = await journal.events(found.result.run_id)
     seen = [Limits(**event.data["limits"]) for event in events if event.kind == "part"]
     assert len(seen) == 3
-    assert sum(one.cost_usd for one in seen) <= 1.0
-    assert sum(one.sub_calls for one in seen) <= 30
+    assert sum(one.max_cost for one in seen) <= 1.0
+    assert sum(one.max_calls for one in seen) <= 30
 
 
 async def test_a_document_can_put_neither_heading_nor_link_into_the_report(researched: Run) -> None:

@@ -362,7 +362,7 @@ async def test_more_children_than_allowed_are_refused_before_anything_is_spent(s
     model = ScriptedModel.of(child=points, summary="All [1].")
     with pytest.raises(UsageError, match="only 2 child calls are left"):
         await summary(
-            [TextSource("report.md", REPORT, "markdown")], model, tokens=900, limits=Limits(sub_calls=2)
+            [TextSource("report.md", REPORT, "markdown")], model, tokens=900, limits=Limits(max_calls=2)
         )
     assert model.requests == []
 
@@ -432,7 +432,7 @@ async def never(request: Request) -> str:
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason"), [(Limits(seconds=0.3), "time"), (Limits(tokens=1_000), "tokens")]
+    ("limits", "reason"), [(Limits(max_seconds=0.3), "time"), (Limits(max_total_tokens=1_000), "tokens")]
 )
 async def test_a_limit_that_ends_the_reading_is_the_stop_reason(
     summary: Summarize, limits: Limits, reason: str

@@ -18,7 +18,7 @@ def price(machine: str) -> int:
 async def main(url: str, store: str, level: str) -> None:
     settings = Settings(strategy="rlm", store=store, sandbox=int(level))
     model = f"openai:root@{url}/v1"
-    rlm = RLM(model, settings=settings, tools=[price], limits=Limits(depth=1, rounds=6))
+    rlm = RLM(model, settings=settings, tools=[price], limits=Limits(max_depth=1, max_rounds=6))
     async with rlm.session("The crane of the northern yard costs 41,000 euros.") as session:
         await session.run("What does it cost?")
         await session.run("And the mixer?")

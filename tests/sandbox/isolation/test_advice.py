@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.isolation.advice import advice, explain_missing, refusal
+from rlm.sandbox.isolation.advice import CONTAINER_FLAGS, advice, explain_missing, refusal
 
 NO_BUBBLEWRAP = {"bubblewrap": "bubblewrap is not installed (bwrap)"}
 NO_NAMESPACES = {"namespaces": "[Errno 1] clone: Operation not permitted"}
@@ -45,6 +45,17 @@ def test_a_setting_that_lets_them_is_not_blamed(tmp_path) -> None:
     assert "sysctl" not in advice(NO_NAMESPACES, machine=tmp_path)
     put(tmp_path, {"run/.containerenv": ""})
     assert advice(NO_NAMESPACES, machine=tmp_path).startswith("start the container with --security-opt")
+
+
+@pytest.mark.parametrize("mark", [".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io/token"])
+def test_in_a_container_the_flags_are_named_that_its_start_needs(tmp_path, mark) -> None:
+    put(tmp_path, {mark: ""})
+    assert advice(NO_ROOT, machine=tmp_path) == f"start the container with {CONTAINER_FLAGS}"
+    # A kernel's parameter is not the container's to set, nor can it change a setting of its host.
+    assert "--memory" in advice({"cgroup": "no cgroup v2 is mounted"}, machine=tmp_path)
+    setting, value, command = SETTINGS[0]
+    put(tmp_path, {setting: value})
+    assert advice(NO_NAMESPACES, machine=tmp_path) == f"on the host of the container: {command}"
 
 
 def test_a_refusal_does_not_ask_for_what_was_not_asked(tmp_path) -> None:

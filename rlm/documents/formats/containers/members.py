@@ -48,7 +48,7 @@ class Members:
         except Unreadable as fault:
             self.fault = fault
 
-    def data(self, size: int, notes: list[str]) -> Iterator[bytes]:
+    def data(self, size: int, notes: list[Note]) -> Iterator[bytes]:
         """Yield the bytes of a member in blocks of `size`; only the last one is shorter. Adds its notes to
         `notes`. Raises Unreadable after the last block if the member is cut."""
         waiting = bytearray()
@@ -62,8 +62,8 @@ class Members:
                     while len(waiting) >= size:
                         yield bytes(waiting[:size])
                         del waiting[:size]
-                case Note(message):
-                    notes.append(message)
+                case Note():
+                    notes.append(piece)
                 case Unread(reason, remedy):
                     cut = Unreadable(reason, remedy)
                     break

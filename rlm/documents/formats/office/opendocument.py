@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive
-from rlm.documents.formats.office.slides import Slide, slide_pieces
-from rlm.documents.formats.office.xml import (
+from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
+from rlm.documents.formats.office_xml.xml import (
     Element,
     attribute,
     children,
@@ -35,7 +35,6 @@ _SILENT = frozenset(
         "sequence-decls",
         "variable-decls",
         "user-field-decls",
-        "forms",
         "settings",
         "annotation-end",
         "bookmark",
@@ -108,9 +107,11 @@ def read_odp(file: BinaryIO, size: int) -> Iterator[Piece]:
     }
     try:
         slides = [_slide(page, hidden) for page in children(body, "page")]
+        masters = list(_masters(body, styles))
     except RecursionError as error:
         raise Unreadable(f"{what} nested too deeply", "open it in its program and save it again") from error
     yield from slide_pieces(slides, what)
+    yield from master_pieces(masters)
     yield Ended()
 
 
@@ -146,6 +147,20 @@ def _margins(styles: Element | None) -> Iterator[str]:
                 text = "".join(piece.text for piece in flow.pieces if isinstance(piece, Text))
                 if any(map(str.isalpha, text)):  # more than the number of the page
                     yield text
+
+
+def _masters(body: Element, styles: Element | None) -> Iterator[str]:
+    """Yield the texts that stand on every slide: footers, and those of the master pages."""
+    for part in body:
+        if local_name(part) in ("header-decl", "footer-decl"):
+            yield "".join(part.itertext())
+    for page in children(find(styles, "master-styles"), "master-page"):
+        for shape in page:
+            # A placeholder says what is to be put there.
+            if local_name(shape) != "notes" and not attribute(shape, "class"):
+                flow = _Flow()
+                flow.read_one(shape)
+                yield "".join(one.text for one in flow.pieces if isinstance(one, Text))
 
 
 def _slide(page: Element, hidden: set[str]) -> Slide:
@@ -203,6 +218,8 @@ class _Flow:
                 self._depth -= 1
             case "table":
                 self.pieces.append(Text(rows(self._table(element)) + "\n"))
+            case "forms":
+                self._forms(element)
             case "tracked-changes":
                 self.deleted += sum(local_name(one) == "deletion" for one in element.iter())
             case "annotation":
@@ -214,6 +231,13 @@ class _Flow:
                 self._frame(element)
             case _ if name not in _SILENT:
                 self.read(element)
+
+    def _forms(self, forms: Element) -> None:
+        """Read the labels and values of the controls of a form."""
+        for control in forms.iter():
+            told = [attribute(control, name) for name in ("label", "current-value")]
+            if any(told):
+                self.pieces.append(Text(" ".join(": ".join(filter(None, told)).split()) + "\n"))
 
     def _frame(self, frame: Element) -> None:
         """Read a frame: it holds one content in several forms, the best one first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm.documents.formats.office.xml import rows
+from rlm.documents.formats.office_xml.xml import rows
 from rlm.documents.formats.piece import Heading, Piece, Text
 
 __all__ = ["Paragraphs"]

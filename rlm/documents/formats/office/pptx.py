@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from rlm.documents.formats.archive import Archive
-from rlm.documents.formats.office.slides import Slide, slide_pieces
-from rlm.documents.formats.office.xml import (
+from rlm.documents.formats.archive import Archive, refuse_compound
+from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
+from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs
+from rlm.documents.formats.office_xml.xml import (
     Element,
     Link,
-    attribute,
     children,
     find,
     links_of,
@@ -27,9 +27,6 @@ __all__ = ["prepare", "read_pptx"]
 
 _WHAT = "a PPTX"
 _MAIN = "ppt/presentation.xml"
-_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_MAX_POINTS = 10_000
-"""Values of a chart's series that are read."""
 _SAMPLE = {
     "_rels/.rels": f"<r><l Id='a' Type='x/officeDocument' Target='{_MAIN}'/></r>",
     _MAIN: "<p><sldIdLst><sldId xmlns:r='r' r:id='a'/></sldIdLst></p>",
@@ -53,12 +50,7 @@ def read_pptx(file: BinaryIO, size: int) -> Iterator[Piece]:
 
     Hidden slides are read, and named so. A note names the slides with pictures whose words are not read.
     """
-    file.seek(0)
-    if file.read(len(_OLE_SIGNATURE)) == _OLE_SIGNATURE:
-        raise Unreadable(
-            "a PPTX protected by a password, or an old .ppt", "save it as a .pptx without a password"
-        )
-    file.seek(0)
+    refuse_compound(file, _WHAT, ".pptx")
     archive = Archive(file, size, _WHAT)
     main = next(
         (link.target for link in links_of(archive, "", _WHAT).values() if link.kind == "officeDocument"),
@@ -74,7 +66,35 @@ def read_pptx(file: BinaryIO, size: int) -> Iterator[Piece]:
     order = find(parse_member(archive, main, _WHAT), "sldIdLst")
     targets = [links[key] for one in children(order, "sldId") if (key := _relation(one)) in links]
     yield from slide_pieces((_slide(archive, link.target, authors) for link in targets), _WHAT)
+    yield from master_pieces(_masters(archive, [link.target for link in targets]))
     yield Ended()
+
+
+def _masters(archive: Archive, slides: list[str]) -> Iterator[str]:
+    """Yield the texts that the layouts and masters of these slides show on each of them."""
+    seen: set[str] = set()
+    waiting = slides
+    for kind in ("slideLayout", "slideMaster"):
+        found: list[str] = []
+        for name in waiting:
+            try:
+                found += [
+                    link.target for link in links_of(archive, name, _WHAT).values() if link.kind == kind
+                ]
+            except Unreadable:
+                continue  # the slide is named as damaged
+        waiting = list(dict.fromkeys(found))
+        for name in waiting:
+            if name in seen or name not in archive:
+                continue
+            seen.add(name)
+            master = Slide()
+            try:
+                tree = find(parse_member(archive, name, _WHAT), "cSld", "spTree")
+                _Shapes(archive, links_of(archive, name, _WHAT), master, is_master=True).read(tree)
+            except Unreadable:
+                continue
+            yield from master.blocks
 
 
 def _relation(element: Element, name: str = "id") -> str:
@@ -111,6 +131,8 @@ class _Shapes:
     archive: Archive
     links: Mapping[str, Link]
     slide: Slide
+    is_master: bool = False
+    """Whether its placeholders hold no text of the slides."""
 
     def read(self, tree: Element | None) -> None:
         for shape in tree if tree is not None else ():
@@ -130,9 +152,9 @@ class _Shapes:
     def _text(self, shape: Element) -> None:
         place = find(shape, "nvSpPr", "nvPr", "ph")
         kind = place.get("type", "") if place is not None else ""
-        if kind == "sldNum":
+        if kind == "sldNum" or (self.is_master and place is not None):
             return
-        text = _paragraphs(find(shape, "txBody"))
+        text = drawn_paragraphs(find(shape, "txBody"))
         if kind in ("title", "ctrTitle") and not self.slide.title:
             self.slide.title = text
         elif text.strip():
@@ -150,14 +172,14 @@ class _Shapes:
             match local_name(content):
                 case "tbl":
                     table = [
-                        [_paragraphs(find(cell, "txBody")) for cell in children(row, "tc")]
+                        [drawn_paragraphs(find(cell, "txBody")) for cell in children(row, "tc")]
                         for row in children(content, "tr")
                     ]
                     self.slide.blocks.append(rows(table))
                 case "chart":
-                    self._member(content, "id", _chart)
+                    self._member(content, "id", chart_text)
                 case "relIds":
-                    self._member(content, "dm", _diagram)
+                    self._member(content, "dm", diagram_text)
                 case _:
                     self.slide.pictures += 1
 
@@ -170,74 +192,13 @@ class _Shapes:
             self.slide.pictures += 1
 
 
-def _paragraphs(body: Element | None) -> str:
-    """Return the paragraphs of a text body, one a line, as deep as they are in a list."""
-    lines = []
-    for paragraph in children(body, "p"):
-        words: list[str] = []
-        for part in paragraph.iter():
-            match local_name(part):
-                case "t":
-                    words.append(part.text or "")
-                case "br":
-                    words.append("\n")
-                case "tab":
-                    words.append("\t")
-        level = attribute(paragraph[0], "lvl") if len(paragraph) else ""
-        depth = min(int(level), 8) if level.isdecimal() else 0
-        if text := "".join(words).replace("\v", "\n").rstrip():
-            lines.append(f"{'  ' * depth}{text}\n")
-    return "".join(lines)
-
-
-def _chart(root: Element) -> str:
-    """Return the values of a chart as a table: a row for each category, a column for each series."""
-    title = "".join(part.text or "" for part in _below(root, "title") if local_name(part) == "t")
-    names: list[str] = []
-    table: dict[str, list[str]] = {}
-    for series in root.iter():
-        if local_name(series) != "ser":
-            continue
-        names.append(" ".join(_points(find(series, "tx")).values()))
-        categories = _points(find(series, "cat")) or _points(find(series, "xVal"))
-        values = _points(find(series, "val")) or _points(find(series, "yVal"))
-        for index, value in values.items():
-            row = table.setdefault(categories.get(index, str(index + 1)), [])
-            row += [""] * (len(names) - 1 - len(row))
-            row.append(value)
-    named = [["", *names]] if any(names) else []
-    text = rows([*named, *([key, *values] for key, values in table.items())])
-    return f"{title.strip()}\n{text}" if title.strip() else text
-
-
-def _points(element: Element | None) -> dict[int, str]:
-    """Return the stored values of a series by their index."""
-    found: dict[int, str] = {}
-    for point in element.iter() if element is not None else ():
-        if local_name(point) == "pt" and len(found) < _MAX_POINTS:
-            index = point.get("idx", "")
-            value = "".join(one.text or "" for one in children(point, "v"))
-            found[int(index) if index.isdecimal() else len(found)] = value
-    return found
-
-
-def _below(root: Element, name: str) -> Iterator[Element]:
-    first = next((one for one in root.iter() if local_name(one) == name), None)
-    return first.iter() if first is not None else iter(())
-
-
-def _diagram(root: Element) -> str:
-    """Return the texts of a SmartArt drawing, one a line."""
-    return "".join(_paragraphs(part) for part in root.iter() if local_name(part) == "t" and len(part))
-
-
 def _notes(archive: Archive, name: str) -> str:
     """Return the speaker notes: the text of the body, without the picture of the slide and its number."""
     found = []
     for shape in children(find(parse_member(archive, name, _WHAT), "cSld", "spTree"), "sp"):
         place = find(shape, "nvSpPr", "nvPr", "ph")
         if place is None or place.get("type", "body") == "body":
-            found.append(_paragraphs(find(shape, "txBody")))
+            found.append(drawn_paragraphs(find(shape, "txBody")))
     return "".join(found)
 
 
@@ -257,6 +218,6 @@ def _comments(root: Element, authors: Mapping[str, str]) -> Iterator[str]:
         if local_name(comment) not in ("cm", "reply"):
             continue
         old = find(comment, "text")
-        text = (old.text or "") if old is not None else _paragraphs(find(comment, "txBody"))
+        text = (old.text or "") if old is not None else drawn_paragraphs(find(comment, "txBody"))
         if text.strip():
             yield f"{authors.get(comment.get('authorId', ''), 'Comment')}: {' '.join(text.split())}\n"

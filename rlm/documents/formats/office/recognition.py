@@ -114,7 +114,8 @@ def _notes(recognized: list[int], what: str) -> Iterator[Note]:
         count = len(recognized)
         yield Note(
             f"the words of {count:,} {what}{'s' * (count > 1)} were recognized in a picture (OCR) and may be "
-            "wrong: check what matters in the file itself"
+            "wrong: check what matters in the file itself",
+            is_remark=True,
         )
 
 

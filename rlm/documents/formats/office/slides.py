@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rlm.documents.formats.piece import Heading, Note, Piece, Text, Unreadable
 
-__all__ = ["Slide", "slide_pieces"]
+__all__ = ["Slide", "master_pieces", "slide_pieces"]
 
 _MAX_TITLE = 150
 _NAMED = 20
@@ -70,6 +70,14 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
             f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)}): "
             "export it as PDF if they matter"
         )
+
+
+def master_pieces(texts: Iterable[str]) -> Iterator[Piece]:
+    """Yield the texts that stand on every slide, under a heading of their own."""
+    texts = [text for text in dict.fromkeys(texts) if any(map(str.isalnum, text))]
+    if texts:
+        yield Heading(1, "On every slide")
+        yield Text("".join(f"{text.rstrip()}\n" for text in texts))
 
 
 def _pieces(slide: Slide, number: int) -> Iterator[Piece]:

@@ -68,7 +68,9 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield from _notes(after)
     faulty = sum(bool(_TIMED.match(line)) for line in lines) - len(starts)
     if faulty > 0:
-        yield Note(f"{faulty:,} times cannot be read, and stand as text: correct them if they matter")
+        yield Note(
+            f"{faulty:,} times cannot be read, and stand as text: correct them if they matter", is_remark=True
+        )
     yield Ended(replaced, guessed)
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from rlm.documents.formats.registry import format_of
 from rlm.sandbox.in_kernel.body.body import Body, Document, Span
 
-__all__ = ["HIDDEN", "cell_place"]
+__all__ = ["HIDDEN", "cell_place", "column_letters"]
 
 HIDDEN = " (hidden)"
 """Ends the name of a document that is a hidden sheet."""
@@ -16,6 +16,8 @@ HIDDEN = " (hidden)"
 _LONGEST_LINE = 1 << 20
 _CELL = re.compile(r'(?:"(?:[^"]|"")*"|[^,\n]*)(?:,|$)', re.M)
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+_FRAME = re.compile(r"DataFrame( \(\d+\))?")
+"""The documents of tables in memory. The first line of a file without a suffix makes no `csv` of it."""
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg", ".duckdb")
 """Names of files that hold tables. `.db` alone says nothing of a file that was not read as one."""
 
@@ -36,12 +38,12 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
         sheet = name.removesuffix(HIDDEN)
         if not _PLAIN_NAME.fullmatch(sheet):
             sheet = "'" + sheet.replace("'", "''") + "'"
-        start, end = f"{_letters(columns[0])}{first}", f"{_letters(columns[1])}{last}"
+        start, end = f"{column_letters(columns[0])}{first}", f"{column_letters(columns[1])}{last}"
         cells = start if start == end else f"{start}:{end}"
         return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if hidden else "")
     if slash and file.lower().endswith(_DATABASES):
         return f"{file}, table {name}, {_rows(first, last)}"
-    if _has_suffix_of("parquet", document.name):
+    if _has_suffix_of("parquet", document.name) or _FRAME.fullmatch(document.name):
         return f"{document.name}, {_rows(first, last)}"
     return None
 
@@ -75,7 +77,7 @@ def _columns(body: Body, span: Span, *, is_one_row: bool) -> tuple[int, int]:
     return columns[0], columns[-1]
 
 
-def _letters(column: int) -> str:
+def column_letters(column: int) -> str:
     """Return the name of a column: 0 is A, 26 is AA."""
     letters = ""
     column += 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import io
+import itertools
 import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import python_calamine as calamine
 
-from rlm.documents.formats.archive import Archive
+from rlm.documents.formats.archive import Archive, refuse_encrypted
 from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.cell_places import HIDDEN
 from rlm.documents.formats.tables.csv_lines import shown, table_lines
+from rlm.documents.formats.tables.sheet_notes import NOTES, SheetNotes, calc_notes, has_old_notes
 from rlm.documents.formats.tables.xlsx_facts import SheetFacts, XlsxFacts
 
 __all__ = ["prepare", "read_workbook"]
@@ -22,6 +25,8 @@ _REMEDY = "open it in its program and save it again"
 _FLUSH = 256 * 1024
 _MOST_CELLS = 30_000_000
 _ZIP = b"PK"
+_MANIFEST = "META-INF/manifest.xml"
+_CHART_SHEET = calamine.SheetTypeEnum.ChartSheet
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONS = f"{_OFFICE}/officeDocument/2006/relationships"
 _RELATION = (
@@ -40,6 +45,8 @@ _SAMPLE = {
 
 def prepare() -> None:
     """Import what reading needs: later nothing can be opened."""
+    for encoding in ("utf_16_le", "latin_1", "cp1252"):
+        codecs.lookup(encoding)  # for the names in OLE files
     sample = io.BytesIO()
     with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in _SAMPLE.items():
@@ -56,32 +63,71 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     was saved. Notes name what was not read. Raises Unreadable for a workbook that is damaged, encrypted or
     empty.
     """
+    refuse_encrypted(file, _WHAT)
     facts: XlsxFacts | None = None
+    beside: dict[str, SheetNotes] = {}
     if file.read(2) == _ZIP:
         archive = Archive(file, size, _WHAT)
         if "xl/workbook.xml" in archive:
             facts = XlsxFacts(archive)
+        elif _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
+            raise Unreadable("a workbook protected by a password", "save a copy without one")
+        elif "content.xml" in archive:
+            beside = calc_notes(archive)
+        elif "xl/workbook.bin" in archive:
+            yield from map(Note, _binary_notes(archive))
     file.seek(0)
     book = _opened(file)
+    if facts is None and has_old_notes(file):
+        yield Note("its comments and text boxes were not read: save it as .xlsx")
     if facts is not None:
         yield from map(Note, facts.notes())
     is_empty = True
     for sheet in book.sheets_metadata:
         own = facts.sheet(sheet.name) if facts is not None else SheetFacts()
-        is_hidden = sheet.visible != calamine.SheetVisibleEnum.Visible
-        for piece in _sheet(book, sheet.name, own, is_hidden=is_hidden):
+        name = sheet.name + (HIDDEN if sheet.visible != calamine.SheetVisibleEnum.Visible else "")
+        pieces = _sheet(book, sheet.name, own, name) if sheet.typ != _CHART_SHEET else iter(())
+        notes = facts.beside(sheet.name) if facts is not None else beside.pop(sheet.name, SheetNotes())
+        for piece in itertools.chain(pieces, _beside(notes, name)):
             is_empty = False
             yield piece
+    for notes in beside.values():
+        yield from _beside(notes, "workbook")
     if is_empty:
         raise Unreadable("a workbook whose sheets are empty", "name a file that holds text")
     yield Ended()
+
+
+def _beside(notes: SheetNotes, name: str) -> Iterator[Piece]:
+    """Yield what stands beside the cells of a sheet as a document of its own."""
+    told = list(notes.notes())
+    if notes.lines or told:
+        yield Member(f"{name}{NOTES}", "text")
+    if notes.lines:
+        yield Text("".join(notes.lines))
+        yield from map(Note, told)
+    elif told:
+        reason, _, remedy = told[0].rpartition(": ")
+        yield Unread(f"without text, and {reason}", remedy)
+
+
+def _binary_notes(archive: Archive) -> Iterator[str]:
+    """Yield a note if an XLSB holds comments or text boxes."""
+    if any(
+        name.startswith("xl/comments")
+        or (name.startswith("xl/drawings/drawing") and b":t>" in archive.read(name))
+        for name in archive.names()
+    ):
+        yield "its comments and text boxes were not read: save it as .xlsx"
 
 
 def _opened(file: BinaryIO) -> calamine.CalamineWorkbook:
     try:
         return calamine.CalamineWorkbook.from_filelike(file)
     except calamine.PasswordError as error:
-        raise Unreadable("a workbook protected by a password", "save a copy without one") from error
+        raise Unreadable(
+            "a workbook that is encrypted (protected by a password)", "save a copy without one"
+        ) from error
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise Unreadable("a workbook that cannot be opened (damaged or truncated)", _REMEDY) from error
     except BaseException as error:
@@ -95,11 +141,9 @@ def _unless_panic(error: BaseException) -> BaseException:
     return Unreadable("a workbook that its reader cannot understand (damaged?)", _REMEDY)
 
 
-def _sheet(
-    book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, *, is_hidden: bool
-) -> Iterator[Piece]:
-    """Yield the pieces of a sheet. None for an empty one."""
-    member = Member(f"{name}{HIDDEN}" if is_hidden else name, "csv")
+def _sheet(book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, document: str) -> Iterator[Piece]:
+    """Yield the pieces of a sheet, whose document has a name of its own. None for an empty one."""
+    member = Member(document, "csv")
     if facts.cells > _MOST_CELLS:
         yield member
         yield Unread(

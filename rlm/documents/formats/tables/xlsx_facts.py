@@ -1,4 +1,4 @@
-"""What calamine does not tell of an XLSX: percents, formulas without a value, the extent, comments."""
+"""What calamine does not tell of an XLSX: percents, formulas without a value, the extent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.piece import Unreadable
+from rlm.documents.formats.tables.sheet_notes import SheetNotes, excel_notes
 
 __all__ = ["SheetFacts", "XlsxFacts"]
 
@@ -82,17 +83,14 @@ class XlsxFacts:
     def notes(self) -> list[str]:
         """Return what the user must know about the workbook."""
         notes = []
-        names = self._archive.names()
-        comments = any(re.match(r"xl/(?:comments|threadedComments/)", name) for name in names)
-        shapes = any(
-            name.startswith("xl/drawings/drawing") and b":t>" in self._archive.read(name) for name in names
-        )
-        if comments or shapes:
-            kinds = " and ".join(["comments"] * comments + ["text boxes"] * shapes)
-            notes.append(f"its {kinds} were not read: copy them into cells, or save it as PDF too")
         if self._is_stale and any(_COMPUTED.search(self._xml(part)) for part in self._parts.values()):
             notes.append(_STALE)
         return notes
+
+    def beside(self, name: str) -> SheetNotes:
+        """Return what stands beside the cells of a sheet."""
+        part = self._parts.get(name, "")
+        return excel_notes(self._archive, part) if part in self._archive else SheetNotes()
 
     def sheet(self, name: str) -> SheetFacts:
         """Return the facts about a sheet."""

@@ -51,6 +51,7 @@ _PRECISE = 3
 _PRECISE_ALL = 8
 _DEFINES = re.compile(r"^\s*(?:async\s+)?(?:def|class|function|fn|func)\s+(\w+)")
 _CODE = re.compile(r"[a-z_][\w.]*", re.IGNORECASE)
+_BEGINS = re.compile(r"#|(?:[-*+•–]{1,2}|\d{1,3}[.)])\s")
 _LEAD = 0.6
 """The share of a sentence's score that is passed on to the next sentence."""
 _REPEATED = 0.75
@@ -381,10 +382,10 @@ def _grow_windows(units: list[_Unit], longest: int) -> list[_Window]:
         while not unit.is_record:
             before = units[first - 1] if first and units[first - 1].piece == unit.piece else None
             after = units[last + 1] if last + 1 < len(units) and units[last + 1].piece == unit.piece else None
-            # A heading begins a window, and is in no window of the text above it.
-            if units[first].text.startswith("#"):
+            # A heading or an item of a list begins a window, and is in no window of the text above it.
+            if _BEGINS.match(units[first].text):
                 before = None
-            if after and after.text.startswith("#"):
+            if after and _BEGINS.match(after.text):
                 after = None
             if before and units[last].end - before.start > longest:
                 before = None

@@ -36,6 +36,8 @@ __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
 _MIN_QUOTE = 20
+_MOST_COMPUTED = 20
+"""Computed rows that are cited one by one. More are cited by their tables."""
 _CARRIED = "The result of the steps so far:"
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
@@ -361,13 +363,19 @@ class Helpers:
     def _evidence(self, given: Any) -> list[Any]:
         """Return one piece for each given piece of evidence.
 
-        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
+        A hit stands for its line, and a computed row for its records, or for its tables if they are not
+        known. A child's answer stands for the longest
         quote in it that its slice contains, otherwise for the whole slice. So does a merged item.
         """
         if isinstance(given, Hit):
             return [list(given.proof())]
         if isinstance(given, SqlRows):
-            return [list(span) for span in given.spans()]
+            is_traced = len(given) <= _MOST_COMPUTED and any(row.sources for row in given)
+            if not is_traced:
+                return [list(span) for span in given.spans()]
+            return [piece for row in given for piece in self._evidence(row)]
+        if isinstance(given, SqlRow) and given.sources is not None:
+            return [{"rows": [list(span) for span in given.sources.first], "total": given.sources.total}]
         if isinstance(given, (SqlRow, File)):
             return pieces_of(given)
         if isinstance(given, MergedItem):

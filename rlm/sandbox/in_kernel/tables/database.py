@@ -21,25 +21,23 @@ from ..body.body import Body, Span
 from ..columns.column_types import MISSING
 from ..context_handle.access_log import AccessLog, bounded
 from ..context_handle.rows import is_joined
-from .results import SqlRow, SqlRows
-from .sql_functions import add_functions
+from .connection import MAX_ROWS, fetch, open_connection
+from .results import Sources, SqlRow, SqlRows
 from .table import Table, find_tables
 from .table_names import distinct
+from .tracing import MAX_TRACED, SHOWN_RECORDS, extreme_columns, trace, with_trace
 
 if TYPE_CHECKING:
     import sqlite3
 
 __all__ = ["MAX_ROWS", "Database"]
 
-MAX_ROWS = 100_000
 _MAX_TABLE_CHARS = 200_000_000
 """Characters of the tables that are held at once."""
-_MAX_PAGES = 200_000  # of 4,096 bytes
 _MAX_COLUMNS = 1_000
+_MAX_TRACED_ROWS = 1_000
 _MAX_LOADED = 50
 _BATCH = 1_000
-_STEPS = 50_000
-"""Steps of SQLite's machine after which Python may handle an interrupt."""
 _LARGEST_INTEGER = 2**63 - 1
 _SHOWN = 20
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
@@ -82,6 +80,8 @@ class _Loaded:
         if self.table.from_json:
             return [value if type(value) in _PLAIN else _as_json(value) for value in values]
         made = [value or None for value in values]
+        for at, name in self.formed_columns:
+            made[at] = self.table.types.converted(name, made[at])
         for at in self.boolean_columns:
             made[at] = _BOOLEANS.get(str(made[at]).strip().lower(), made[at])
         return made
@@ -91,6 +91,12 @@ class _Loaded:
         """The places of the columns of booleans."""
         kinds = self.table.types.by_name
         return [at for at, name in enumerate(self.columns) if kinds.get(name) == "boolean"]
+
+    @cached_property
+    def formed_columns(self) -> list[tuple[int, str]]:
+        """The places and names of the columns whose numbers SQLite would not read."""
+        forms = self.table.types.forms
+        return [(at, name) for at, name in enumerate(self.columns) if name in forms]
 
     def place(self, record: int) -> Span:
         """Return the place of a record, counted from 1."""
@@ -110,6 +116,7 @@ class Database:
         self._loaded: dict[str, _Loaded] = {}
         self._read: set[str] = set()
         self._connection: sqlite3.Connection | None = None
+        self._raised: list[BaseException] = []
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -135,14 +142,15 @@ class Database:
         if numbered and not all(isinstance(row[0], int) for row in rows):
             numbered = ""
             columns, rows, truncated = self._rows(text, params)
+        sources = [] if numbered else self._sources(text, params, used, rows)
         columns = distinct(columns[1:] if numbered else columns)
         places = tuple(one.table.span for one in used)
         return SqlRows(
             (
                 SqlRow.of(values[1:], columns, places, values[0], used[0].place(values[0]))
                 if numbered
-                else SqlRow.of(values, columns, places)
-                for values in rows
+                else SqlRow.of(values, columns, places, sources=sources[at] if sources else None)
+                for at, values in enumerate(rows)
             ),
             columns,
             records=sum(len(one.starts) for one in used),
@@ -183,17 +191,21 @@ class Database:
 
         connection = self._open()
         connection.set_authorizer(self._authorize)
+        self._raised.clear()
         try:
             cursor = connection.execute(text, params)
-            rows = cursor.fetchmany(MAX_ROWS + 1)
             columns = [name for name, *_ in cursor.description or ()]
+            rows, truncated = fetch(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            if str(error) == "interrupted":
+            if str(error) == "interrupted" or any(isinstance(one, KeyboardInterrupt) for one in self._raised):
                 raise KeyboardInterrupt from None
-            raise ValueError(self._advice(str(error), text)) from None
+            told = f"SQLite: {self._raised[0]}" if self._raised else self._advice(str(error), text)
+            raise ValueError(told) from None
+        except MemoryError:
+            raise MemoryError("the query needs more memory than sql() has: aggregate, or add LIMIT") from None
         finally:
             connection.set_authorizer(None)
-        return columns, rows[:MAX_ROWS], len(rows) > MAX_ROWS
+        return columns, rows, truncated
 
     def _numbered(self, text: str, params: Any, used: Sequence[_Loaded]) -> str:
         """Return the query with the number of the record before its columns, or "" if its rows are not each
@@ -215,6 +227,49 @@ class Database:
         is_computed = any(row[1].startswith(_AGGREGATES) for row in program)
         return "" if is_computed or not program else numbered
 
+    def _sources(
+        self, text: str, params: Any, used: Sequence[_Loaded], rows: Sequence[Any]
+    ) -> list[Sources | None]:
+        """Return the records of each computed row, or [] if they are not known."""
+        traced = with_trace(text)
+        if not traced or len(used) != 1 or not rows or len(rows) > _MAX_TRACED_ROWS:
+            return []
+        (loaded,) = used
+        if len(loaded.starts) > MAX_TRACED or "_rowid_" in loaded.columns.values():
+            return []
+        records = trace(self._open())
+        try:
+            _, found, _ = self._rows(traced, params)
+        except ValueError:
+            return []
+        # Another aggregate may change what a query gives, for example within a window.
+        if [row[1:] for row in found] != list(rows):
+            return []
+        asked = extreme_columns(text, list(loaded.columns.values()))
+        # SQLite makes no collector for a row over no record.
+        return [
+            None if number is None else self._few(loaded, records[number], asked, values)
+            for number, *values in found
+        ]
+
+    def _few(
+        self, loaded: _Loaded, records: Sequence[int], asked: Sequence[tuple[str, str]], values: Sequence[Any]
+    ) -> Sources:
+        """Return the number of records and a few of them: those with the highest or lowest value, if a query
+        asks for one, otherwise the first."""
+        own = set(records) if asked else set()
+        best: list[int] = []
+        for column, order in asked:
+            marks, name = ", ".join("?" * len(values)), _quoted(column)
+            chosen = (
+                f"SELECT _rowid_, {name} FROM {_quoted(loaded.table.name)} WHERE {name} IN ({marks}) "  # noqa: S608
+                f"ORDER BY {name} {order}, _rowid_"
+            )
+            held = [row for row in self._open().execute(chosen, values) if row[0] in own]
+            best += [number for number, value in held if value == held[0][1]][:SHOWN_RECORDS]
+        few = list(dict.fromkeys(best))[:SHOWN_RECORDS] or records[:SHOWN_RECORDS]
+        return Sources(tuple(map(loaded.place, few)), len(records))
+
     def _authorize(self, action: int, one: str | None, two: str | None, *_: str | None) -> int:
         import sqlite3
 
@@ -228,20 +283,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            import sqlite3
-
-            connection = sqlite3.connect(
-                ":memory:", isolation_level=None, check_same_thread=False, cached_statements=0
-            )
-            connection.execute("PRAGMA temp_store=MEMORY")
-            connection.execute(f"PRAGMA max_page_count={_MAX_PAGES}")
-            connection.execute("PRAGMA journal_mode=OFF")
-            # The callback does nothing: Python handles an interrupt when it is called.
-            connection.set_progress_handler(lambda: 0, _STEPS)
-            add_functions(connection)
-            # SQLite makes these tables at their first use, which the authorizer would refuse.
-            connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
-            self._connection = connection
+            self._connection, self._raised = open_connection()
         return self._connection
 
     def _load(self, asked: str) -> None:
@@ -330,7 +372,9 @@ class Database:
         names = list(loaded.table.types.by_name)[:_MAX_COLUMNS] or ["value"]
         for name, column in zip(names, distinct([_column(name) for name in names]), strict=True):
             loaded.columns[name] = column
-        kinds = loaded.table.types.by_name
+        types = loaded.table.types
+        # A column without a type keeps a text that looks like a number and has not the column's form.
+        kinds = {name: "mixed" if name in types.forms else kind for name, kind in types.by_name.items()}
         columns = ", ".join(
             f"{_quoted(column)} {_DECLARED.get(kinds.get(name, ''), 'TEXT')}"
             for name, column in loaded.columns.items()

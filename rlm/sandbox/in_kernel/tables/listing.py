@@ -28,8 +28,8 @@ class TableFields:
             return self._table.rows
         types = self._table.types
         return Columns(
-            Record(name=name, type=kind, sample=types.samples.get(name))
-            for name, kind in types.by_name.items()
+            Record(name=name, type=types.shown(name), sample=types.samples.get(name))
+            for name in types.by_name
         )
 
     def shown(self, record: LazyRecord, key: str) -> str:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..body.body import Span
 from ..context_handle.records import Records, Values
 
-__all__ = ["SqlRow", "SqlRows"]
+__all__ = ["Sources", "SqlRow", "SqlRows"]
 
 _PRINTED = 30
 _CELL = 80
+
+
+class Sources(NamedTuple):
+    """The records that a row was computed from: the places of a few, and how many there are."""
+
+    first: tuple[Span, ...]
+    total: int
 
 
 class SqlRow(Values):
     """A row of a result: `row[0]`, `row["name"]` and `row.name` are the same, and `dict(row)` works.
 
     `record` is the number of the record of the table that it comes from, from 1, and `span` its place. Both
-    are None for a row that was computed from several.
+    are None for a row that was computed from several. `sources` are the first of these and their number, if
+    they are known.
     """
 
     columns: Sequence[str]
     record: int | None
     span: Span | None
     tables: tuple[Span, ...]
+    sources: Sources | None
 
     @classmethod
     def of(
@@ -34,10 +43,12 @@ class SqlRow(Values):
         tables: tuple[Span, ...],
         record: int | None = None,
         span: Span | None = None,
+        sources: Sources | None = None,
     ) -> SqlRow:
         """Return a row. `tables` are the places of the tables that were read."""
         made = cls(values)
         made.columns, made.tables, made.record, made.span = columns, tables, record, span
+        made.sources = sources
         return made
 
     def keys(self) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import statistics
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,14 +14,32 @@ if TYPE_CHECKING:
 __all__ = ["add_functions"]
 
 
-def add_functions(connection: sqlite3.Connection) -> None:
-    """Add REGEXP and median, and let LIKE, lower and upper know letters beyond ASCII."""
-    connection.create_function("regexp", 2, _regexp, deterministic=True)
-    connection.create_function("like", 2, _like, deterministic=True)
-    connection.create_function("like", 3, _like, deterministic=True)
-    connection.create_function("lower", 1, lambda value: _changed(value, str.lower), deterministic=True)
-    connection.create_function("upper", 1, lambda value: _changed(value, str.upper), deterministic=True)
+def add_functions(connection: sqlite3.Connection) -> list[BaseException]:
+    """Add REGEXP and median, and let LIKE, lower and upper know letters beyond ASCII. Return the list that
+    gets what they raise, which SQLite does not tell."""
+    raised: list[BaseException] = []
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        return call
+
+    for name, count, function in (
+        ("regexp", 2, _regexp),
+        ("like", 2, _like),
+        ("like", 3, _like),
+        ("lower", 1, _lower),
+        ("upper", 1, _upper),
+    ):
+        connection.create_function(name, count, watched(function), deterministic=True)
     connection.create_aggregate("median", 1, Median)  # type: ignore[arg-type]
+    return raised
 
 
 class Median:
@@ -39,14 +58,21 @@ class Median:
         return statistics.median(self._values) if self._values else None
 
 
-def _changed(value: Any, change: Any) -> Any:
-    return change(value) if isinstance(value, str) else value
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
 
 
 def _regexp(pattern: Any, value: Any) -> bool | None:
     if pattern is None or value is None:
         return None
-    return re.search(str(pattern), str(value)) is not None
+    try:
+        return re.search(str(pattern), str(value)) is not None
+    except re.error as error:
+        raise ValueError(f"REGEXP {str(pattern)[:80]!r}: {error}") from None
 
 
 def _like(pattern: Any, value: Any, escape: str = "") -> bool | None:

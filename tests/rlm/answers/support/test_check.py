@@ -102,7 +102,7 @@ async def test_a_model_that_doubts_most_claims_was_shown_too_little(
     assert any("doubted 9 of 9 claims" in note for note in support.notes)
 
 
-@pytest.mark.parametrize("limits", [Limits(tokens=300), None])
+@pytest.mark.parametrize("limits", [Limits(max_total_tokens=300), None])
 async def test_a_check_that_cannot_be_made_is_named_and_words_decide(
     limits: Limits | None, support_model: Make, unsupported: Checker
 ) -> None:

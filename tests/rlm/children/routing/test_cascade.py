@@ -170,7 +170,7 @@ async def test_a_limit_ends_a_cascade_and_loses_nothing(run, block, named) -> No
     )
     models = {"cheap": named("small", "It is unclear."), "strong": named("big", "Ann")}
     result = await run(
-        root, BODY, sub_models=models, settings=SETTINGS, limits=Limits(sub_calls=3, concurrency=1)
+        root, BODY, sub_models=models, settings=SETTINGS, limits=Limits(max_calls=3, concurrency=1)
     )
     assert result.answer == [["Ann", "It is unclear."]]
 

@@ -122,7 +122,7 @@ async def test_the_deepest_level_asks_one_child_of_that_model(run, block, named)
 
     root = ScriptedModel.of(root=[block("finalize(sub_rlm('Sum?', (0, 35), model='strong'))")])
     cheap, strong = named("small-1", "cheap"), named("big-2", "strong")
-    result = await run(root, BODY, sub_models={"cheap": cheap, "strong": strong}, limits=Limits(depth=0))
+    result = await run(root, BODY, sub_models={"cheap": cheap, "strong": strong}, limits=Limits(max_depth=0))
     assert result.answer == "strong"
 
 

@@ -231,3 +231,38 @@ def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> 
         "1 deletions that are only prop",
         "the words in pictures and embe",
     ]
+
+
+def test_what_a_master_shows_on_every_slide_is_read_once(tmp_path: Path) -> None:
+    with zipfile.ZipFile(FILES / "talk.pptx") as archive:
+        name = "ppt/slideMasters/slideMaster1.xml"
+        master = archive.read(name)
+    box = (
+        b"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:p><a:r><a:t>For the board of Kestrel only</a:t>"
+        b"</a:r></a:p></p:txBody></p:sp></p:spTree>"
+    )
+    changed = rezipped(
+        FILES / "talk.pptx",
+        ppt__slideMasters__slideMaster1_dot_xml=master.replace(b"</p:spTree>", box),
+    )
+    (tmp_path / "a.pptx").write_bytes(changed)
+    text = text_of(read(tmp_path / "a.pptx", tmp_path))
+    assert text.endswith("# On every slide\nFor the board of Kestrel only\n")
+    assert text.count("For the board") == 1
+
+
+def test_the_footers_of_odp_slides_and_the_values_of_forms_are_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(FILES / "talk.odp") as archive:
+        talk = archive.read("content.xml")
+    footer = b"<presentation:footer-decl>For the board only</presentation:footer-decl>"
+    start = talk.index(b">", talk.index(b"<office:presentation")) + 1
+    (tmp_path / "a.odp").write_bytes(
+        rezipped(FILES / "talk.odp", content_dot_xml=talk[:start] + footer + talk[start:])
+    )
+    assert text_of(read(tmp_path / "a.odp", tmp_path)).endswith("# On every slide\nFor the board only\n")
+    form = (
+        "<d xmlns:f='f'><body><text><f:forms><f:form><f:text f:label='Notice' f:current-value='17 weeks'/>"
+        "</f:form></f:forms><p>a</p></text></body></d>"
+    )
+    (tmp_path / "a.odt").write_bytes(rezipped(FILES / "lease.odt", content_dot_xml=form.encode()))
+    assert "Notice: 17 weeks\n" in text_of(load([tmp_path / "a.odt"], tmp_path / "d"))

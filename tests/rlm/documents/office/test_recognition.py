@@ -38,8 +38,9 @@ def test_the_words_of_scanned_pages_are_recognized_and_cited_with_the_page(tmp_p
     loaded = load([tmp_path / "scan.pdf"], tmp_path / "c")
     text = text_of(loaded)
     assert [line for line in text.splitlines() if line] == list(LINES)
-    (note,) = loaded.notes
-    assert note.startswith(
+    assert loaded.unread == ()
+    (remark,) = loaded.remarks
+    assert remark.startswith(
         "scan.pdf: the words of 2 pages were recognized in a picture (OCR) and may be wrong"
     )
     with loaded.context.open() as body:
@@ -62,7 +63,7 @@ def test_only_pages_without_text_are_recognized(tmp_path: Path) -> None:
     with loaded.context.open() as body:
         pages = [body.place(text_of(loaded).index(word)).page for word in ("Ada", "three", "Grace")]
     assert pages == [1, 2, 3]
-    assert "the words of 1 page were recognized" in loaded.notes[0]
+    assert "the words of 1 page were recognized" in loaded.remarks[0]
 
 
 @needs_ocr

@@ -116,7 +116,10 @@ def test_a_time_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.srt").write_text(SRT + "\n4\n00:99 --> later\nlost words\n")
     loaded = load([tmp_path / "a.srt"], tmp_path / "c")
     assert "lost words" in text_of(loaded)
-    assert loaded.notes == ("a.srt: 1 times cannot be read, and stand as text: correct them if they matter",)
+    assert loaded.unread == ()
+    assert loaded.remarks == (
+        "a.srt: 1 times cannot be read, and stand as text: correct them if they matter",
+    )
 
 
 def test_a_file_without_times_is_refused(tmp_path: Path) -> None:

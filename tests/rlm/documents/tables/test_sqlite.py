@@ -60,16 +60,85 @@ async def test_each_table_is_a_document_and_each_row_a_line(tmp_path: Path) -> N
     assert rows[6].value == {"id": "7", "name": "user 6 ¶ of Rome", "photo": "(3 bytes)", "extra": '{"n": 6}'}
 
 
-def test_a_database_in_wal_mode_is_read_and_what_may_lack_is_named(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "a.db")) as made:
-        made.execute("pragma journal_mode = wal")
-        made.execute("create table t (a)")
-        made.execute("insert into t values ('kept')")
-        made.commit()
+def in_wal_mode(path: Path, *, rows: int = 3) -> sqlite3.Connection:
+    """Return an open database, whose rows are in its log alone."""
+    made = sqlite3.connect(path)
+    made.execute("pragma journal_mode = wal")
+    made.execute("create table t (a)")
+    made.execute("pragma wal_checkpoint(truncate)")
+    made.execute("pragma wal_autocheckpoint = 0")
+    made.executemany("insert into t values (?)", [(f"row {number}",) for number in range(rows)])
+    made.commit()
+    return made
+
+
+def test_a_log_that_holds_nothing_is_no_reason_to_doubt(tmp_path: Path) -> None:
+    with closing(in_wal_mode(tmp_path / "a.db")):
+        pass
+    assert not (tmp_path / "a.db-wal").exists()
     loaded = load([tmp_path / "a.db"], tmp_path / "c")
-    assert "kept" in text_of(loaded)
-    (note,) = loaded.notes
-    assert note.startswith("a.db: changes that are only in its -wal file were not read: close the program")
+    assert "row 2" in text_of(loaded)
+    assert (loaded.notes, loaded.remarks, loaded.unread) == ((), (), ())
+    with closing(in_wal_mode(tmp_path / "b.db")) as made:
+        made.execute("pragma wal_checkpoint(truncate)")
+        assert (tmp_path / "b.db-wal").stat().st_size == 0
+        assert load([tmp_path / "b.db"], tmp_path / "d").unread == ()
+
+
+@pytest.mark.parametrize("rows", [3, 30_000])
+def test_changes_that_are_only_in_the_log_are_read(tmp_path: Path, rows: int) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with closing(in_wal_mode(folder / "a.db", rows=rows)) as made:
+        made.execute("update t set a = 'changed' where a = 'row 1'")
+        made.commit()
+        expected = [row[0] for row in made.execute("select a from t")]
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert len(before) == 3
+        loaded = load([folder / "a.db"], tmp_path / "c")
+        assert text_of(loaded).split("\n")[1 : rows + 1] == expected
+        whole = load([folder], tmp_path / "d")
+        assert text_of(whole) == text_of(loaded)
+        assert (loaded.unread, whole.unread) == ((), ())
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_change_that_was_not_finished_is_left_out(tmp_path: Path) -> None:
+    with closing(in_wal_mode(tmp_path / "a.db")) as made:
+        size = (tmp_path / "a.db-wal").stat().st_size
+        made.execute("insert into t values ('half')")
+        made.commit()
+        data, log = (tmp_path / "a.db").read_bytes(), (tmp_path / "a.db-wal").read_bytes()
+    for number, cut in enumerate(
+        (log[: size + 2_000], log[:size] + bytes([log[size] ^ 1]) + log[size + 1 :])
+    ):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(data)
+        path.with_name(f"{number}.db-wal").write_bytes(cut)
+        text = text_of(load([path], tmp_path / f"c{number}"))
+        assert "row 2" in text
+        assert "half" not in text
+
+
+def test_a_foreign_log_changes_nothing(tmp_path: Path) -> None:
+    path = database(tmp_path / "app.db")
+    for number, log in enumerate((os.urandom(40_000), b"\x37\x7f\x06\x82" + bytes(5_000), b"short")):
+        (tmp_path / "app.db-wal").write_bytes(log)
+        loaded = load([path], tmp_path / f"c{number}")
+        assert "user 7" in text_of(loaded)
+        assert loaded.unread == ()
+
+
+def test_a_database_from_elsewhere_says_that_its_log_is_unknown(tmp_path: Path) -> None:
+    with closing(in_wal_mode(tmp_path / "a.db")):
+        pass
+    source = StreamSource("stdin", io.BytesIO((tmp_path / "a.db").read_bytes()))
+    loaded = load([source], tmp_path / "c")
+    (remark,) = loaded.remarks
+    assert remark.startswith(
+        "stdin: changes in a -wal file, if it had one where it comes from, were not read"
+    )
+    assert loaded.unread == ()
 
 
 def test_a_database_may_come_from_a_pipe(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.places import is_span
+from rlm.sandbox.types import ComputedFrom
 
 ORDERS = (
     "id,day,amount,paid,code,note\n1,2024-01-02,12.5,true,007,x\n2,2024-02-03,,false,008,\n"
@@ -204,6 +205,26 @@ def test_rows_are_bounded(make_views) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("select 'a' regexp '('", "REGEXP '\\(': missing"),
+        ("select hex(zeroblob(900000000))", "string or blob too big"),
+        (
+            "with recursive c(x) as (select 1 union all select x + 1 from c) "
+            "select hex(zeroblob(900000)) from c",
+            "more than 50,000,000 characters after 27 rows: select fewer columns",
+        ),
+        ("select " + "(" * 2_000 + "1" + ")" * 2_000, "SQLite: "),
+        ("select 1" + " union select 1" * 100_000, "query string is too large"),
+    ],
+)
+def test_what_is_too_much_is_an_error_of_its_own(handle, query: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        handle.sql(query)
+    assert handle.sql("select count(*) from orders") == [(3,)]
+
+
 def test_half_a_surrogate_pair_and_later_columns(make_views) -> None:
     lines = [f'{{"a": {number}}}' for number in range(1_500)]
     lines[1_200] = '{"a": "x \\ud800", "b": {"c": "\\udc00"}, "A": 5}'
@@ -261,7 +282,7 @@ async def test_rows_as_evidence_and_as_slices(open_kernel, handler) -> None:
     ]
     (final,) = handler.finals
     assert final.value == [2, 7]
-    assert final.evidence == (Span(29, 44), Span(0, len(text)))
+    assert final.evidence == (Span(29, 44), ComputedFrom((Span(14, 29), Span(29, 44)), 2))
 
 
 def test_sqlite_is_not_imported_before_it_is_needed() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
 
-from rlm.models.offline.extractive.records.fields import Field, Record, norm, to_date, to_number
+from rlm.models.offline.extractive.records.fields import Field, norm, plural
+from rlm.models.offline.extractive.records.query import NO_LIMIT, Condition, Query, Work
+from rlm.models.offline.extractive.records.relating import is_told_by
 
-__all__ = ["Condition", "Query", "understand"]
-
-Work = Literal["count", "distinct", "list", "show", "sum", "mean", "median", "top"]
+__all__ = ["understand"]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -62,6 +60,7 @@ _NOUNS = {
     "one",
     "log",
 }
+_WHOLE = {"table", "sheet", "spreadsheet", "file", "database", "data", "dataset"}
 _PERIODS = {"year": 4, "month": 7, "day": 10}
 _MAIN_DATES = ("date", "created", "time", "timestamp", "day", "opened")
 _ADDED = {
@@ -73,66 +72,6 @@ _ADDED = {
 }
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _YES, _NO = ("yes",), ("no",)
-_NO_LIMIT = 10
-
-
-@dataclass
-class Condition:
-    """What a field of a record must be: one of `values`, or compared with the first by `sign`."""
-
-    name: str
-    sign: str
-    values: list[str] = field(default_factory=list)
-
-    def holds(self, record: Record) -> bool:
-        own = record.get(self.name, [])
-        if self.sign == "empty":
-            return not own
-        if self.sign in ("is", "not"):
-            wanted = {norm(value) for value in self.values}
-            return any(norm(value) in wanted for value in own) == (self.sign == "is")
-        return any(self._compares(value) for value in own)
-
-    def _compares(self, text: str) -> bool:
-        bound = self.values[0]
-        if self.sign[:1] == "@":
-            day = to_date(text)
-            return day is not None and _compare(day[: len(bound)], self.sign[1:], bound)
-        number, limit = to_number(text), to_number(bound)
-        return number is not None and limit is not None and _compare(number, self.sign, limit)
-
-    def __str__(self) -> str:
-        name = self.name.rsplit(".", 1)[-1]
-        if self.sign == "empty":
-            return f"no {name}"
-        shown = " or ".join(value if to_number(value) is not None else repr(value) for value in self.values)
-        if self.sign in ("is", "not"):
-            return f"{name} {'not ' if self.sign == 'not' else ''}{shown}"
-        sign = self.sign.lstrip("@")
-        return f"{name} {'in' if sign == '=' else sign} {self.values[0]}"
-
-
-def _compare(one: Any, sign: str, two: Any) -> bool:
-    return bool({">": one > two, ">=": one >= two, "<": one < two, "<=": one <= two, "=": one == two}[sign])
-
-
-@dataclass
-class Query:
-    """What a question asks. `group` is a field, `period` the characters of a date that make its groups.
-    `words` must occur in a record, as no field explains them."""
-
-    work: Work = "list"
-    target: str | None = None
-    group: str | None = None
-    period: int | None = None
-    highest: bool = True
-    limit: int = _NO_LIMIT
-    is_most: bool = False
-    asks_why: bool = False
-    counts: bool = False
-    conditions: list[Condition] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
 
 
 class _Reading:
@@ -196,9 +135,20 @@ def understand(
             own.words[0].startswith(word) for own in fields.values() if own.words[1:]
         )
         told = reading.known[number] or verb or raw in plain or word in explained
-        if not told and len(raw) > 1:
+        if not told and len(raw) > 1 and not _is_relating(reading, query, number):
             query.words.append(raw)
     return query
+
+
+def _is_relating(reading: _Reading, query: Query, number: int) -> bool:
+    """Return whether a word adds nothing to the fields: `live`, `in the table`, `are used?`."""
+    raw = reading.raw
+    if raw[number] in _WHOLE and number and raw[number - 1] in ("the", "this"):
+        return True
+    if number == len(raw) - 1 and raw[number] == "used" and query.work == "distinct":
+        return True
+    names = {condition.name for condition in query.conditions} | set(query.asked)
+    return is_told_by(raw[number], [reading.fields[name].words for name in names])
 
 
 def _find_fields(reading: _Reading) -> None:
@@ -206,8 +156,10 @@ def _find_fields(reading: _Reading) -> None:
     for name, own in sorted(reading.fields.items(), key=lambda item: item[0].count(".")):
         words = own.words
         names.setdefault(words, []).append(name)
+        names.setdefault(plural(words), []).append(name)
         if len(words) > 1 and not own.is_id:
             names.setdefault(words[-1:], []).append(name)
+            names.setdefault(plural(words[-1:]), []).append(name)
         if len(words) > 1 and own.is_date and reading.raw[:1] != ["who"]:
             names.setdefault(words[:1], []).append(name)
         if words[1:] == ("by",) and reading.raw[:1] == ["who"]:
@@ -311,8 +263,7 @@ def _find_values(reading: _Reading, query: Query, plain: Collection[str]) -> Non
             owners = holders.get(key, []) if len(key) == size else []
             owner = _choose_owner(reading, at, key, owners, plain)
             if owner is not None:
-                negated = any(reading.raw[number] in _NOT for number in range(max(0, at - 2), at))
-                _add(query, owner.name, "not" if negated else "is", owner.shown[key])
+                _add(query, owner.name, "not" if _is_negated(reading, at, plain) else "is", owner.shown[key])
                 for number in range(at, at + size):
                     reading.known[number] = True
                 at += size - 1
@@ -324,6 +275,18 @@ def _find_values(reading: _Reading, query: Query, plain: Collection[str]) -> Non
         if ranked is not None and re.fullmatch(r"p\d", raw) and norm(raw[1]) in ranked.values:
             _add(query, ranked.name, "is", raw[1])
             reading.known[number] = True
+
+
+def _is_negated(reading: _Reading, at: int, plain: Collection[str]) -> bool:
+    """Return whether a value is denied: `not Basel`, `do not live in Basel`."""
+    for number in range(at - 1, max(-1, at - 5), -1):
+        raw = reading.raw[number]
+        if raw in _NOT:
+            return True
+        relates = is_told_by(raw, [own.words for own in reading.fields.values()])
+        if number < at - 2 and (reading.known[number] or not (raw in plain or relates)):
+            return False
+    return False
 
 
 def _choose_owner(
@@ -405,11 +368,18 @@ def _choose_work(reading: _Reading, query: Query) -> bool:
     return listing
 
 
+def _subject(reading: _Reading) -> str | None:
+    """Return the field that `Which customer …` asks for."""
+    if reading.raw[0] not in ("which", "what", "who"):
+        return None
+    return next((name for number, name in sorted(reading.mentions.items()) if 0 < number <= 2), None)
+
+
 def _asks_most(reading: _Reading, query: Query, target: str | None) -> bool:
     """Set the work of `Which customer has the most orders?` Return False for other questions."""
     fields, raw = reading.fields, set(reading.raw)
-    subject = next((name for number, name in sorted(reading.mentions.items()) if 0 < number <= 2), None)
-    if subject is None or subject == target or reading.raw[0] not in ("which", "what", "who"):
+    subject = _subject(reading)
+    if subject is None or subject == target:
         return False
     usable = not fields[subject].is_id and not fields[subject].is_date
     if not usable or not raw & (_HIGHEST | _LOWEST):
@@ -430,8 +400,15 @@ def _count(reading: _Reading, query: Query, conditioned: Collection[str]) -> Non
     after = re.search(words, reading.text)
     at = reading.at(after.end()) if after else -1
     own = reading.mentions.get(at)
-    exact = own is not None and reading.fields[own].words == (reading.words[at],) and own != query.group
-    if own is not None and exact and not reading.fields[own].is_text and own not in conditioned:
+    named = (reading.words[at],) if own is not None else ()
+    exact = own is not None and named in (reading.fields[own].words, plural(reading.fields[own].words))
+    if (
+        own is not None
+        and exact
+        and own != query.group
+        and not reading.fields[own].is_text
+        and own not in conditioned
+    ):
         query.work, query.target = "distinct", own
     reading.has({"how", "many", "often", "count", "number", "total", "different", "distinct", "unique"})
 
@@ -450,7 +427,8 @@ def _asks_best(reading: _Reading, query: Query, amounts: list[str], supposed: st
             query.target, query.group = query.group, None  # `The top orders by amount` are ranked by it
     else:
         return False
-    query.work, query.limit = "top", query.limit if query.limit != _NO_LIMIT else 1
+    query.subject = _subject(reading)
+    query.work, query.limit = "top", query.limit if query.limit != NO_LIMIT else 1
     return True
 
 

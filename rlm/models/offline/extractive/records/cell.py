@@ -7,10 +7,23 @@ import re
 from functools import cache
 from types import ModuleType
 
-from rlm.models.offline.extractive.records import asking, closest, fields, reporting, rows, tally, wording
+from rlm.models.offline.extractive.records import (
+    asking,
+    closest,
+    fields,
+    query,
+    relating,
+    reporting,
+    rows,
+    tally,
+    wording,
+)
 from rlm.retrieval.words import FUNCTION_WORDS
 
 __all__ = ["PLAIN", "records_cell"]
+
+_MOST_TABLES = 50
+"""Tables that are told apart by their columns. More are read as one."""
 
 _OWN_IMPORT = re.compile(r"^from rlm\.[^\n]*?import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _ALSO_PLAIN = """
@@ -30,7 +43,7 @@ _CELL = """
 question, plain = {question}, frozenset({plain})
 try:
     kept = [entry.name for entry in documents() if entry.kind in ("csv", "json", "jsonl")]
-    rows = table_rows(read_records(), named_tables(question, kept))
+    rows = table_rows(read_records())
 except ValueError:
     rows = log_rows(read_lines)
     is_log = True
@@ -40,11 +53,29 @@ answer = None
 if rows is not None:
     _, record, _ = next(iter(rows()), (None, {{}}, ""))
     entries = documents()
-    tables = [entry for entry in entries if len(entries) == 1 or entry.kind in ("csv", "json", "jsonl")]
-    size = context_meta().chars if is_log else sum(entry.end - entry.start for entry in tables)
+    held = [entry for entry in entries if len(entries) == 1 or entry.kind in ("csv", "json", "jsonl")]
+    size = context_meta().chars if is_log else sum(entry.end - entry.start for entry in held)
     is_alone = size >= 0.9 * context_meta().chars and not {{"message", "role", "text"}} <= set(record)
-    nouns = [entry.name.rsplit("/", 1)[-1].split(".")[0] for entry in tables]
-    answer = answer_records(question, rows, plain, nouns, is_log=is_log, is_alone=is_alone)
+    groups = []
+    if 1 < len(kept) <= {most_tables}:
+        named = named_tables(question, kept)
+        columns = {{
+            entry.document: [column.name for column in entry.columns]
+            for entry in tables()
+            if entry.document in (named or kept)
+        }}
+        groups = alike(columns)
+    if groups:
+        answers = []
+        for names in groups:
+            own = table_rows(*(read_records(within=name) for name in names))
+            source = "" if len(groups) == 1 else base_name(names[0])
+            nouns = [base_name(name) for name in names]
+            answers.append(answer_records(question, own, plain, nouns, is_alone=is_alone, source=source))
+        answer = joined(answers)
+    else:
+        nouns = [base_name(entry.name) for entry in held]
+        answer = answer_records(question, rows, plain, nouns, is_log=is_log, is_alone=is_alone)
     if answer is None and is_alone and not is_log:
         answer = closest_records(question, rows, plain)
         if answer is not None:
@@ -58,13 +89,20 @@ if answer is not None:
 def records_cell(question: str, extracts: str) -> str:
     """Return the cell. `extracts` is the heading of records that only have the question's words."""
     return _CELL.format(
-        sources=_sources(), question=repr(question), plain=repr(sorted(PLAIN)), extracts=repr(extracts)
+        sources=_sources(),
+        most_tables=_MOST_TABLES,
+        question=repr(question),
+        plain=repr(sorted(PLAIN)),
+        extracts=repr(extracts),
     )
 
 
 @cache
 def _sources() -> str:
-    return "\n\n".join(_body(module) for module in (fields, asking, rows, wording, tally, reporting, closest))
+    return "\n\n".join(
+        _body(module)
+        for module in (fields, query, relating, asking, rows, wording, tally, reporting, closest)
+    )
 
 
 def _body(module: ModuleType) -> str:

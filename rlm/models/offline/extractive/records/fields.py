@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Field", "Record", "flatten", "log_record", "measure", "norm", "to_date", "to_number"]
+__all__ = ["Field", "Record", "flatten", "log_record", "measure", "norm", "plural", "to_date", "to_number"]
 
 Record = dict[str, list[str]]
 """The values of each field as text. A field of objects has the names of these."""
@@ -19,7 +19,12 @@ _LONG = 80
 """Characters of a value that may be a name. A longer one is text."""
 _MOSTLY = 0.9
 _DATE = re.compile(r"((?:19|20)\d\d)[-/](\d\d)(?:[-/](\d\d))?(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)|$)")
-_NUMBER = re.compile(r"[$€£]?\s?([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)\s?[%€$]?")
+_CURRENCY = r"(?:[$€£¥]|(?:USD|EUR|GBP|CHF|JPY)\b)?"
+_NUMBER = re.compile(
+    rf"(?P<open>\()?(?P<sign>[+-])?{_CURRENCY}\s?(?P<sign2>[+-])?"
+    r"(?P<digits>(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:['’]\d{3})+|\d+)?(?:\.\d+)?)"
+    rf"\s?(?:%|{_CURRENCY})(?(open)\))"
+)
 _LOG = re.compile(
     r"\W{0,2}(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\W{0,3}"
     r"(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b\W{0,3}"
@@ -79,6 +84,19 @@ def norm(text: str) -> tuple[str, ...]:
     )
 
 
+def plural(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a name as `norm` gives them for its plural in `-es`: `city` as in cities."""
+    if not words:
+        return words
+    last = words[-1]
+    if last[-1] == "y" and last[-2:-1] not in ("", "a", "e", "o", "u"):
+        return *words[:-1], f"{last[:-1]}ie"
+    if last.endswith(("x", "z", "ch", "sh", "ss")):
+        return *words[:-1], f"{last}e"
+    # `norm` takes the s of `status` for that of a plural.
+    return *words[:-1], f"{last}se"
+
+
 def to_date(text: str) -> str | None:
     """Return a date as text that sorts by time (`2026-03`, `2026-03-04 10:00`), or None. Ignores zones."""
     found = _DATE.match(text.strip())
@@ -89,9 +107,15 @@ def to_date(text: str) -> str | None:
 
 
 def to_number(text: str) -> float | None:
-    """Return the number that a text is (`1,200`, `$5`, `12.5 %`), or None."""
+    """Return the number that a text is (`1,200`, `$5`, `12.5 %`, `1'234.50`, `(1,200)`), or None."""
     found = _NUMBER.fullmatch(text.strip())
-    return float(found[1].replace(",", "")) if found and re.search(r"\d", found[1]) else None
+    if not found or not re.search(r"\d", found["digits"]):
+        return None
+    number = float(re.sub(r"[,'’]", "", found["digits"]))
+    # `(5)` may be the number of a note. `(1,200)` and `(35.20)` are amounts below zero.
+    if found["open"] and found["digits"].isdigit() and len(found["digits"]) < 3:
+        return None
+    return -number if found["open"] or "-" in (found["sign"], found["sign2"]) else number
 
 
 def flatten(value: object) -> Record:

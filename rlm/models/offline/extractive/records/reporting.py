@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from rlm.models.offline.extractive.records.asking import Query, understand
+from rlm.models.offline.extractive.records.asking import understand
 from rlm.models.offline.extractive.records.fields import Field, measure, norm
-from rlm.models.offline.extractive.records.rows import Rows, TooSlow, timed
+from rlm.models.offline.extractive.records.query import Query
+from rlm.models.offline.extractive.records.rows import Place, Rows, TooSlow, timed
 from rlm.models.offline.extractive.records.tally import AMOUNTS, Tally
 from rlm.models.offline.extractive.records.wording import (
     BY_CODE,
@@ -19,10 +20,11 @@ from rlm.models.offline.extractive.records.wording import (
     form,
     lines,
     mark,
+    shifted,
     where,
 )
 
-__all__ = ["answer_records"]
+__all__ = ["answer_records", "joined"]
 
 _SECONDS = 40.0
 _LEVELS = {"error": "ERROR", "warning": "WARN", "warn": "WARN", "critical": "CRITICAL", "fatal": "FATAL"}
@@ -37,9 +39,11 @@ def answer_records(
     *,
     is_log: bool = False,
     is_alone: bool = True,
+    source: str = "",
 ) -> Answer | None:
     """Return the computed answer, or None if the question asks for nothing that the fields tell. If the rows
-    are not alone (`is_alone`), other documents may hold what their fields do not explain."""
+    are not alone (`is_alone`), other documents may hold what their fields do not explain. `source` is the
+    name of the table where there are several."""
     limit = time.monotonic() + _SECONDS
     try:
         fields, total = measure(record for _, record, _ in timed(rows, limit))
@@ -52,9 +56,25 @@ def answer_records(
             return None
         if query.work == "distinct" and query.words:
             query.work = "count" if query.counts else "list"
-        return _report(query, Tally(query, fields, timed(rows, limit)), total)
+        records = f"records of {source}" if source else "records"
+        return _report(query, Tally(query, fields, timed(rows, limit)), f"{total:,} {records}")
     except TooSlow:
         return None
+
+
+def joined(answers: Iterable[Answer | None]) -> Answer | None:
+    """Return the answers of several tables as one. Those that only have the words of the question are left
+    out if the fields of another table tell."""
+    found = [one for one in answers if one is not None]
+    sure = [one for one in found if one.confidence == "high"] or found
+    if len(sure) < 2:
+        return sure[0] if sure else None
+    texts: list[str] = []
+    places: list[Place] = []
+    for one in sure:
+        texts.append(shifted(one.text, len(places)))
+        places += one.evidence
+    return Answer("\n".join(texts), "medium", places)
 
 
 def _name_levels(level: Field) -> None:
@@ -65,10 +85,11 @@ def _name_levels(level: Field) -> None:
         level.values[word,] += 0
 
 
-def _report(query: Query, tally: Tally, total: int) -> Answer | None:
+def _report(query: Query, tally: Tally, total: str) -> Answer | None:
     told = where(query)
     sure = "medium" if query.words else "high"
-    among = f" of the {tally.matching:,} records with {told}" if told else f" of {total:,} records"
+    records = total.partition(" ")[2]
+    among = f" of the {tally.matching:,} {records} with {told}" if told else f" of {total}"
     if tally.matching == 0:
         # If nothing explains a word, the text is searched instead.
         return None if query.words else _report_none(query, tally, total, told)
@@ -85,18 +106,18 @@ def _report(query: Query, tally: Tally, total: int) -> Answer | None:
     return _report_list(query, tally, total, told, sure)
 
 
-def _report_none(query: Query, tally: Tally, total: int, told: str) -> Answer:
+def _report_none(query: Query, tally: Tally, total: str, told: str) -> Answer:
     parts = [f"{tally.alone[at]:,} with {condition}" for at, condition in enumerate(query.conditions)]
     detail = f"; there are {', '.join(parts)}" if len(parts) > 1 else ""
-    return Answer(f"0 of {total:,} records have {told}{detail} {BY_CODE}.", "high")
+    return Answer(f"0 of {total} have {told}{detail} {BY_CODE}.", "high")
 
 
-def _report_list(query: Query, tally: Tally, total: int, told: str, sure: str) -> Answer:
+def _report_list(query: Query, tally: Tally, total: str, told: str, sure: str) -> Answer:
     """Return the number of records. Few of them are listed, and as many as asked for of a list."""
     places = [place for place, _ in tally.first]
     if not told:
-        return Answer(f"{total:,} records (counted by code).", sure, places[:CITED])
-    text = f"{tally.matching:,} of {total:,} records have {told} {BY_CODE}"
+        return Answer(f"{total} (counted by code).", sure, places[:CITED])
+    text = f"{tally.matching:,} of {total} have {told} {BY_CODE}"
     if query.work == "count" and tally.matching > CITED:
         return Answer(f"{text}.", sure, places[:CITED])
     shown = []
@@ -121,8 +142,12 @@ def _report_best(query: Query, tally: Tally, among: str, sure: str) -> Answer | 
         return None
     is_date = query.target is not None and tally.fields[query.target].is_date
     sides = ("latest", "earliest") if is_date else ("highest", "lowest")
-    head = f"The {sides[0 if query.highest else 1]} {query.target}{among} {BY_CODE}:"
-    return Answer(f"{head}\n{lines([line for *_, line in best])}", sure, [place for _, _, place, _ in best])
+    subjects = dict.fromkeys(one.subject for one in best if one.subject) if query.limit == 1 else {}
+    value = best[0].value
+    shown = form(value) if isinstance(value, float) else value
+    named = f"{', '.join(subjects)} ({shown}). " if subjects else ""
+    head = f"{named}The {sides[0 if query.highest else 1]} {query.target}{among} {BY_CODE}:"
+    return Answer(f"{head}\n{lines([one.line for one in best])}", sure, [one.place for one in best])
 
 
 def _report_groups(query: Query, tally: Tally, among: str, sure: str) -> Answer:

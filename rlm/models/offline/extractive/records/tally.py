@@ -6,13 +6,14 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from rlm.models.offline.extractive.records.asking import Query
 from rlm.models.offline.extractive.records.fields import Record, to_date, to_number
+from rlm.models.offline.extractive.records.query import Query
 from rlm.models.offline.extractive.records.rows import Place, Row
 from rlm.models.offline.extractive.records.wording import SHOWN, Fields, describe
 
-__all__ = ["AMOUNTS", "Tally", "stem"]
+__all__ = ["AMOUNTS", "Ranked", "Tally", "stem"]
 
 AMOUNTS = ("sum", "mean", "median")
 _TIME = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s*")
@@ -23,6 +24,16 @@ _MOST_LINES = 100_000
 def stem(word: str) -> str:
     """Return the start of a word that its other forms have as well: `charged` → charg."""
     return re.sub(r"(?:ies|ing|ed|es|s|e|y)$", "", word) if len(word) > 5 else word
+
+
+class Ranked(NamedTuple):
+    """A record by its value. `subject` is what `which` asks for."""
+
+    value: float | str
+    number: int
+    place: Place
+    line: str
+    subject: str
 
 
 class Tally:
@@ -41,7 +52,7 @@ class Tally:
         self.sizes: Counter[str] = Counter()
         self.examples: dict[str, Place] = {}
         self.amounts: list[float] = []
-        self.ranked: list[tuple[float | str, int, Place, str]] = []
+        self.ranked: list[Ranked] = []
         words = [re.compile(r"(?<!\w)" + re.escape(stem(word)), re.IGNORECASE) for word in query.words]
         for number, (place, record, line) in enumerate(rows):
             holds = [condition.holds(record) for condition in query.conditions]
@@ -50,11 +61,14 @@ class Tally:
                 self._add(number, place, record, line)
 
     @property
-    def best(self) -> list[tuple[float | str, int, Place, str]]:
-        """The records with the highest or the lowest value, of equal ones the first."""
+    def best(self) -> list[Ranked]:
+        """The records with the highest or the lowest value, of equal ones the first. If one is asked for,
+        all that share its value."""
         choose = heapq.nlargest if self.query.highest else heapq.nsmallest
         sign = 1 if self.query.highest else -1
-        return choose(self.query.limit, self.ranked, key=lambda one: (one[0], sign * one[1]))
+        limit = self.query.limit if self.query.limit > 1 else SHOWN
+        best = choose(limit, self.ranked, key=lambda one: (one.value, sign * one.number))
+        return best if self.query.limit > 1 else [one for one in best if one.value == best[0].value]
 
     def times(self, line: str) -> int:
         """Return how many records differ from a log's line in their time only."""
@@ -80,7 +94,9 @@ class Tally:
             self.sizes[group] += 1
             self.examples.setdefault(group, place)
         if query.work == "top" and value is not None:
-            self.ranked.append((value, -number, place, line or describe(record, self.fields, query)))
+            subject = "; ".join(record.get(query.subject, [])) if query.subject else ""
+            shown = line or describe(record, self.fields, query)
+            self.ranked.append(Ranked(value, -number, place, shown, subject))
             if len(self.ranked) > _MOST_RANKED:
                 self.ranked = self.best
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlm.models.offline.extractive.records.asking import Query
 from rlm.models.offline.extractive.records.fields import Field, Record, norm
+from rlm.models.offline.extractive.records.query import Query
 from rlm.models.offline.extractive.records.rows import Place
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "form",
     "label",
     "lines",
+    "mark",
+    "shifted",
     "where",
 ]
 
@@ -33,6 +35,8 @@ BY_CODE = "(computed by code over every record)"
 Fields = Mapping[str, Field]
 _TITLES = ("title", "summary", "name", "subject", "message", "headline")
 _LINE = 160
+_PLAIN_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_MARK = re.compile(r"\[([⁰¹²³⁴-⁹]+)\]")
 _OWN_MARK = re.compile(r"\[([⁰¹²³⁴-⁹][⁰¹²³⁴-⁹,; ]*)\]")
 
 
@@ -62,6 +66,15 @@ def mark(number: int) -> str:
 def lines(texts: list[str]) -> str:
     plain = (_OWN_MARK.sub(r"(\1)", line) for line in texts)
     return "\n".join(f"- {line} {mark(number)}" for number, line in enumerate(plain, 1))
+
+
+def shifted(text: str, by: int) -> str:
+    """Return a text with each of its marks raised by a number."""
+
+    def raised(found: re.Match[str]) -> str:
+        return mark(int(found[1].translate(_PLAIN_DIGITS)) + by)
+
+    return _MARK.sub(raised, text)
 
 
 def cut(text: str, limit: int) -> str:

@@ -1,0 +1,176 @@
+"""Write the pages of docs/reference/ that follow from the code: commands, settings and helpers.
+
+`make docs` runs this. A test holds the pages equal to what it would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
+
+from rlm.cli.app import app
+from rlm.cli.commands.settings.init import template
+from rlm.cli.config import FolderMay, known_options
+from rlm.limits import Limits, option_of_limit
+from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
+
+__all__ = ["PAGES", "main"]
+
+FOLDER = Path(__file__).parents[1] / "reference"
+_FOLDER_MAY = {FolderMay.SET: "yes", FolderMay.LOWER: "a lower value"}
+_MADE = "<!-- made by `make docs`: do not edit -->\n"
+
+
+def commands_page() -> str:
+    """Return every command with its usage, its help and a table of its options."""
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    shared = _options(root.commands["ask"])
+    parts = [
+        "# Commands and options\n",
+        _MADE,
+        "`rlm COMMAND --help` prints the same. `rlm QUESTION PATH…` is short for `rlm ask QUESTION PATH…`.\n",
+    ]
+    for name, command in _commands(root, "rlm"):
+        parts += [f"## {name}\n", *_help(command)]
+        own = _options(command)
+        common = {flags for flags, row in own.items() if shared.get(flags) == row}
+        if name != "rlm ask" and len(common) > 10:
+            names = ", ".join(f"`{flags.split('`')[1]}`" for flags in own if flags in common)
+            parts.append(f"It also has these options of [rlm ask](#rlm-ask): {names}.\n")
+            own = {flags: row for flags, row in own.items() if flags not in common}
+        if own:
+            parts += [
+                "| option | meaning | default | variable |",
+                "| --- | --- | --- | --- |",
+                *own.values(),
+                "",
+            ]
+    return "\n".join(parts)
+
+
+def _commands(group: TyperGroup, path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if command.hidden:
+            continue
+        if isinstance(command, TyperGroup):
+            if command.invoke_without_command:
+                yield f"{path} {name}", command
+            yield from _commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def _help(command: Any) -> Iterator[str]:
+    text, _, examples = (command.help or "").replace("\b", "").partition("Examples:")
+    yield " ".join(text.split()) + "\n"
+    lines = [line.strip() for line in examples.strip().splitlines() if line.strip()]
+    if lines:
+        yield "\n".join(["<!-- not run: examples of the help text -->", "```sh", *lines, "```", ""])
+
+
+def _options(command: Any) -> dict[str, str]:
+    """Return one row of a table for each option, by its flags."""
+    rows = {}
+    for option in command.params:
+        if not isinstance(option, TyperOption) or option.hidden or option.name == "help":
+            continue
+        flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
+        default = option.default
+        shown = "" if default in (None, False, (), []) or callable(default) else f"`{default}`"
+        variable = option.envvar if isinstance(option.envvar, str) else ", ".join(option.envvar or ())
+        meaning = _cell(" ".join((option.help or "").replace("\b", "").split()))
+        rows[flags] = f"| {flags} | {meaning} | {shown} | {f'`{variable}`' if variable else ''} |"
+    return rows
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def settings_page() -> str:
+    """Return every setting of `rlm.toml` with its variable and who may set it, and the file of `rlm init`."""
+    context = _init_context()
+    rows = []
+    for known in known_options(context):
+        may = "no" if known.folder_may is None else _FOLDER_MAY[known.folder_may]
+        rows.append(f"| `{known.name}` | `RLM_{known.name.upper()}` | {may} |")
+    limits = [
+        f"| `{limit.name}` | `--{limit.name.replace('_', '-')}` | `{limit.default}` |"
+        for limit in fields(Limits)
+        if option_of_limit(limit)
+    ]
+    return "\n".join(
+        [
+            "# Settings\n",
+            _MADE,
+            "Options override `RLM_*` variables. Variables override `./rlm.toml` (or `--config FILE`).",
+            "That file overrides `~/.config/rlm/config.toml`. Keys of providers come from the",
+            "environment only.\n",
+            "| setting | variable | may a folder that is not trusted set it? |",
+            "| --- | --- | --- |",
+            *rows,
+            "\n## Limits in Python\n",
+            "`Limits(…)` has the fields of the first column.\n",
+            "| field | option | default |",
+            "| --- | --- | --- |",
+            *limits,
+            "\n## The file that `rlm init` writes\n",
+            "```toml",
+            template(context).strip(),
+            "```",
+            "",
+        ]
+    )
+
+
+def _init_context() -> typer.Context:
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    outer = root.make_context("rlm", ["init"], resilient_parsing=True)
+    return root.commands["init"].make_context("init", [], parent=outer, resilient_parsing=True)
+
+
+def helpers_page() -> str:
+    """Return the helpers of a block with their signatures, one line each."""
+    rows = [
+        f"| `{helper.name}` | `{helper.call}`: {_cell(helper.summary)}"
+        + (f" Fields: {', '.join(f'`{name}`' for name in helper.fields)}. |" if helper.fields else " |")
+        for helper in HELPERS
+    ]
+    return "\n".join(
+        [
+            "# Helpers of a block\n",
+            _MADE,
+            "These names are there in each block that the root model writes, and in `rlm sandbox exec`.",
+            "[Tables and files](../helpers.md) has the details of some.\n",
+            "| helper | what it does |",
+            "| --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "settings.md": settings_page,
+    "helpers.md": helpers_page,
+}
+
+
+def main() -> None:
+    """Write the pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""`rlm mcp`: an MCP server for coding agents and other clients."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlm.cli.config import mcp_servers_in_force
+from rlm.cli.console.exits import say
+from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.options import RunOptions, takes_run_options
+from rlm.errors import ConfigurationError, UsageError
+from rlm.escaping import terminal_text
+
+if TYPE_CHECKING:
+    from rlm.events import Observer
+    from rlm.mcp.service import Service
+    from rlm.models.base import Model
+    from rlm.runtime import RLM
+
+__all__ = ["mcp"]
+
+_TOKEN = "RLM_MCP_TOKEN"  # noqa: S105 - the name of a variable
+_MIN_TOKEN = 16
+
+EXAMPLES = """\b
+Examples:
+  rlm mcp
+  rlm mcp --root ~/contracts --model openai:gpt-5 --max-cost 1
+  rlm mcp --model sampling
+  rlm mcp --http --port 8765 --root ~/contracts
+  claude mcp add rlm -- rlm mcp
+
+Tools: ask, research, summarize, search, read, status, resume. The client may have read what is below its
+roots and below --root; nothing else, and nothing at all if there is neither. With --http, only --root counts.
+--model sampling asks the client's own model, so that no key is needed here. The limits apply to each call.
+--http listens on this machine only, and asks for a token: RLM_MCP_TOKEN, or a new one that is printed.
+"""
+
+
+@takes_run_options(
+    each="each call",
+    refused={
+        "schema": "a client gives it with each question",
+        "dry_run": "it serves other programs",
+        "trace": "the journal keeps all events: rlm export RUN",
+        "exclude": "a .gitignore in the folder is followed",
+        "allow_host": "only files are read",
+        "as_json": "MCP is JSON",
+    },
+    without_effect={"quiet": "it shows no progress here", "verbose": "rlm show RUN shows the blocks"},
+)
+def mcp(
+    ctx: typer.Context,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--root", metavar="DIR", help="A folder that may be read. Repeatable.", show_default=False
+        ),
+    ] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve streamable HTTP on this machine instead of stdio.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port of --http; 0: any.")] = 0,
+    *,
+    options: RunOptions,
+) -> None:
+    """Serve the Model Context Protocol: other programs ask, search and read."""
+    from rlm.children.tool_servers import require_mcp
+
+    require_mcp()
+    for folder in root or ():
+        if not folder.exists():
+            raise UsageError(f"--root {folder} does not exist: check the path")
+    if port and not http:
+        raise UsageError("--port belongs to --http: add it, or leave --port out")
+    _log_to_stderr()
+    service = _service(ctx, options, root or (), http=http)
+    work = _serve_http(service, port) if http else _serve_stdio(service)
+    try:
+        run_interruptible(work)
+    except KeyboardInterrupt:
+        say("stopped; rlm runs lists what can be resumed")
+
+
+mcp.__doc__ = f"{mcp.__doc__}\n\n{EXAMPLES}"
+
+
+def _log_to_stderr() -> None:
+    """Write warnings to stderr, one line each. The SDK would draw them as a table."""
+    import logging
+
+    class Line(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return terminal_text(super().format(record))
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Line("rlm: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _service(
+    ctx: typer.Context, options: RunOptions, roots: list[Path] | tuple[Path, ...], *, http: bool
+) -> Service:
+    """Return what the server offers. Raises ConfigurationError."""
+    from rlm.cli.telemetry import start_telemetry
+    from rlm.journal import Journal, default_store
+    from rlm.mcp.sampling import DEFAULT_WINDOW, SAMPLING
+    from rlm.mcp.service import Service
+    from rlm.models.call_settings import CallSettings
+    from rlm.models.catalog.overrides import facts_for
+    from rlm.runtime import RLM
+
+    start_telemetry()
+    settings = options.settings(ctx)
+    sub_models = options.sub_models
+    servers = mcp_servers_in_force(ctx, options.mcp or ())
+    if options.model == SAMPLING and settings.options != CallSettings():
+        raise ConfigurationError(
+            "--option and --max-tokens are of models that rlm asks itself: the client of --model sampling "
+            "chooses its own. --max-total-tokens limits the run"
+        )
+    samples = SAMPLING in (options.model, options.summary_model, *sub_models.values())
+
+    def make_rlm(observe: Observer, sampling: Model | None) -> RLM:
+        def chosen(name: str | None) -> str | Model | None:
+            return sampling if name == SAMPLING else name
+
+        return RLM(
+            chosen(options.model),
+            sub_models={name: chosen(model) or model for name, model in sub_models.items()},
+            summary_model=chosen(options.summary_model),
+            limits=options.limits,
+            settings=settings,
+            mcp_servers=servers,
+            observe=observe,
+        )
+
+    if not samples:
+        make_rlm(lambda _: None, None)  # a missing key is reported now, not by the first call
+    facts = facts_for(SAMPLING, settings.facts)
+    store = options.store or default_store(os.environ)
+    return Service(
+        make_rlm,
+        lambda: Journal.open(store),
+        roots=tuple(roots),
+        trusts_roots=not http,
+        samples=samples,
+        window=None if facts is None else facts.apply_to_window(DEFAULT_WINDOW),
+        cached=not options.no_document_cache,
+    )
+
+
+async def _serve_stdio(service: Service) -> None:
+    from rlm.mcp.server import make_server
+    from rlm.mcp.stdio import serve_stdio
+
+    await serve_stdio(make_server(service))
+
+
+async def _serve_http(service: Service, port: int) -> None:
+    from rlm.mcp.http import serve_http
+    from rlm.mcp.server import make_server
+
+    token = os.environ.get(_TOKEN, "").strip()
+    if token and len(token) < _MIN_TOKEN:
+        raise ConfigurationError(f"{_TOKEN} has fewer than {_MIN_TOKEN} characters: make it longer")
+    shown = f"the token of {_TOKEN}" if token else f"this token: {(token := secrets.token_urlsafe(24))}"
+    if not service.roots:
+        say("no --root is given: clients may ask about texts that they send, and read no files")
+    await serve_http(
+        make_server(service), token, port=port, on_started=lambda url: say(f"serving {url} for {shown}")
+    )

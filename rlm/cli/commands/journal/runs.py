@@ -1,0 +1,179 @@
+"""`rlm runs`: list and remove the runs in the journal."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlm.cli.console.render_result import dollars, plural
+from rlm.cli.store import StoreOption, with_journal
+from rlm.errors import UsageError
+from rlm.escaping import json_bytes, terminal_text
+from rlm.results import RunTotals
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = ["runs_app"]
+
+_MAX_TASK_CHARS = 60
+_WIDE = 120
+"""Columns of a terminal that shows all totals. A narrower one shows a line of state, cost and question."""
+_LABELS = {"sub_calls": "children"}
+_WIDTHS = {"rounds": 3, "sub_calls": 5}
+_LISTED_FIELDS = (
+    "run_id",
+    "task",
+    "state",
+    "stop_reason",
+    "started_at",
+    *(field.name for field in fields(RunTotals)),
+)
+
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+runs_app = typer.Typer(invoke_without_command=True)
+
+
+@runs_app.callback()
+def runs(
+    context: typer.Context,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
+    store: StoreOption = None,
+) -> None:
+    """List or remove runs. `rlm runs waiting` shows what waits at a provider.
+
+    \b
+    Examples:
+      rlm runs -n 5
+      rlm runs rm 20260131-142501
+      rlm runs prune --older-than 30d
+      rlm runs waiting
+    """
+    if context.invoked_subcommand is None:
+        _list(limit, as_json=as_json, store=store)
+
+
+@runs_app.command("list")
+def list_runs(limit: LimitOption = 20, as_json: JsonOption = False, store: StoreOption = None) -> None:
+    """List the newest runs, as `rlm runs` does.
+
+    \b
+    Example:
+      rlm runs list -n 5
+    """
+    _list(limit, as_json=as_json, store=store)
+
+
+def _list(limit: int, *, as_json: bool, store: str | None) -> None:
+    async def read(journal: Journal) -> list[dict[str, Any]]:
+        return [
+            {
+                key: value
+                for key, value in {**asdict(run), **asdict(run.totals)}.items()
+                if key in _LISTED_FIELDS
+            }
+            for run in await journal.runs(limit)
+        ]
+
+    found = with_journal(store, read)
+    if as_json:
+        typer.echo(json_bytes(found, indent=2))
+        return
+    if not found:
+        typer.echo("no runs yet", err=True)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    for run in found:
+        task = " ".join(str(run["task"]).split())
+        state = run["stop_reason"] or run["state"]
+        if columns < _WIDE:
+            cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
+            line = terminal_text(f"{run['run_id']}  {state:<12} {cost:>8}  {task}")
+            typer.echo(line if len(line) <= columns else f"{line[: columns - 1]}…")
+            continue
+        preview = task if len(task) <= _MAX_TASK_CHARS else task[: _MAX_TASK_CHARS - 1] + "…"
+        started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
+        typer.echo(terminal_text(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
+
+
+runs_app.command("ls", hidden=True)(list_runs)
+
+
+def _totals_text(run: dict[str, Any]) -> str:
+    """Return the totals of a run in columns. A new field of RunTotals becomes a column by itself."""
+    columns = []
+    for total in fields(RunTotals):
+        value = run[total.name]
+        if total.name == "cost_usd":
+            columns.append(f"{'-' if value is None else dollars(value):>8}")
+        else:
+            columns.append(f"{value:>{_WIDTHS.get(total.name, 9)}} {_LABELS.get(total.name, total.name)}")
+    return " ".join(columns)
+
+
+@runs_app.command()
+def rm(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Names of runs, or their first characters.")
+    ],
+    store: StoreOption = None,
+) -> None:
+    """Remove runs with their document text and their children's answers.
+
+    \b
+    Example:
+      rlm runs rm 20260131-142501
+    """
+
+    async def remove(journal: Journal) -> list[str]:
+        # Resolve all names first, so that a typo in the last one removes nothing.
+        names = [await journal.resolve(run) for run in runs]
+        for name in dict.fromkeys(names):
+            await journal.remove(name)
+        return names
+
+    for name in dict.fromkeys(with_journal(store, remove)):
+        typer.echo(f"removed {name}", err=True)
+
+
+@runs_app.command()
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(help="Only runs that started before: 90m, 12h, 30d, 8w.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="Keep this number of the newest runs.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Remove runs by age, by number or both. A run in progress stays. Removed runs cannot be resumed.
+
+    \b
+    Examples:
+      rlm runs prune --older-than 30d
+      rlm runs prune --keep 100
+    """
+    if older_than is None and keep is None:
+        raise UsageError("no run is selected. Give --older-than 30d, --keep 100, or both")
+    before = None if older_than is None else time.time() - parse_age(older_than)
+    removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
+    typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
+
+
+def parse_age(age: str) -> float:
+    """Return the seconds of an age such as `30d`. Raises UsageError."""
+    match = re.fullmatch(r"(\d+)([mhdw])", age.strip())
+    if match is None:
+        raise UsageError(f"{age!r} is not an age. Write 90m, 12h, 30d or 8w")
+    return float(match[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[match[2]]

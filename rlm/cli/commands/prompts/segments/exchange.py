@@ -1,0 +1,97 @@
+"""`rlm prompts segments migrate`, `import` and `export`: a whole store at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlm.cli.commands.prompts.segments.options import SegmentStoreOption, open_store, read_text
+from rlm.cli.console.exits import say
+from rlm.errors import UsageError
+from rlm.escaping import json_bytes
+
+__all__ = ["export_store", "import_store", "migrate"]
+
+
+def migrate(
+    to: Annotated[
+        str | None, typer.Option(metavar="SCHEMA", help="The schema version.", show_default="the newest")
+    ] = None,
+    store: SegmentStoreOption = None,
+) -> None:
+    """Migrate the tables of a store to the newest schema, or to an older one.
+
+    A SQLite store is migrated up whenever it is opened, unless this command migrated it down. A store on a
+    server is migrated by this command only, because other programs may use it. Segments of retired scopes
+    become inactive: see `rlm prompts segments list --inactive`.
+
+    \b
+    Examples:
+      rlm prompts segments migrate --store postgresql://me@db/prompts
+      rlm prompts segments migrate --to 0001
+    """
+    from rlm.prompts.segments import SegmentStore
+    from rlm.prompts.segments.migration import HEAD
+
+    step = SegmentStore.migrate(store, HEAD if to is None else to)
+    if step.before == step.after:
+        say(f"the schema is {step.after} already")
+    else:
+        say(f"migrated from schema {'none' if step.before is None else step.before} to {step.after}")
+
+
+def import_store(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A JSON file, or - for stdin.", show_default=False)
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Store a new version of each segment that differs.")
+    ] = False,
+    store: SegmentStoreOption = None,
+) -> None:
+    """Import entities, rulesets and segments from JSON: an export, or a file written by hand.
+
+    The import is one transaction: if it fails, nothing is imported.
+
+    \b
+    Examples:
+      rlm prompts segments import examples/segments.json
+      rlm prompts segments export --store old.db | rlm prompts segments import - --store postgresql://me@db/prompts
+    """
+    from rlm.prompts.json_input import parse_json
+    from rlm.prompts.segments import import_segments
+
+    name = "stdin" if file == "-" else file
+    try:
+        data = parse_json(read_text(file))
+    except ValueError as error:
+        raise UsageError(
+            f"{name} is not JSON ({error}): give the output of `rlm prompts segments export`"
+        ) from None
+    with open_store(store) as opened:
+        done = import_segments(opened, data, replace=replace)
+    say(f"{done.added} added, {done.replaced} replaced, {done.unchanged} unchanged")
+
+
+def export_store(
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The file to write.", show_default="stdout")
+    ] = None,
+    store: SegmentStoreOption = None,
+) -> None:
+    """Export all segments with all versions as JSON.
+
+    \b
+    Example:
+      rlm prompts segments export --out segments.json
+    """
+    from rlm.prompts.segments import export_segments
+
+    with open_store(store) as opened:
+        data = json_bytes(export_segments(opened), indent=2)
+    if out is None:
+        typer.echo(data)
+    else:
+        Path(out).write_bytes(data + b"\n")

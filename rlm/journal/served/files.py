@@ -1,0 +1,132 @@
+"""The files that users of the server have uploaded, in parts. Their names are data and never paths."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sqlalchemy import Row, delete, func, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from rlm.errors import JournalError
+from rlm.journal.journal import Journal
+from rlm.journal.stored_events import encode
+from rlm.journal.tables import served_files, served_parts
+
+__all__ = ["FileStore", "ServedFile"]
+
+_PART = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    """A stored file. `bytes` is its size, and `sha256` that of its content."""
+
+    file_id: str
+    user_name: str
+    name: str
+    purpose: str
+    bytes: int
+    sha256: str
+    created_at: float
+
+
+class FileStore:
+    """The files in an open journal. Every method raises JournalError if the store fails. A file of another
+    user is not there."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._database = journal.database
+        self._writes = journal.writes
+
+    async def add(self, user: str, name: str, purpose: str, stream: BinaryIO) -> ServedFile:
+        """Store what `stream` holds, up to its end."""
+        file_id = f"file-{secrets.token_hex(12)}"
+        hashed, size, part = hashlib.sha256(), 0, 0
+        try:
+            # A part a transaction: other writers of the store wait for one part, and not for the whole file.
+            while piece := stream.read(_PART):
+                hashed.update(piece)
+                row = {"file_id": file_id, "part": part, "data": zlib.compress(piece, 1)}
+                await self._write(insert(served_parts).values(**row))
+                size, part = size + len(piece), part + 1
+            file = ServedFile(file_id, user, name, purpose, size, hashed.hexdigest(), time.time())
+            await self._write(insert(served_files).values(**{**asdict(file), "name": encode(name)}))
+        except BaseException:
+            await self._write(delete(served_parts).where(served_parts.c.file_id == file_id))
+            raise
+        return file
+
+    async def get(self, file_id: str, user: str) -> ServedFile | None:
+        """Return a file of that user."""
+        mine = (served_files.c.file_id == file_id) & (served_files.c.user_name == user)
+        rows = await self._database.rows(select(served_files).where(mine))
+        return _file(rows[0]) if rows else None
+
+    async def list(self, user: str, *, limit: int) -> tuple[ServedFile, ...]:
+        """Return the newest files of a user, newest first."""
+        query = select(served_files).where(served_files.c.user_name == user)
+        newest_first = query.order_by(served_files.c.created_at.desc(), served_files.c.file_id.desc())
+        return tuple(map(_file, await self._database.rows(newest_first.limit(limit))))
+
+    async def size(self, user: str) -> int:
+        """Return the bytes of all files of a user."""
+        query = select(func.sum(served_files.c.bytes)).where(served_files.c.user_name == user)
+        return int((await self._database.rows(query))[0][0] or 0)
+
+    async def content(self, file: ServedFile) -> AsyncIterator[bytes]:
+        """Yield the content of a file in pieces of at most 1 MiB."""
+        part = 0
+        while True:
+            chosen = (served_parts.c.file_id == file.file_id) & (served_parts.c.part == part)
+            rows = await self._database.rows(select(served_parts.c.data).where(chosen))
+            if not rows:
+                break
+            yield zlib.decompress(rows[0].data)
+            part += 1
+
+    async def write_to(self, file: ServedFile, path: Path) -> None:
+        """Write the content of a file to a new, private file. Raises JournalError if the stored one is
+        damaged."""
+        hashed = hashlib.sha256()
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(descriptor, "wb") as stream:
+            async for piece in self.content(file):
+                hashed.update(piece)
+                stream.write(piece)
+        if hashed.hexdigest() != file.sha256:
+            raise JournalError(f"the stored file {file.file_id} is damaged or was deleted: upload it again")
+
+    async def remove(self, file_id: str, user: str) -> bool:
+        """Delete a file of that user. Return whether there was one."""
+        if await self.get(file_id, user) is None:
+            return False
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(delete(served_parts).where(served_parts.c.file_id == file_id))
+            await connection.execute(delete(served_files).where(served_files.c.file_id == file_id))
+
+        await self._writes.finish(self._database.write(put))
+        return True
+
+    async def _write(self, statement: Any) -> None:
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(statement)
+
+        await self._writes.finish(self._database.write(put))
+
+
+def _file(row: Row[Any]) -> ServedFile:
+    values = dict(row._mapping)
+    values["name"] = json.loads(row.name)
+    return ServedFile(**values)

@@ -1,0 +1,6 @@
+"""Replay runs offline, and read the conversations with their models from a replay."""
+
+from rlm.replay.conversations import Conversation, read_conversations
+from rlm.replay.replay import Replayed, replay
+
+__all__ = ["Conversation", "Replayed", "read_conversations", "replay"]

@@ -1,0 +1,81 @@
+"""Replays a run offline: its cells run in a new kernel, every reply comes from its journal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlm.answers.absence import judge_absence
+from rlm.documents.workspace import Workspace
+from rlm.errors import UsageError
+from rlm.events import Observer
+from rlm.playback.exchanges import Exchange, keep_exchanges
+from rlm.results import RunResult
+from rlm.runs.stored_run import StoredRun
+from rlm.runtime import RLM
+from rlm.sessions.previous_questions import read_earlier_runs
+from rlm.settings import Settings
+
+__all__ = ["Replayed", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The recorded result of a run and the result of its replay. `exchanges` are what its models were asked
+    and what they replied, in the order of the replay."""
+
+    recorded: RunResult
+    result: RunResult
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether both answers are the same, byte by byte of their JSON."""
+        return _bytes(self.recorded.answer) == _bytes(self.result.answer)
+
+
+async def replay(
+    run: str,
+    *,
+    store: str | Path,
+    settings: Settings | None = None,
+    observe: Observer | None = None,
+) -> Replayed:
+    """Replay the run whose name is or starts with `run`, without any model.
+
+    A call that the journal holds no reply to is refused. Nothing is written to `store`. `settings` may set
+    the kernel's isolation. Raises JournalError, and UsageError when the run has not ended or its input is no
+    longer available."""
+    from rlm.journal import Journal
+
+    with Workspace() as workspace:
+        async with Journal.open(store) as journal:
+            left = await StoredRun.read(journal, run)
+            if left.result is None:
+                raise UsageError(f"run {left.run_id} has not ended. Resume it first (rlm resume)")
+            earlier = await read_earlier_runs(journal, left)
+            loaded = await left.load(journal, workspace)
+        root, children, summary = left.replay_only_models()
+        rlm = RLM(root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ())
+        rlm = rlm.as_of(left)
+        async with (
+            Journal.open(workspace.folder / "replay.db") as own,
+            own.run(left.run_id, left.task, left.facts) as log,
+        ):
+            # A kernel that dies during the replay is rebuilt from the log, so the log needs every event.
+            for event in left.events[1:]:
+                if event.kind != "finished":
+                    await log.append(event.kind, event.data)
+            with keep_exchanges() as exchanges:
+                result = await rlm.replay_run(left, loaded, log, workspace, own, earlier)
+    if result.stop_reason == "model" and left.result.answer is None:
+        # The rounds ended where the recording ended, but no model was there to give the reason.
+        result = replace(result, stop_reason=left.result.stop_reason)
+    # A release without this decision recorded the answer as it was finalized.
+    return Replayed(judge_absence(left.task, left.result), result, tuple(exchanges))
+
+
+def _bytes(answer: Any) -> bytes:
+    return json.dumps(answer, sort_keys=True).encode()

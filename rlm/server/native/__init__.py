@@ -1,0 +1,1 @@
+"""The own API of the server: runs, events, documents, search."""

@@ -1,0 +1,1 @@
+"""The API of OpenAI: models, files, chat completions and responses."""

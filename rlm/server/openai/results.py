@@ -1,0 +1,108 @@
+"""Results in OpenAI's terms: usage, citations as annotations, and the progress of a run as reasoning."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from fastapi import Request
+
+from rlm.events import ChildEnded, Event, Indexing
+from rlm.results import RunResult
+from rlm.server.errors import ApiError, no_answer
+from rlm.server.work.live import Live
+from rlm.server.work.service import Service
+from rlm.telemetry.progress_lines import describe
+
+__all__ = ["Progress", "annotations_of", "answer_of", "pieces", "tokens_of", "wait_for"]
+
+_LOOK_SECONDS = 0.5
+_FIGURE_SECONDS = 1.0
+_PIECE = 400
+
+
+def answer_of(result: RunResult) -> str:
+    """Return the text of the answer. Raises ApiError if there is none."""
+    if result.answer is None:
+        raise no_answer(result)
+    return result.text
+
+
+def tokens_of(result: RunResult) -> dict[str, int]:
+    """Return the tokens of all calls of a run."""
+    usage = result.usage
+    return {
+        "input": sum(one.input_tokens for one in usage),
+        "cached": sum(one.cached_tokens for one in usage),
+        "output": sum(one.output_tokens for one in usage),
+        "reasoning": sum(one.reasoning_tokens for one in usage),
+    }
+
+
+def annotations_of(result: RunResult, run_id: str, base_url: str) -> list[dict[str, Any]]:
+    """Return the citations as annotations `url_citation`: one for each mark in the text. The URL is that of
+    the citation on this server, with the quote and its place."""
+    text = result.text
+    found = []
+    for number, citation in enumerate(result.citations, 1):
+        marks = _places(text, citation.marker) or [(len(text), len(text))]
+        for start, end in marks:
+            found.append(
+                {
+                    "type": "url_citation",
+                    "start_index": start,
+                    "end_index": end,
+                    "title": citation.place,
+                    "url": f"{base_url}v1/runs/{run_id}/citations/{number}",
+                    "quote": citation.quote,
+                    "verified": citation.verified,
+                }
+            )
+    return sorted(found, key=lambda one: (one["start_index"], one["end_index"]))
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text in pieces for a stream."""
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+class Progress:
+    """Turns events into lines. Figures that change quickly come once a second."""
+
+    def __init__(self) -> None:
+        self._figure_at = 0.0
+        self._last = ""
+
+    def line(self, event: Event) -> str | None:
+        """Return the line of an event with its line end, or None if it has none for a reader."""
+        line = describe(event)
+        if line is None or line == self._last:
+            return None
+        if isinstance(event, ChildEnded | Indexing):
+            if time.monotonic() < self._figure_at:
+                return None
+            self._figure_at = time.monotonic() + _FIGURE_SECONDS
+        self._last = line
+        return f"{line}\n"
+
+
+async def wait_for(service: Service, live: Live, request: Request) -> RunResult:
+    """Wait for the result of a run whose client waits. If the client leaves, the run is interrupted; the same
+    request resumes it. Raises ApiError."""
+    while not live.ended.is_set():
+        try:
+            await asyncio.wait_for(live.ended.wait(), _LOOK_SECONDS)
+        except TimeoutError:
+            if await request.is_disconnected():
+                await service.interrupt(live)
+                raise ApiError(499, "the client has left", code="client_left") from None
+    return await live.outcome()
+
+
+def _places(text: str, marker: str) -> list[tuple[int, int]]:
+    found, at = [], text.find(marker) if marker else -1
+    while at >= 0:
+        found.append((at, at + len(marker)))
+        at = text.find(marker, at + len(marker))
+    return found

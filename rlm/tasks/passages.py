@@ -1,0 +1,116 @@
+"""Search without a model: ranked passages, or matches of a regular expression, with their places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlm.documents import Loaded, Source, default_cache
+from rlm.documents.workspace import Workspace
+from rlm.errors import UsageError
+from rlm.events import Event
+from rlm.retrieval import IndexCache, Pack, default_index_cache
+from rlm.retrieval.ranking import Ranking
+from rlm.runs.load_warnings import warnings_of
+from rlm.sandbox import Handle
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.parts import part_at
+
+if TYPE_CHECKING:
+    from rlm.retrieval.vectors.embedder import Embedder
+
+__all__ = ["find_matches", "find_passages"]
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+async def find_passages(
+    query: str,
+    sources: Sequence[Source],
+    *,
+    limit: int = 5,
+    neighbors: int = 1,
+    expand: Literal["neighbors", "section"] | None = None,
+    rank: Literal["bm25", "tfidf", "hybrid"] = "bm25",
+    embedder: Embedder | None = None,
+    cached: bool = True,
+    on_read: Callable[[str, int], None] = _ignore,
+    on_event: Callable[[Event], None] = _ignore,
+) -> dict[str, Any]:
+    """Return the passages that match `query` best (`packs`, as JSON), what was not read (`unread`) and
+    `warnings`. `cached`: texts and indexes are kept in the user's cache folder. `on_read` gets the document
+    and the bytes read so far, on another thread; `on_event` the progress of the index. Raises UsageError."""
+    if not query.strip():
+        raise UsageError("the query is empty: give at least one word")
+    with Workspace() as workspace:
+        loaded = await workspace.load(sources, on_read, cache=default_cache(os.environ) if cached else None)
+        caches = [IndexCache(default_index_cache(os.environ))] if cached else []
+        with loaded.context.open() as body:
+            caches.append(IndexCache(workspace.folder / "index"))
+            ranking = Ranking(body, on_event, caches, embedder=embedder)
+            try:
+                packs = await ranking.packs(query, limit=limit, neighbors=neighbors, expand=expand, rank=rank)
+            finally:
+                await ranking.aclose()
+            return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
+
+
+async def find_matches(
+    pattern: str,
+    sources: Sequence[Source],
+    *,
+    limit: int = 5,
+    cached: bool = True,
+    on_read: Callable[[str, int], None] = _ignore,
+) -> dict[str, Any]:
+    """Return the first matches of a regular expression in order (`hits`, as JSON), their `total`, what was
+    not read (`unread`) and `warnings`. Arguments are those of `find_passages`. Raises UsageError."""
+    with Workspace() as workspace:
+        loaded = await workspace.load(sources, on_read, cache=default_cache(os.environ) if cached else None)
+        with loaded.context.open() as body:
+
+            def work() -> dict[str, Any]:
+                hits = Handle(body).search(pattern, max_hits=limit)
+                listed = [_hit_json(hit, body) for hit in hits]
+                return {"hits": listed, "total": hits.total, **_account(loaded)}
+
+            try:
+                return await run_in_daemon_thread(work, name="rlm-search")
+            except (ValueError, TimeoutError) as error:
+                raise UsageError(f"cannot search for the pattern: {error}") from error
+
+
+def _account(loaded: Loaded) -> dict[str, Any]:
+    """Return the documents that were not searched, and the warnings about the input."""
+    return {"unread": list(loaded.unread), "warnings": warnings_of(loaded)}
+
+
+def _pack_json(pack: Pack, body: Body) -> dict[str, Any]:
+    place = body.place(pack.start)
+    return {
+        **asdict(pack),
+        "heading_path": list(pack.heading_path),
+        "hits": [list(hit) for hit in pack.hits],
+        **_place(pack.start, body),
+        "page": place.page if place else None,
+    }
+
+
+def _hit_json(hit: Any, body: Body) -> dict[str, Any]:
+    return {
+        **{key: hit[key] for key in ("index", "start", "end", "match", "line_text", "document")},
+        **_place(hit.start, body),
+    }
+
+
+def _place(char: int, body: Body) -> dict[str, Any]:
+    """Return the line within the document, from 1, and the part if its format has parts."""
+    inside = min(char, max(0, body.chars - 1))
+    document, part = body.document_at(inside), part_at(body, inside)
+    line = body.line_of(char) + 1 - (body.line_of(document.start) if document else 0)
+    return {"line": line, **({"part": part} if part else {})}

@@ -1,0 +1,61 @@
+"""Run events as plain lines, for faces without a terminal of their own."""
+
+from __future__ import annotations
+
+from rlm import events
+from rlm.escaping import terminal_line
+
+__all__ = ["describe"]
+
+_MAX_CHARS = 160
+
+
+def describe(event: events.Event) -> str | None:
+    """Return one line that says what a run does now, or None for an event that changes nothing for a reader.
+    The line holds no control characters."""
+    line = _line(event)
+    if line is None:
+        return None
+    line = terminal_line(" ".join(line.split()))
+    return line if len(line) <= _MAX_CHARS else f"{line[: _MAX_CHARS - 1]}…"
+
+
+def _line(event: events.Event) -> str | None:
+    match event:
+        case events.ContextLoading(document, size):
+            return f"loading {document}: {size / 1e6:,.0f} MB read"
+        case events.ContextLoaded(chars, documents):
+            return (
+                f"loaded {documents:,} {'document' if documents == 1 else 'documents'}, {chars:,} characters"
+            )
+        case events.RunStarted(run_id, strategy, model):
+            return f"run {run_id}: {strategy}, {model}"
+        case events.Resumed(run_id, rounds, replies):
+            return f"resuming {run_id}: {rounds:,} rounds and {replies:,} replies from the journal"
+        case events.PartStarted(name, title):
+            return f"{name}: {title}"
+        case events.PartEnded(name, ok, done, of):
+            return f"{name}: {'finished' if ok else 'failed'}; {done:,} of {of:,} done"
+        case events.RoundStarted(number, limit, final):
+            return f"round {number} of {limit}{' (the last)' if final else ''}: asking the root"
+        case events.CellStarted(number):
+            return f"round {number}: running its block"
+        case events.Violated(number, kind):
+            return f"round {number}: the reply {events.describe_violation(kind)}; asking again"
+        case events.ChildrenStarted(count):
+            return "asking a child" if count == 1 else f"asking {count:,} children"
+        case events.ChildEnded(done=done, asked=asked, covered_chars=covered, chars=chars):
+            share = f", {covered / chars:.0%} covered" if chars else ""
+            return f"{done:,} of {asked:,} children{share}"
+        case events.Indexing(done, chars):
+            return f"indexing the input: {done:,} of {chars:,} characters"
+        case events.SubRLMStarted(depth):
+            return f"sub-RLM at depth {depth} started"
+        case events.BatchesWaiting(model, done, total):
+            return f"{done:,} of {total:,} calls of {model} answered by its batches"
+        case events.Retrying(attempt, wait, reason):
+            return f"provider: {reason.replace('_', ' ')}; attempt {attempt} failed, retrying in {wait:.1f} s"
+        case events.Warned(message):
+            return f"warning: {message}"
+        case _:
+            return None

@@ -1,0 +1,119 @@
+"""An answer as pieces for a page: its marks, and its claims with whether their sources support them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rlm.citation_markers import marker, marks_in
+from rlm.results import Citation, RunResult
+
+__all__ = ["answer_pieces", "citation_facts", "claim_facts", "result_of"]
+
+_MAX_ANSWER = 200_000
+_MAX_QUOTE = 2_000
+_VERDICTS = ("unsupported", "supported", "unchecked")
+
+
+def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
+    """Return the answer in order: each piece has its `text`, the index of its `claim` (or None), and the
+    numbers that it `cites` if it is a mark. Beyond 200,000 characters it is cut."""
+    if result.answer is None:
+        return []
+    if not isinstance(result.answer, str):
+        text = json.dumps(result.answer, ensure_ascii=False, indent=2, default=str)
+        return [{"text": _cut(text, _MAX_ANSWER), "claim": None, "cites": []}]
+    answer = result.answer[:_MAX_ANSWER]
+    marks = _marks(answer, len(result.citations))
+    claims = [] if result.support is None else result.support.claims
+    owner: list[tuple[int, int, int]] = [
+        (claim.start, claim.end, number)
+        for number, claim in enumerate(claims)
+        if claim.start is not None and claim.end is not None and claim.start < claim.end <= len(answer)
+    ]
+    borders = sorted(
+        {0, len(answer)}
+        | {place for start, end, _ in owner for place in (start, end)}
+        | {place for start, end, _ in marks for place in (start, end)}
+    )
+    cites = {start: numbers for start, _, numbers in marks}
+    pieces: list[dict[str, Any]] = []
+    owner.sort()
+    for low, high in pairwise(borders):
+        claim = next((number for start, end, number in owner if start <= low and high <= end), None)
+        numbers = list(cites.get(low, ()))
+        text = "".join(map(marker, numbers)) or answer[low:high]
+        pieces.append({"text": text, "claim": claim, "cites": numbers})
+    if len(result.answer) > _MAX_ANSWER:
+        pieces.append({"text": "… (cut)", "claim": None, "cites": []})
+    return pieces
+
+
+def citation_facts(result: RunResult) -> list[dict[str, Any]]:
+    """Return the citations with their place, and whether each supports the claims that cite it: `verdict` is
+    unsupported if one of them is not supported, else supported, unchecked, or "" if no claim cites it."""
+    claims = () if result.support is None else result.support.claims
+    cited: dict[int, list[int]] = {}
+    for index, claim in enumerate(claims):
+        for number in claim.sources:
+            cited.setdefault(number, []).append(index)
+    return [
+        _citation(
+            number, citation, cited.get(number, []), [claims[one].status for one in cited.get(number, [])]
+        )
+        for number, citation in enumerate(result.citations, 1)
+    ]
+
+
+def claim_facts(result: RunResult) -> list[dict[str, Any]]:
+    """Return the claims of the answer with their verdicts."""
+    claims = () if result.support is None else result.support.claims
+    return [
+        {
+            "text": _cut(claim.text, _MAX_QUOTE),
+            "status": claim.status,
+            "test": claim.test,
+            "reason": _cut(claim.reason, _MAX_QUOTE),
+            "sources": list(claim.sources),
+        }
+        for claim in claims
+    ]
+
+
+def _citation(
+    number: int, citation: Citation, claims: Sequence[int], statuses: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "number": number,
+        "marker": citation.marker,
+        "quote": _cut(citation.quote, _MAX_QUOTE),
+        "place": citation.place,
+        "document": citation.document,
+        "start": citation.start,
+        "end": citation.end,
+        "verified": citation.verified,
+        "seen": citation.seen,
+        "claims": list(claims),
+        "verdict": next((one for one in _VERDICTS if one in statuses), ""),
+    }
+
+
+def _marks(answer: str, count: int) -> list[tuple[int, int, Sequence[int]]]:
+    """Return the marks that name citations. If one is in superscript, plain brackets are text."""
+    marks = [mark for mark in marks_in(answer) if all(1 <= number <= count for number in mark.numbers)]
+    superscript = [mark for mark in marks if not answer[mark.start + 1].isascii()]
+    return [(mark.start, mark.end, mark.numbers) for mark in superscript or marks]
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def result_of(data: Mapping[str, Any]) -> RunResult | None:
+    """Return the result of a `finished` event, or None if this version cannot read it."""
+    try:
+        return RunResult.from_json(data)
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,129 @@
+// The answer with its claims, and each citation with its place in the source.
+
+const VERDICTS = {
+  supported: ["good", "supported"],
+  unsupported: ["bad", "not supported"],
+  unchecked: ["", "unchecked"],
+};
+
+function citationTone(one) {
+  if (one.seen) return ["warn", "seen on the page"];
+  return one.verified ? ["good", "found in the input"] : ["bad", "not found in the input"];
+}
+
+function Verdict({ status }) {
+  const found = VERDICTS[status];
+  return found ? html`<${Badge} tone=${found[0]} title="Whether the source supports what the answer says">${found[1]}<//>` : null;
+}
+
+function Answer({ result, openCitation }) {
+  if (!result.pieces.length) {
+    return html`<p class="answer none">No answer: ${result.cause || result.stop_reason || "this version cannot read the result"}</p>`;
+  }
+  return html`<div class=${`answer ${result.is_text ? "" : "data"}`}>
+    ${result.pieces.map((piece) => {
+      if (piece.cites.length) {
+        return html`<button class="mark" onClick=${() => openCitation(piece.cites[0])} title=${`Open citation ${piece.cites.join(", ")}`}>${piece.text}</button>`;
+      }
+      const claim = piece.claim === null ? null : result.claims[piece.claim];
+      return claim ? html`<span class=${`claim ${claim.status}`} title=${`${(VERDICTS[claim.status] || ["", ""])[1]}${claim.reason ? `: ${claim.reason}` : ""}`}>${piece.text}</span>` : piece.text;
+    })}
+  </div>`;
+}
+
+function Citations({ result, openCitation }) {
+  if (!result.citations.length) return html`<${Empty}>The answer cites nothing.<//>`;
+  return html`<ol class="citations">
+    ${result.citations.map((one) => {
+      const [tone, label] = citationTone(one);
+      return html`<li key=${one.number}>
+        <button class="citation" data-item onClick=${() => openCitation(one.number)}>
+          <span class="citation-head"><b>${one.marker}</b> <span class="place">${one.place}</span></span>
+          <q>${one.quote || "(no quote)"}</q>
+          <span class="badges"><${Badge} tone=${tone}>${label}<//><${Verdict} status=${one.verdict} /></span>
+        </button>
+      </li>`;
+    })}
+  </ol>`;
+}
+
+function Claims({ claims }) {
+  const open = claims.filter((one) => one.status !== "supported");
+  if (!open.length) return null;
+  return html`<details class="claims" open=${open.some((one) => one.status === "unsupported")}>
+    <summary>${plural(open.length, "claim")} not supported or unchecked, of ${count(claims.length)}</summary>
+    <ul class="plain">${open.map((one) => html`<li><${Verdict} status=${one.status} /> ${one.text} ${one.reason && html`<span class="dim">(${one.reason})</span>`}</li>`)}</ul>
+  </details>`;
+}
+
+function Usage({ usage }) {
+  if (!usage || !usage.length) return null;
+  return html`<div class="scroll-x"><table class="grid">
+    <thead><tr><th>Model</th><th class="num">Calls</th><th class="num">Input</th><th class="num">Cached</th><th class="num">Output</th><th class="num">Thinking</th><th class="num">Dollars</th></tr></thead>
+    <tbody>${usage.map(
+      (one) => html`<tr key=${one.model}><td class="name">${one.model}</td>
+        ${[one.calls, one.input_tokens, one.cached_tokens, one.output_tokens, one.reasoning_tokens].map((value) => html`<td class="num">${count(value)}</td>`)}
+        <td class="num">${dollars(one.cost_usd)}</td></tr>`,
+    )}</tbody>
+  </table></div>`;
+}
+
+function AnswerView({ overview, openCitation, go }) {
+  const { result, run } = overview;
+  if (!result) {
+    return html`<section>
+      <h2>Answer</h2>
+      <${Empty}>${run.state === "running" ? "The run goes on. Its answer will be here." : "The run was interrupted before it had an answer."}<//>
+      <h2>Coverage</h2><${Strip} coverage=${overview.coverage} small />
+    </section>`;
+  }
+  const notes = [...new Set([...result.warnings, ...(result.degradations || [])])];
+  const refused = (result.gates || []).filter((gate) => gate.refusals.length);
+  return html`<div class="answer-view">
+    <section class="wide">
+      <h2>Answer</h2>
+      <${Answer} result=${result} openCitation=${openCitation} />
+      <p class="note">${[result.figures, result.confidence && `confidence ${result.confidence}`].filter(Boolean).join("; ")}</p>
+      <${Claims} claims=${result.claims} />
+      ${notes.length > 0 && html`<h2>Notes</h2><ul class="plain notes">${notes.map((note) => html`<li>${note}</li>`)}</ul>`}
+      ${refused.length > 0 &&
+      html`<h2>Refused answers</h2><ul class="plain notes">${refused.flatMap((gate) => gate.refusals.map((why) => html`<li><b>${gate.name}</b> ${why}</li>`))}</ul>`}
+      ${(result.unread || []).length > 0 && html`<details><summary>${plural(result.unread.length, "document")} not read, or only in part</summary><ul class="plain">${result.unread.map((name) => html`<li>${name}</li>`)}</ul></details>`}
+      <h2>Coverage</h2>
+      <div onClick=${() => go("coverage")}><${Strip} coverage=${overview.coverage} small /></div>
+      <h2>Calls</h2><${Usage} usage=${result.usage} />
+    </section>
+    <aside><h2>Citations</h2><${Citations} result=${result} openCitation=${openCitation} /></aside>
+  </div>`;
+}
+
+// The place of a citation, or any stretch of the input.
+
+function Lines({ text, from, tone }) {
+  return text.split("\n").map(
+    (line, index, all) =>
+      html`<span class=${`line ${tone || ""}`} key=${from + index}>${index > 0 && html`<i class="line-number">${from + index}</i>`}${line}${index < all.length - 1 ? "\n" : ""}</span>`,
+  );
+}
+
+function Source({ run, place, citation, claims }) {
+  const { value, error } = usePiece(run, place.path, 0);
+  const quote = useRef(null);
+  useEffect(() => {
+    if (value && quote.current) quote.current.scrollIntoView({ block: "center" });
+  }, [value]);
+  const mine = citation ? citation.claims.map((index) => claims[index]).filter(Boolean) : [];
+  const lineOf = (text) => text.split("\n").length - 1;
+  return html`<div class="source">
+    ${citation &&
+    html`<p class="badges"><${Badge} tone=${citationTone(citation)[0]}>${citationTone(citation)[1]}<//><${Verdict} status=${citation.verdict} /></p>
+      <p class="place">${citation.place}</p>
+      ${mine.map((one) => html`<blockquote class=${`claim-box ${one.status}`}><${Verdict} status=${one.status} /> ${one.text}${one.reason && html`<small>${one.reason}</small>`}</blockquote>`)}
+      ${!mine.length && html`<p class="note">No claim of the answer names this source.</p>`}`}
+    ${!value && html`<${Waiting} error=${error} />`}
+    ${value && value.missing && html`<p class="note">${value.missing}</p>${citation && html`<pre class="page-text"><mark>${citation.quote}</mark></pre>`}`}
+    ${value && !value.missing &&
+    html`<p class="source-head">${[value.document, value.page && `page ${value.page}`, value.message && `message ${value.message}`, ...value.headings.slice(-1)].filter(Boolean).join(" · ")}</p>
+      <pre class="page-text" tabindex="0">${value.is_start ? "" : html`<i class="gap">…</i>\n`}<i class="line-number">${value.line}</i><${Lines} text=${value.before} from=${value.line} /><mark ref=${quote}><${Lines} text=${value.text} from=${value.line + lineOf(value.before)} /></mark><${Lines} text=${value.after} from=${value.line + lineOf(value.before) + lineOf(value.text)} />${value.left_out > 0 && html`<i class="gap">… ${count(value.left_out)} more characters</i>`}${value.is_end ? "" : html`\n<i class="gap">…</i>`}</pre>`}
+  </div>`;
+}

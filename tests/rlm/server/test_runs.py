@@ -1,0 +1,172 @@
+"""The own API: runs, their events, documents, search, summaries and research."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+
+from rlm.models.offline.scripted import ScriptedModel
+from rlm.settings import Limits
+
+NOTES = "Northern yard.\n\nThe crane costs 12,400 euros. The lift costs 800 euros.\n"
+BODY = {"task": "What does the crane cost?", "context": NOTES}
+
+
+async def events_of(reply: aiohttp.ClientResponse) -> list[dict]:
+    """Read a stream of events to its end."""
+    found, event = [], {}
+    async for line in reply.content:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if not name:
+            found += [event] if "data" in event else []
+            event = {}
+        elif name == "data":
+            event["data"] = json.loads(value)
+        elif name in ("event", "id"):
+            event[name] = value
+    return found
+
+
+async def test_a_run_is_watched_to_its_end_and_read(server) -> None:
+    async with server() as served, served.http() as http:
+        async with http.post("/v1/runs", json=BODY) as reply:
+            assert reply.status == 202
+            run = await reply.json()
+            assert reply.headers["location"] == f"/v1/runs/{run['id']}"
+        async with http.get(f"/v1/runs/{run['id']}/events") as reply:
+            assert reply.content_type == "text/event-stream"
+            events = await events_of(reply)
+        steps = [one for one in events if "id" in one]
+        assert [int(one["id"]) for one in steps] == list(range(1, len(steps) + 1))
+        assert (steps[0]["event"], steps[-1]["event"]) == ("run_started", "finished")
+        assert events[-1]["event"] == "end"
+        assert events[-1]["data"]["result"]["text"] == "The crane costs 12,400 euros. [¹]"
+        async with http.get(
+            f"/v1/runs/{run['id']}/events", headers={"Last-Event-ID": steps[0]["id"]}
+        ) as reply:
+            again = await events_of(reply)
+        assert [one.get("id") for one in again] == [*[one["id"] for one in steps[1:]], None]
+        done = await served.ended(http, run["id"])
+        assert done["status"] == "finished"
+        assert done["result"]["citations"][0]["quote"] == "The crane costs 12,400 euros"
+        async with http.get("/v1/runs") as reply:
+            listed = (await reply.json())["data"]
+        assert [(one["id"], one["result"]) for one in listed] == [(run["id"], None)]
+
+
+async def test_a_run_is_cancelled_and_resumed(server) -> None:
+    release = asyncio.Event()
+
+    async def slow(_: object) -> str:
+        await release.wait()
+        return '12,400 euros\nEvidence:\n"The crane costs 12,400 euros"'
+
+    async with server(ScriptedModel.of(direct=slow)) as served, served.http() as http:
+        async with http.post("/v1/runs", json=BODY) as reply:
+            run = (await reply.json())["id"]
+        await asyncio.sleep(0.3)
+        async with http.post(f"/v1/runs/{run}/resume") as reply:
+            assert reply.status == 409
+        async with http.post(f"/v1/runs/{run}/cancel") as reply:
+            assert (await reply.json())["status"] == "cancelled"
+        release.set()
+        async with http.post(f"/v1/runs/{run}/resume") as reply:
+            assert reply.status == 202
+        done = await served.ended(http, run)
+        assert (done["status"], done["result"]["answer"]) == ("finished", "12,400 euros")
+        async with http.delete(f"/v1/runs/{run}") as reply:
+            assert (await reply.json())["deleted"] is True
+        async with http.get(f"/v1/runs/{run}") as reply:
+            assert reply.status == 404
+
+
+async def test_documents_are_contexts_and_are_deleted(server) -> None:
+    async with server() as served, served.http() as http:
+        # By hand: clients refuse to send such a name.
+        head = 'Content-Disposition: form-data; name="file"; filename="../../etc/pass\tX-Evil: 1\x85.txt"'
+        body = f"--b\r\n{head}\r\n\r\n{NOTES}\r\n--b--\r\n".encode("latin-1")
+        multipart = {"content-type": "multipart/form-data; boundary=b"}
+        async with http.post("/v1/documents", data=body, headers=multipart) as reply:
+            assert reply.status == 201
+            document = await reply.json()
+        assert "/" not in document["filename"]
+        context = [{"file_id": document["id"]}]
+        async with http.post("/v1/runs", json={**BODY, "context": context}) as reply:
+            run = (await reply.json())["id"]
+        done = await served.ended(http, run)
+        assert done["result"]["citations"][0]["document"] == document["filename"]
+        async with http.get(f"/v1/documents/{document['id']}/content") as reply:
+            assert await reply.read() == NOTES.encode()
+            assert reply.headers["content-disposition"].startswith("attachment")
+            assert "x-evil" not in reply.headers
+        async with http.delete(f"/v1/documents/{document['id']}") as reply:
+            assert reply.status == 200
+        async with http.post("/v1/runs", json={**BODY, "context": context}) as reply:
+            assert reply.status == 404
+
+
+async def test_search_needs_no_model(server) -> None:
+    async with server() as served, served.http() as http:
+        async with http.post("/v1/search", json={"query": "crane", "context": NOTES}) as reply:
+            (pack,) = (await reply.json())["packs"]
+            assert "12,400" in pack["text"]
+        regex = {"query": r"\d+ euros", "context": NOTES, "regex": True}
+        async with http.post("/v1/search", json=regex) as reply:
+            assert (await reply.json())["total"] == 2
+        async with http.post("/v1/search", json={**regex, "query": "("}) as reply:
+            assert reply.status == 400
+
+
+async def test_summaries_and_research_are_runs(server) -> None:
+    from rlm.models.offline.extractive import ExtractiveModel
+
+    async with server(ExtractiveModel()) as served, served.http() as http:
+        async with http.post("/v1/summaries", json={"context": NOTES * 3, "kind": "document"}) as reply:
+            summary = (await reply.json())["id"]
+        async with http.post(
+            "/v1/research", json={"task": "What do the crane and the lift cost?", "context": NOTES}
+        ) as reply:
+            research = (await reply.json())["id"]
+        assert (await served.ended(http, summary))["result"]["kind"] == "document"
+        done = await served.ended(http, research)
+        assert "12,400" in done["result"]["report"]
+
+
+async def test_limits_can_only_be_lowered(server) -> None:
+    model = ScriptedModel.of(root=["no block"] * 10)
+    limits = Limits(rounds=3, violations=10)
+    async with server(model, limits=limits, settings={"strategy": "rlm"}) as served, served.http() as http:
+        for asked, rounds in ((100, 3), (2, 2)):
+            body = {**BODY, "limits": {"max_rounds": asked}}
+            async with http.post("/v1/runs", json=body) as reply:
+                run = (await reply.json())["id"]
+            assert (await served.ended(http, run))["result"]["rounds"] == rounds
+        async with http.post("/v1/runs", json={**BODY, "limits": {"sandbox": 0}}) as reply:
+            assert reply.status == 422
+        async with http.post("/v1/runs", json={**BODY, "model": "openai:x@http://evil"}) as reply:
+            assert reply.status == 422
+
+
+async def test_a_run_that_fails_says_why_without_folders_of_the_server(server) -> None:
+    async with server() as served, served.http() as http:
+        form = aiohttp.FormData()
+        form.add_field("file", b"%PDF-1.4 broken", filename="blob.pdf")
+        async with http.post("/v1/documents", data=form) as reply:
+            document = (await reply.json())["id"]
+        async with http.post("/v1/runs", json={**BODY, "context": [{"file_id": document}]}) as reply:
+            run = (await reply.json())["id"]
+        done = await served.ended(http, run)
+        assert done["status"] == "failed"
+        assert "blob.pdf" in done["error"]["message"]
+        assert "/tmp" not in done["error"]["message"]
+
+
+async def test_health_and_openapi(server) -> None:
+    async with server() as served, served.http("") as http:
+        async with http.get("/healthz") as reply:
+            assert (reply.status, await reply.json()) == (200, {"status": "ok"})
+        async with http.get("/openapi.json") as reply:
+            paths = (await reply.json())["paths"]
+        assert {"/v1/runs", "/v1/chat/completions", "/v1/responses", "/v1/search"} <= paths.keys()
