@@ -101,6 +101,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "computing": {"seconds": _computed_seconds},
     "connected": {},
     "interrupted": {},
+    "stopped": {},
     "refused": {"failed": _some_layers},
     "failed": {"detail": _text(_DETAIL)},
     "died": {"detail": _text(_DETAIL), "complaint": _text(_DETAIL)},

@@ -32,6 +32,7 @@ HONEST = [
     {"event": "died", "detail": "it ended by itself", "complaint": ""},
     {"event": "connected"},
     {"event": "interrupted"},
+    {"event": "stopped"},
 ]
 
 
