@@ -126,6 +126,8 @@ def prepare() -> KernelApp:
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
+    # ipykernel sets the level of its handlers only, and would make a record of each step of a cell.
+    app.log.setLevel(config.IPKernelApp.log_level)
     app.prepare()
     return app
 
