@@ -80,7 +80,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("rank", {"query": "grass " * 300, "k": 1_000}),
     ("tool", {"name": "nothing", "args": [1], "kwargs": {"a": 1}}),
     ("view", {}),
-    ("cell_report", {**ACCESS, "changed": [["x", "int", "1"]], "rebound": ["peek"], "stdout_chars": 3}),
     ("cancel", {}),
 ]
 
@@ -100,13 +99,16 @@ def frame(rng: random.Random, number: int, *, breaks: float = 0.2) -> bytes:
     return len(body).to_bytes(4, "little") + body
 
 
+REPORT = {**ACCESS, "changed": [["x", "int", "1"]], "rebound": ["peek"], "stdout_chars": 3}
 RESULT = {
     **{"event": "result", "id": 1, "ok": True, "stdout": "x", "stderr": "", "result": None, "seconds": 0.1},
-    **{"ename": "", "evalue": "", "traceback": ""},
+    **{"ename": "", "evalue": "", "traceback": "", "report": json.dumps(REPORT)},
 }
 EVENTS = [
     RESULT,
     {**RESULT, "stdout": "😀" * 1_000_000},
+    {**RESULT, "report": "[" * 1_000_000},
+    {**RESULT, "report": "{}"},
     {"event": "connected"},
     {"event": "confined", "level": 0, "layers": {"a": "b"}},
     {"event": "computing", "seconds": 0.1},
@@ -118,7 +120,10 @@ EVENTS = [
 
 def event(rng: random.Random) -> bytes:
     """Return a frame of a broker."""
-    body = json.dumps(mutated(rng, rng.choice(EVENTS)) if rng.random() < 0.7 else rng.choice(EVENTS)).encode()
+    said = rng.choice(EVENTS)
+    if rng.random() < 0.2:
+        said = {**RESULT, "report": json.dumps(mutated(rng, REPORT)).replace("Infinity", "1e999")}
+    body = json.dumps(mutated(rng, said) if rng.random() < 0.7 else said).encode()
     return len(body).to_bytes(4, "little") + body
 
 

@@ -15,12 +15,13 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.worker import job_program
-from rlm.sandbox.launch.outputs import OutputCollector, error_of
+from rlm.sandbox.launch.outputs import outcome_of
 
 __all__ = ["BrokerServer"]
 
-_DRAIN_SECONDS = 1.0
 _RECONNECT_MILLISECONDS = 2
+_MAX_MESSAGE = 16 * 2**20
+"""Bytes of one part of a message from the kernel. libzmq drops the connection of one that announces more."""
 
 
 class BrokerServer:
@@ -61,13 +62,12 @@ class BrokerServer:
         """Connect to the kernel, and give up the right to connect: the first cell has not run yet."""
         client = self._client = AsyncKernelClient()
         client.load_connection_info(connection)
-        # The kernel binds its sockets some time after the client connects: retry quickly.
+        # The kernel binds its socket some time after the client connects: retry quickly.
         client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
-        client.start_channels(stdin=False, hb=False, control=False)
-        # The kernel welcomes the subscriber to its output: it is then ready. Without a subscriber the first
-        # cell's output would be lost.
-        await client.get_iopub_msg()
-        # An answer proves that the shell channel is connected, too.
+        client.context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE)
+        # Only the channel of cells: the kernel publishes nothing, and a reply holds all that a cell gave.
+        client.start_channels(iopub=False, stdin=False, hb=False, control=False)
+        # An answer proves that the kernel is ready.
         request = client.kernel_info()
         await self._shell_reply(request, "kernel_info_reply")
         os.chdir("/")
@@ -76,8 +76,8 @@ class BrokerServer:
         await self._send({"event": "connected"})
 
     async def _execute(self, number: int, code: str, round_: int) -> None:
-        # The driver may send a cell while the last one is still stopping. Two listeners at a time would
-        # take each other's messages.
+        # The driver may send a cell while the last one is still stopping. Two readers at a time would take
+        # each other's messages.
         async with self._turn:
             await self._run_cell(number, code, round_)
 
@@ -97,24 +97,13 @@ class BrokerServer:
         message = client.session.msg("execute_request", content, metadata={"cellId": str(round_)})
         client.shell_channel.send(message)
         request = message["header"]["msg_id"]
-        outputs = OutputCollector()
-        listening = asyncio.get_running_loop().create_task(self._listen(request, outputs))
-        try:
-            reply = await self._shell_reply(request, "execute_reply")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(listening), _DRAIN_SECONDS)
-        finally:
-            listening.cancel()
+        reply = await self._shell_reply(request, "execute_reply")
         await self._send(
             {
                 "event": "result",
                 "id": number,
-                "ok": reply.get("status") == "ok",
-                "stdout": outputs.stream("stdout"),
-                "stderr": outputs.stream("stderr"),
-                "result": outputs.result,
                 "seconds": time.monotonic() - began,
-                **error_of(reply),
+                **outcome_of(reply),
             }
         )
 
@@ -124,18 +113,6 @@ class BrokerServer:
             if message["parent_header"].get("msg_id") == request and message["msg_type"] == type_:
                 content = message["content"]
                 return content if isinstance(content, dict) else {}
-
-    async def _listen(self, request: str, outputs: OutputCollector) -> None:
-        while True:
-            message = await self._client.get_iopub_msg()
-            if message["parent_header"].get("msg_id") != request:
-                continue
-            content = message["content"]
-            if not isinstance(content, dict):
-                continue
-            if message["msg_type"] == "status" and content.get("execution_state") == "idle":
-                return
-            outputs.add(message["msg_type"], content)
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

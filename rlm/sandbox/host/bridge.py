@@ -67,7 +67,6 @@ class Bridge:
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
         self._context = copy_context()
-        self._report = CellReport()
 
     async def open(self, sock: socket.socket) -> None:
         """Serve the kernel at the other end of `sock`."""
@@ -108,15 +107,25 @@ class Bridge:
         self._spans_left = MAX_FRAGMENTS
 
     def begin_cell(self) -> None:
-        """Start the clock of a new cell and forget the report of the previous cell. Its calls are served in
-        the caller's context: context variables, as those of OpenTelemetry, tell what belongs to the cell."""
+        """Start the clock of a new cell. Its calls are served in the caller's context: context variables, as
+        those of OpenTelemetry, tell what belongs to the cell."""
         self.clock = ComputeClock()
         self._context = copy_context()
-        self._report = CellReport()
 
-    def take_report(self) -> CellReport:
-        """Return the kernel's report of the cell. It is empty if the kernel sent none."""
-        return self._report
+    def read_report(self, words: str) -> CellReport:
+        """Return the kernel's report of a cell, which came as JSON with the cell's result. It is empty if the
+        kernel sent none, or broke the protocol."""
+        if not words:
+            return CellReport()
+        try:
+            body = words.encode()
+            params = wire.decode(body)
+            if may_hold_surrogates(body) and find_lone_surrogate(params) is not None:
+                raise ValueError("a lone surrogate")
+            return self._limit_spans(requests.cell_report(params, self._chars))
+        except (wire.WireError, ValueError) as error:
+            self._on_violation(ProtocolError(f"the kernel sent a malformed report of a cell ({error})"))
+            return CellReport()
 
     async def _serve(self) -> None:
         # Frames are read one at a time. `_dispatch` returns only when there is room for the call. Until then
@@ -162,7 +171,6 @@ class Bridge:
             "sub_rlms",
             "tool",
             "view",
-            "cell_report",
         ):
             raise ValueError("method")
         await self._wait_for_room(load)
@@ -201,7 +209,7 @@ class Bridge:
         serve_with(self.clock)
         if method == "view":
             self._awaits_view = False
-        elif self._awaits_view and method != "cell_report":
+        elif self._awaits_view:
             await self._send({"id": number, "error": _ENDED})
             return
         try:
@@ -238,11 +246,8 @@ class Bridge:
                 return await self._rank(params)
             case "tool":
                 return await self._tool(params)
-            case "view":
-                return {"question": self._question, "chars": self._chars}
             case _:
-                self._report = self._limit_spans(requests.cell_report(params, self._chars))
-                return None
+                return {"question": self._question, "chars": self._chars}
 
     def _limit_spans(self, report: CellReport) -> CellReport:
         """Return the report with no more spans than the kernel may still report."""

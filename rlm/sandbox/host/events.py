@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.launch.outputs import MESSAGE_LIMIT, RESULT_LIMIT, STREAM_LIMITS, TRACEBACK_LIMIT
+from rlm.sandbox.launch.outputs import (
+    MESSAGE_LIMIT,
+    REPORT_LIMIT,
+    RESULT_LIMIT,
+    STREAM_LIMITS,
+    TRACEBACK_LIMIT,
+)
 
 __all__ = ["checked_event"]
 
@@ -111,6 +117,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
         "stdout": _text(STREAM_LIMITS["stdout"]),
         "stderr": _text(STREAM_LIMITS["stderr"]),
         "result": _optional_text(RESULT_LIMIT),
+        "report": _text(REPORT_LIMIT),
         "seconds": _seconds,
         "ename": _text(_NAME),
         "evalue": _text(MESSAGE_LIMIT),

@@ -136,7 +136,10 @@ class JupyterSandbox:
             raise
         finally:
             self._running = False
-        return _result(answer, bridge.take_report(), bridge.clock.seconds)
+        report = bridge.read_report(str(answer.get("report", "")))
+        if kernel.death is not None and "detail" not in answer:
+            answer = {"status": "died", "detail": kernel.death}
+        return _result(answer, report, bridge.clock.seconds)
 
     async def begin(self, chars: int) -> None:
         """Start another question, about the first `chars` characters of the context.

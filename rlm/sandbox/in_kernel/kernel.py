@@ -1,7 +1,8 @@
-"""Assembles the kernel process: shell, handle, helpers, and the work before and after each cell."""
+"""Assembles the kernel process: its socket, shell, handle and helpers."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import sys
@@ -11,10 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ipykernel.control import ControlThread
-from ipykernel.iostream import IOPubThread
+import zmq
 from ipykernel.kernelapp import IPKernelApp
-from ipykernel.shellchannel import ShellChannelThread
 from IPython.core.profiledir import ProfileDir
 from jupyter_client.session import Session, new_id
 from tornado.ioloop import IOLoop
@@ -22,15 +21,15 @@ from traitlets.config import Config
 from zmq.eventloop.zmqstream import ZMQStream
 
 from .context_handle.handle import Handle
-from .helper_api.channel import CallError, Channel
+from .helper_api.channel import Channel
 from .helper_api.helpers import Helpers
 from .helper_api.host_tools import HostTool, ToolError
 from .helper_api.rlms_dialect import RlmsDialect
 from .shell import post_start_seccomp
 from .shell.attachment import Given, attach_context
-from .shell.output import STDERR_LIMIT, BoundedStream
-from .shell.shell import CellKernel, CellShell
-from .shell.variables import VariableWatch
+from .shell.cell_kernel import CellKernel
+from .shell.cells import Cells
+from .shell.shell import CellShell
 
 __all__ = ["prepare", "run"]
 
@@ -52,15 +51,14 @@ with _block_import("debugpy"):
 LOG_NAME = "kernel.log"
 """The file next to the connection file to which the kernel's interpreter writes while it starts."""
 
-MAX_OUTPUTS = 64
-"""Rounds whose output `output_of` remembers. Older ones are dropped."""
-
 
 class KernelApp(IPKernelApp):
     """ipykernel's application in two steps: `prepare` and `initialize`.
 
-    A forkserver calls `prepare` once for all kernels; `initialize` runs in the kernel's own process. There
-    is no pipe for the output of child processes, because it would need a TCP port.
+    A forkserver calls `prepare` once for all kernels; `initialize` runs in the kernel's own process. Of
+    Jupyter's five sockets there is only the one for cells, and it is served on the main thread: a reply holds
+    all that a cell gave, and interrupts are signals. There is no pipe for the output of child processes,
+    because it would need a TCP port.
     """
 
     kernel_class = CellKernel
@@ -81,7 +79,7 @@ class KernelApp(IPKernelApp):
         self.session = Session(parent=self)
 
     def initialize(self, argv: Any = None) -> None:
-        """Bind the sockets, start the threads and connect the prepared kernel."""
+        """Bind the socket and connect the prepared kernel."""
         self.session.session = new_id()
         self.session.pid = os.getpid()
         self.load_connection_file()
@@ -90,131 +88,25 @@ class KernelApp(IPKernelApp):
         mask = os.umask(0)
         self.init_sockets()
         os.umask(mask)
-        self.init_io()
+        self.configure_tornado_logger()
+        self.patch_io()
         self.init_signal()
         self.init_kernel()
         self.shell.settle()
         self.profile_dir.location = f"{self.shell.ipython_dir}/profile_default"
 
-    def init_control(self, context: Any) -> None:
-        import zmq
-
-        self.control_socket = context.socket(zmq.ROUTER)
-        self.control_socket.linger = 1000
-        self.control_port = self._bind_socket(self.control_socket, self.control_port)
-        self.control_thread = ControlThread(daemon=True)
-        self.shell_channel_thread = ShellChannelThread(context, daemon=True)
-
-    def init_iopub(self, context: Any) -> None:
-        import zmq
-
-        socket_ = context.socket(zmq.XPUB)
-        socket_.linger = 1000
-        self.iopub_port = self._bind_socket(socket_, self.iopub_port)
-        self.configure_tornado_logger()
-        self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
-        self.iopub_socket = self.iopub_thread.background_socket
+    def init_sockets(self) -> None:
+        self.context = zmq.Context()
+        atexit.register(self.close)
+        self.shell_socket = self.context.socket(zmq.ROUTER)
+        self.shell_socket.linger = 1000
+        self.shell_socket.router_handover = 1
+        self.shell_port = self._bind_socket(self.shell_socket, self.shell_port)
 
     def init_kernel(self) -> None:
-        """Connect the prepared kernel to its sockets and threads."""
-        shell_stream = ZMQStream(self.shell_socket, self.shell_channel_thread.io_loop)
-        self.shell_channel_thread.shell_stream = shell_stream
-        self.control_thread.start()
-        self.shell_channel_thread.start()
-        kernel = self.kernel
-        kernel.session = self.session
-        kernel.control_stream = ZMQStream(self.control_socket, self.control_thread.io_loop)
-        kernel.shell_stream = shell_stream
-        kernel.control_thread = self.control_thread
-        kernel.shell_channel_thread = self.shell_channel_thread
-        kernel.iopub_thread = self.iopub_thread
-        kernel.iopub_socket = self.iopub_socket
-        kernel.stdin_socket = self.stdin_socket
-        kernel.record_ports({f"{name}_port": port for name, port in self._ports.items()})
-        publishers: tuple[Any, ...] = (self.shell.displayhook, self.shell.display_pub)
-        for publisher in publishers:
-            publisher.session = self.session
-            publisher.pub_socket = self.iopub_socket
-        self.displayhook.get_execution_count = lambda: kernel.execution_count
-
-
-class Cells:
-    """Works before and after each cell: bounds its output and reports to the driver what changed.
-
-    In a shared kernel it asks the driver before each cell which part of the body the question covers.
-    """
-
-    def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any], *, shared: bool) -> None:
-        self.outputs: dict[int, str] = {}
-        self._channel = channel
-        self._handle = handle
-        self._namespace = namespace
-        self._code = ""
-        self._round = 0
-        self._ours: dict[str, Any] = {}
-        self._watch = VariableWatch(namespace, {})
-        self._stdout = BoundedStream(sys.stdout)
-        self._stderr = BoundedStream(sys.stderr, STDERR_LIMIT)
-        sys.stdout = self._stdout
-        sys.stderr = self._stderr
-        self._shared = shared
-        self._question = 0
-
-    def watch(self, ours: dict[str, Any]) -> None:
-        """Treat the names in `ours` as helpers. Names bound so far are not user variables."""
-        self._ours = ours
-        self._watch = VariableWatch(self._namespace, ours)
-
-    def variables(self) -> dict[str, str]:
-        """Return the user's variables with their types."""
-        return self._watch.variables()
-
-    def before(self, info: Any) -> None:
-        """Restore the helpers and start to collect output."""
-        if self._shared:
-            self._follow_question()
-        for name, value in self._ours.items():
-            # A cell may have deleted it (`%reset` deletes all).
-            self._namespace.setdefault(name, value)
-        self._namespace["helpers"] = self._ours["helpers"]
-        self._code = info.raw_cell or ""
-        cell_id = str(getattr(info, "cell_id", None) or "")
-        self._round = int(cell_id) if cell_id.isdecimal() else self._round + 1
-        self._stdout.begin()
-        self._stderr.begin()
-
-    def _follow_question(self) -> None:
-        """Switch to the question that this cell belongs to."""
-        try:
-            view, _ = self._channel.call("view", {})
-        except CallError:
-            os._exit(0)
-        if view["question"] != self._question:
-            self._question = view["question"]
-            self.outputs.clear()
-            self._handle._show(view["chars"])
-
-    def after(self, _: Any) -> None:
-        """Keep the output of the cell and report to the driver."""
-        self.outputs[self._round] = self._stdout.end()
-        self._stderr.end()
-        while len(self.outputs) > MAX_OUTPUTS:
-            del self.outputs[next(iter(self.outputs))]
-        read, scanned = self._handle.drain_access()
-        changed, changed_count = self._watch.changes(self._code)
-        report = {
-            "read": read,
-            "scanned": scanned,
-            "changed": changed,
-            "changed_count": changed_count,
-            "rebound": self._watch.rebound(),
-            "stdout_chars": self._stdout.written,
-        }
-        try:
-            self._channel.call("cell_report", report)
-        except CallError:
-            # The driver has gone: the kernel ends with its channel.
-            os._exit(0)
+        """Connect the prepared kernel to its socket."""
+        self.kernel.session = self.session
+        self.kernel.shell_stream = ZMQStream(self.shell_socket, IOLoop.current())
 
 
 def prepare() -> KernelApp:
@@ -229,11 +121,13 @@ def prepare() -> KernelApp:
     config.InteractiveShell.cache_size = 0
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
-    # No pause after each cell: the broker waits for the end of the output itself.
+    # No pause after each cell: its output is in the reply.
     config.Kernel._execute_sleep = 0.0
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
+    # ipykernel sets the level of its handlers only, and would make a record of each step of a cell.
+    app.log.setLevel(config.IPKernelApp.log_level)
     app.prepare()
     return app
 
@@ -263,8 +157,7 @@ def run(connection_file: str, channel_socket: socket.socket, post_start: bytes =
     if post_start:
         post_start_seccomp.wait_for_libzmq()
         post_start_seccomp.install(post_start)
-    # Its welcome message to the subscriber means that everything above is done.
-    app.iopub_thread.start()
+    # From here on it answers the broker: everything above is done.
     app.start()
 
 
@@ -297,8 +190,7 @@ def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
         namespace.update(dialect.variables())
     namespace.update(names)
     cells.watch(names)
-    shell.events.register("pre_run_cell", cells.before)
+    shell.kernel.cells = cells
     if dialect is not None:
         shell.events.register("pre_run_cell", dialect.before)
         shell.events.register("post_run_cell", dialect.after)
-    shell.events.register("post_run_cell", cells.after)

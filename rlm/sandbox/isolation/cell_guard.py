@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class CellGuard:
         self._is_namespaced = is_namespaced
         self._kernel: int | None = None
         self._spared: frozenset[int] = frozenset()
+        self._beyond: set[int] = set()
         self._used: float | None = None
         self._waking, waking = os.pipe()
         os.set_blocking(waking, False)
@@ -84,12 +86,13 @@ class CellGuard:
         if self._kernel is None:
             self._pin()
         self._signal(signal.SIGCONT)
-        self._used = self._seconds()
+        # Nothing else is alive, and what is stopped computes nothing.
+        self._used = self._seconds(self._spared | self._beyond)
 
     def _end(self) -> None:
         self._used = None
         self._signal(signal.SIGSTOP)
-        killed = orphans.end_all(self._spared)
+        killed, self._beyond = orphans.end_all(self._spared)
         end = time.monotonic() + _DYING_SECONDS
         while killed & orphans.descendants() and time.monotonic() < end:
             time.sleep(0.001)
@@ -117,15 +120,15 @@ class CellGuard:
             signal.pidfd_send_signal(self._kernel, number)
 
     def _report(self) -> None:
-        before, self._used = self._used, max(self._used or 0.0, self._seconds())
+        before, self._used = self._used, max(self._used or 0.0, self._seconds(orphans.descendants()))
         assert before is not None
         if self._used - before > _IDLE_SECONDS:
             with suppress(OSError):
                 self._cells.send(f"{self._used - before:.2f}".encode(), socket.MSG_DONTWAIT)
 
-    def _seconds(self) -> float:
-        """Return what the kernel's processes have computed so far, including those that were reaped."""
-        ticks = sum(sum(map(int, orphans.stat_fields(pid)[_USED])) for pid in orphans.descendants())
+    def _seconds(self, processes: Set[int]) -> float:
+        """Return what these processes have computed so far, including the children that they reaped."""
+        ticks = sum(sum(map(int, orphans.stat_fields(pid)[_USED])) for pid in processes)
         return ticks / _TICKS
 
 

@@ -1,4 +1,4 @@
-"""Collects a kernel's IOPub messages into the bounded parts of a CellResult."""
+"""Turns a kernel's reply to a cell into the bounded parts of a CellResult."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMITS", "TRACEBACK_LIMIT", "OutputCollector"]
+from rlm.sandbox.in_kernel import wire
+
+__all__ = [
+    "MESSAGE_LIMIT",
+    "REPORT_LIMIT",
+    "RESULT_LIMIT",
+    "STREAM_LIMITS",
+    "TRACEBACK_LIMIT",
+    "outcome_of",
+]
 
 STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
 """Characters of each stream of one cell: the kernel's own limit, plus room for its note about a gap."""
@@ -14,46 +23,32 @@ _MAX_ESCAPED = 3
 RESULT_LIMIT = 21_000
 MESSAGE_LIMIT = 2_100
 TRACEBACK_LIMIT = 8_200
+_NAME_LIMIT = 200
+REPORT_LIMIT = wire.MAX_CALL
+"""Characters of the report about a cell, which stays JSON until the driver reads it."""
 
 
-class OutputCollector:
-    """Collects the IOPub messages of one cell.
+def outcome_of(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an execute reply says of its cell. What is missing or of another type is empty.
 
-    An honest kernel bounds its output. A hostile one may not, so everything is bounded again here, and
-    values of a wrong type are skipped.
+    An honest kernel bounds its output. A hostile one may not, so everything is bounded again here. A report
+    that is cut does not parse, and the driver ends its kernel.
     """
-
-    def __init__(self) -> None:
-        self._streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
-        self._sizes = {"stdout": 0, "stderr": 0}
-        self._results: list[str] = []
-
-    def add(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add one message, given by its type and content."""
-        if kind == "stream":
-            self._add_stream(content.get("name"), content.get("text"))
-        elif kind in ("execute_result", "display_data"):
-            data = content.get("data")
-            text = data.get("text/plain") if isinstance(data, dict) else None
-            if isinstance(text, str) and len(self._results) < 20:
-                self._results.append(text[:RESULT_LIMIT])
-
-    def _add_stream(self, name: object, text: object) -> None:
-        if not isinstance(name, str) or name not in STREAM_LIMITS or not isinstance(text, str):
-            return
-        room = STREAM_LIMITS[name] - self._sizes[name]
-        self._sizes[name] += len(text)
-        if room > 0:
-            self._streams[name].append(_slim(text[:room]))
-
-    def stream(self, name: str) -> str:
-        """Return the collected text of `stdout` or `stderr`."""
-        return "".join(self._streams[name])
-
-    @property
-    def result(self) -> str | None:
-        """Return the text of the last expression and of everything displayed."""
-        return "\n".join(self._results)[:RESULT_LIMIT] if self._results else None
+    cell = reply.get("cell")
+    if not isinstance(cell, dict):
+        cell = {}
+    result = cell.get("result")
+    lines = reply.get("traceback")
+    joined = "\n".join(line for line in lines[:8] if isinstance(line, str)) if isinstance(lines, list) else ""
+    return {
+        "ok": reply.get("status") == "ok",
+        **{name: _slim(_text(cell.get(name), limit)) for name, limit in STREAM_LIMITS.items()},
+        "result": _text(result, RESULT_LIMIT) if isinstance(result, str) else None,
+        "report": _text(cell.get("report"), REPORT_LIMIT),
+        "ename": _text(reply.get("ename"), _NAME_LIMIT),
+        "evalue": _text(reply.get("evalue"), MESSAGE_LIMIT),
+        "traceback": joined[:TRACEBACK_LIMIT],
+    }
 
 
 def _slim(text: str) -> str:
@@ -61,17 +56,6 @@ def _slim(text: str) -> str:
     most = _MAX_ESCAPED * len(text)
     size = len(json.dumps(text, ensure_ascii=False))
     return text if size <= most + 2 else text[: len(text) * most // size]
-
-
-def error_of(reply: Mapping[str, Any]) -> dict[str, str]:
-    """Return ename, evalue and traceback of an execute reply, bounded. Missing ones are empty strings."""
-    lines = reply.get("traceback")
-    joined = "\n".join(line for line in lines[:8] if isinstance(line, str)) if isinstance(lines, list) else ""
-    return {
-        "ename": _text(reply.get("ename"), 200),
-        "evalue": _text(reply.get("evalue"), MESSAGE_LIMIT),
-        "traceback": joined[:TRACEBACK_LIMIT],
-    }
 
 
 def _text(value: object, limit: int) -> str:

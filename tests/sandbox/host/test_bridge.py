@@ -101,10 +101,7 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
         ("tool", {"name": "add", "args": {}, "kwargs": {}}),
         ("tool", {"name": "add", "args": [], "kwargs": []}),
         ("tool", {"name": "add", "args": []}),
-        ("cell_report", {"read": [[0, CHARS + 1]], "scanned": [], "changed": [], "rebound": []}),
-        ("cell_report", {"read": [], "scanned": [[True, 2]], "changed": [], "rebound": []}),
-        ("cell_report", {"read": [], "scanned": [], "changed": [["name"]], "rebound": []}),
-        ("cell_report", {"read": [], "scanned": [], "changed": [], "rebound": [], "stdout_chars": -1}),
+        ("cell_report", {"read": [], "scanned": [], "changed": [], "rebound": []}),
     ],
 )
 async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, method, params) -> None:
@@ -366,18 +363,17 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         for number in range(40):
             params = {"value": 1, "evidence": [], "read": spans, "scanned": spans}
             await peer.call("finalize", params, number)
-        await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 99)
+        report = json.dumps({"read": spans, "scanned": [], "changed": [], "rebound": []})
         first, last = handler.finals[0].access, handler.finals[-1].access
         assert len(first.read) == len(first.scanned) == 10_000
-        assert len(last.read) == len(bridge.take_report().read) == 1
+        assert len(last.read) == len(bridge.read_report(report).read) == 1
         assert list(last.read[0]) in spans
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
             MAX_FRAGMENTS + 100
         )
         # The next question has its own account.
         await bridge.begin_question(10**9)
-        await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 100)
-        assert len(bridge.take_report().read) == 10_000
+        assert len(bridge.read_report(report).read) == 10_000
     finally:
         await bridge.close()
         theirs.close()

@@ -18,6 +18,7 @@ RESULT = {
     "stdout": "1\n",
     "stderr": "",
     "result": None,
+    "report": "",
     "seconds": 0.5,
     "ename": "",
     "evalue": "",
@@ -69,6 +70,8 @@ def test_an_honest_event_is_unchanged(event) -> None:
         {**RESULT, "ok": 1},
         {**RESULT, "stdout": None},
         {**RESULT, "result": 1},
+        {**RESULT, "report": {}},
+        {key: value for key, value in RESULT.items() if key != "report"},
     ],
 )
 def test_words_of_another_shape_break_the_protocol(event) -> None:
@@ -79,10 +82,18 @@ def test_words_of_another_shape_break_the_protocol(event) -> None:
 
 def test_texts_are_cut_and_other_fields_dropped() -> None:
     event = checked_event(
-        {**RESULT, "stdout": "x" * 5_000_000, "traceback": "y" * 5_000_000, "more": [1]}, KINDS
+        {
+            **RESULT,
+            "stdout": "x" * 5_000_000,
+            "traceback": "y" * 5_000_000,
+            "report": "z" * 5_000_000,
+            "more": [1],
+        },
+        KINDS,
     )
     assert len(event["stdout"]) < 1_100_000
     assert len(event["traceback"]) < 10_000
+    assert len(event["report"]) < 4_200_000
     assert "more" not in event
 
 

@@ -22,6 +22,7 @@ RESULT: dict[str, Any] = {
     "stdout": "",
     "stderr": "",
     "result": None,
+    "report": "",
     "ename": "",
     "evalue": "",
     "traceback": "",
@@ -41,7 +42,15 @@ async def test_a_result_is_kept_for_whoever_waits(process) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
+    [
+        {"id": "1"},
+        {"ok": 1},
+        {"seconds": "soon"},
+        {"stdout": None},
+        {"result": 5},
+        {"evalue": ["x"]},
+        {"report": {}},
+    ],
 )
 def test_a_result_that_is_none_breaks_the_protocol(change) -> None:
     """A hostile broker ends its own kernel only."""

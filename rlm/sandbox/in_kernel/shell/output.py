@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TextIO
 
 SOURCE_LIMIT = 1_000_000
-"""Characters kept of one stream of one cell. The last part is sent when the cell ends."""
+"""Characters kept of one stream of one cell."""
 STDERR_LIMIT = 200_000
 """The same for stderr, which holds warnings and tracebacks."""
 TAIL = 50_000
@@ -30,13 +30,25 @@ def sendable(text: str) -> str:
     return text
 
 
-class BoundedStream:
-    """Replaces sys.stdout or sys.stderr. Forwards a cell's first characters and keeps the last ones."""
+def bounded(text: str, limit: int) -> str:
+    """Cut a long text to its first and last part, with a note between. The result can be sent."""
+    if len(text) <= limit:
+        return sendable(text)
+    head = limit * 2 // 3
+    tail = limit - head
+    return sendable(f"{text[:head]}\n[… {len(text) - limit:,} characters not shown …]\n{text[-tail:]}")
+
+
+class BoundedStream(io.TextIOBase):
+    """Replaces sys.stdout or sys.stderr. Keeps a cell's first characters and its last ones, and sends none:
+    they are part of the reply to the cell.
+    """
 
     write: Callable[[str], int]
+    encoding = "UTF-8"
 
-    def __init__(self, stream: TextIO, limit: int = SOURCE_LIMIT, tail: int = TAIL) -> None:
-        self._stream = stream
+    def __init__(self, limit: int = SOURCE_LIMIT, tail: int = TAIL) -> None:
+        super().__init__()
         self._head_limit = limit - tail
         self._tail_limit = tail
         # No piece is empty, so `tail` pieces hold at least `tail` characters.
@@ -66,7 +78,6 @@ class BoundedStream:
             head = sendable(text[:room])
             self._head += len(head)
             self.kept.append(head)
-            self._stream.write(head)
         # Copy only what is needed: `text` may take most of the memory.
         text = text[max(0, room, len(text) - self._tail_limit) :]
         if text:
@@ -80,26 +91,17 @@ class BoundedStream:
         return self._head >= self._head_limit
 
     def end(self) -> str:
-        """Forward the tail with a note about the gap, and return all kept output of the cell."""
+        """Return what is kept of the cell's output, with a note about the gap."""
         if self._tail:
             tail = sendable("".join(self._tail)[-self._tail_limit :])
             gap = self.written - self._head - len(tail)
-            rest = (f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail
-            self.kept.append(rest)
-            self._stream.write(rest)
+            self.kept.append((f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail)
             self._tail.clear()
             self._tail_size = 0
-        self._stream.flush()
         return "".join(self.kept)
-
-    def flush(self) -> None:
-        self._stream.flush()
 
     def writable(self) -> bool:
         return True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _writer(

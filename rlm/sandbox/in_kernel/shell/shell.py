@@ -14,16 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
 from IPython.paths import get_ipython_dir
 
 from ..helper_api.helpers import Finalized
-from .output import sendable
+from .display import RESULT_LIMIT, CellDisplayHook, CellDisplayPublisher, Displays
+from .output import bounded
 
-RESULT_LIMIT = 20_000
 MESSAGE_LIMIT = 2_000
 _SQLITE_CANNOT_LOCK = "sqlite3.OperationalError: access permission denied"
 _SQLITE_REMEDY = (
@@ -32,15 +31,6 @@ _SQLITE_REMEDY = (
 TRACEBACK_LIMIT = 8_000
 _PIPE_BYTES = 65_536
 _EXIT = "exit() has no effect: the kernel and its variables stay. To end the run, call finalize(value)."
-
-
-def bounded(text: str, limit: int) -> str:
-    """Cut a long text to its first and last part, with a note between. The result can be sent."""
-    if len(text) <= limit:
-        return sendable(text)
-    head = limit * 2 // 3
-    tail = limit - head
-    return sendable(f"{text[:head]}\n[… {len(text) - limit:,} characters not shown …]\n{text[-tail:]}")
 
 
 def result_text(value: Any) -> str:
@@ -66,7 +56,15 @@ class CellFormatter(DisplayFormatter):
 class CellShell(ZMQInteractiveShell):
     """Shows only the cell's own frames in tracebacks. A finalized cell has no traceback."""
 
+    displayhook_class = CellDisplayHook
+    display_pub_class = CellDisplayPublisher
+    displayhook: CellDisplayHook
+    display_pub: CellDisplayPublisher
     history_manager: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.displays = Displays()
+        super().__init__(*args, **kwargs)
 
     def init_ipython_dir(self, ipython_dir: Any = None) -> None:
         """Do nothing: `settle` sets the folder, since a shell may be created before the fork."""
@@ -183,24 +181,3 @@ def cell_traceback(etype: type[BaseException], value: BaseException, trace: Trac
 
 def _is_cell(filename: str) -> bool:
     return "ipykernel_" in filename or filename.startswith("<ipython-input")
-
-
-class CellKernel(IPythonKernel):
-    """ipykernel without debugger and history, with bounded replies."""
-
-    shell_class = CellShell
-    implementation = "rlm"
-
-    async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
-        if reply.get("ename") == Finalized.__name__:
-            return {
-                "status": "ok",
-                "execution_count": reply.get("execution_count", 0),
-                "payload": [],
-                "user_expressions": {},
-            }
-        if "evalue" in reply:
-            reply["evalue"] = bounded(reply["evalue"], MESSAGE_LIMIT)
-            reply["traceback"] = [bounded(line, TRACEBACK_LIMIT) for line in reply["traceback"][:4]]
-        return reply

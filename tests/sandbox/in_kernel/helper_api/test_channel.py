@@ -53,9 +53,9 @@ def test_calls_that_take_long_leave_room_for_the_cells_own(
     channel, driver = ends
     calls = [threads.submit(channel.call, method, {}) for _ in range(MAX_IN_FLIGHT)]
     waiting = [driver.receive() for _ in range(MAX_WAITING_CALLS)]
-    report = threads.submit(channel.call, "cell_report", {})
+    report = threads.submit(channel.call, "progress", {})
     report_call = driver.receive()
-    assert report_call["method"] == "cell_report"
+    assert report_call["method"] == "progress"
     driver.answer(report_call["id"], "told")
     assert report.result(20) == ("told", [])
     for number in range(MAX_IN_FLIGHT):

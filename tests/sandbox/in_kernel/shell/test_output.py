@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from typing import Any
@@ -13,25 +12,22 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.shell.output import BoundedStream
 from rlm.sandbox.in_kernel.shell.variables import MAX_CHANGES, VariableWatch, describe
-from rlm.sandbox.launch.outputs import STREAM_LIMITS, OutputCollector
+from rlm.sandbox.launch.outputs import REPORT_LIMIT, STREAM_LIMITS, outcome_of
 
 
 def test_head_and_tail_are_kept_however_they_are_written() -> None:
     """Output is truncated at the source."""
     for size in (1, 7, 100, 5_000):
-        target = io.StringIO()
-        stream = BoundedStream(target, limit=1_000, tail=100)
+        stream = BoundedStream(limit=1_000, tail=100)
         text = "".join(f"{number:05}" for number in range(2_000))
         for at in range(0, len(text), size):
             stream.write(text[at : at + size])
-        assert stream.end() == target.getvalue()
-        assert target.getvalue() == f"{text[:900]}\n[… 9,000 characters not kept …]\n{text[-100:]}"
+        assert stream.end() == f"{text[:900]}\n[… 9,000 characters not kept …]\n{text[-100:]}"
         assert stream.written == 10_000
 
 
 def test_nothing_is_lost_of_what_fits() -> None:
-    target = io.StringIO()
-    stream = BoundedStream(target, limit=1_000, tail=100)
+    stream = BoundedStream(limit=1_000, tail=100)
     for _ in range(99):
         stream.write("0123456789")
     assert stream.end() == "0123456789" * 99
@@ -42,8 +38,7 @@ def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_coun
     sizes, head, tail
 ) -> None:
     """Output of any pieces is truncated at the source, and the gap is counted."""
-    target = io.StringIO()
-    stream = BoundedStream(target, limit=head + tail, tail=tail)
+    stream = BoundedStream(limit=head + tail, tail=tail)
     for _ in range(2):
         text = "".join(chr(0x4E00 + number % 1_000) for number in range(sum(sizes)))
         at = 0
@@ -55,11 +50,10 @@ def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_coun
         kept = text if rest <= 0 else f"{text[:head]}\n[… {rest:,} characters not kept …]\n{text[-tail:]}"
         assert stream.end() == kept
         stream.begin()
-    assert target.getvalue() == 2 * kept
 
 
 def test_a_write_that_a_cell_has_kept_serves_the_next_cell() -> None:
-    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    stream = BoundedStream(limit=10, tail=5)
     write = stream.write
     for _ in range(3):
         write("x" * 20)
@@ -70,7 +64,7 @@ def test_a_write_that_a_cell_has_kept_serves_the_next_cell() -> None:
 
 @pytest.mark.parametrize("before", ["", "x" * 100])
 def test_what_is_no_text_is_refused(before) -> None:
-    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    stream = BoundedStream(limit=10, tail=5)
     stream.write(before)
     for value in (b"bytes", 7, None, ["x"]):
         with pytest.raises(TypeError, match="must be str"):
@@ -79,30 +73,41 @@ def test_what_is_no_text_is_refused(before) -> None:
 
 
 def test_a_million_empty_pieces_take_no_memory() -> None:
-    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    stream = BoundedStream(limit=10, tail=5)
     stream.write("x" * 20)
     for _ in range(1_000):
         stream.write("")
     assert len(stream._tail) == 1
 
 
-def test_streams_are_bounded_again() -> None:
+@pytest.mark.parametrize("value", [None, 7, ["x"], {"a": "x"}, "x" * 5_000_000])
+def test_a_reply_is_bounded_again(value) -> None:
     """The broker bounds the output again, whatever the kernel sends."""
-    outputs = OutputCollector()
-    for _ in range(30):
-        for name in ("stdout", "stderr", "other", None, ["stdout"]):
-            outputs.add("stream", {"name": name, "text": "x" * 100_000})
-        outputs.add("display_data", {"data": {"text/plain": "y" * 100_000}})
-    assert {name: len(outputs.stream(name)) for name in STREAM_LIMITS} == STREAM_LIMITS
-    assert len(outputs.result or "") < 30_000
+    cell = dict.fromkeys(("stdout", "stderr", "result", "report"), value)
+    outcome = outcome_of({"status": "ok", "cell": cell, "traceback": [value] * 30, "evalue": value})
+    assert outcome["ok"] is True
+    text = isinstance(value, str)
+    assert {name: len(outcome[name]) for name in STREAM_LIMITS} == (
+        STREAM_LIMITS if text else dict.fromkeys(STREAM_LIMITS, 0)
+    )
+    assert len(outcome["report"]) == (REPORT_LIMIT if text else 0)
+    assert (outcome["result"] is None) is not text
+    assert sum(len(outcome[name] or "") for name in ("result", "ename", "evalue", "traceback")) < 40_000
+
+
+@pytest.mark.parametrize("cell", [None, [], "cell"])
+def test_a_reply_without_a_cell_has_an_empty_outcome(cell) -> None:
+    outcome = outcome_of({"status": ["ok"], "cell": cell, "traceback": {"x": [[]]}, "ename": {"a": 1}})
+    assert outcome == {
+        **{"ok": False, "stdout": "", "stderr": "", "result": None, "report": ""},
+        **{"ename": "", "evalue": "", "traceback": ""},
+    }
 
 
 @given(st.text(alphabet=st.sampled_from('a\x01\n"中\U0001f600'), max_size=300).map(lambda text: text * 40))
 def test_what_grows_on_the_wire_is_cut_there(text) -> None:
     """The broker bounds it again. A control character takes six characters in JSON."""
-    outputs = OutputCollector()
-    outputs.add("stream", {"name": "stdout", "text": text})
-    kept = outputs.stream("stdout")
+    kept = outcome_of({"cell": {"stdout": text}})["stdout"]
     assert text.startswith(kept)
     assert len(json.dumps(kept, ensure_ascii=False)) <= 4 * len(text) + 2
     if len(json.dumps(text, ensure_ascii=False)) <= 3 * len(text):
