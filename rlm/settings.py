@@ -12,7 +12,8 @@ from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
-from rlm.prompts.recipes.root import Contract, Dialect
+from rlm.prompts.recipes.dialect import Dialect
+from rlm.prompts.recipes.root import Contract
 from rlm.retrieval.retriever import Stemming
 from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
@@ -24,7 +25,9 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 class RootSettings:
     """Settings of the root.
 
-    dialect: "rlms" also gives cells the names of that library (`context`, `llm_query`, `FINAL`, …).
+    dialect: the format of a model that was trained for another RLM system: its prompt, its names in cells
+        (`context`, `llm_query`, `FINAL`, `SUBMIT`, `answer`, …) and its replies, with prose around the blocks
+        and the answer outside of them. "rlms", "paper", "prime" or "dspy". The contract does not apply.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.

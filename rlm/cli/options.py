@@ -163,11 +163,12 @@ class RunOptions:
         FolderMay.SET,
     ] = "one-block"
     dialect: Annotated[
-        Literal["own", "rlms"],
+        Literal["own", "rlms", "paper", "prime", "dspy"],
         typer.Option(
             envvar="RLM_DIALECT",
             rich_help_panel="How it runs",
-            help="rlms: cells may also use its names (context, llm_query, FINAL, …).",
+            help="The prompt, names and reply format that a root was trained for (context, llm_query, FINAL, "
+            "SUBMIT, …).",
         ),
         FolderMay.SET,
     ] = "own"

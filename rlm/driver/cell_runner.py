@@ -12,11 +12,11 @@ from rlm.driver.outcome import NoAnswer
 from rlm.driver.rerun import DIED, rerun_cells
 from rlm.events import Warned
 from rlm.playback.recording import Recording
-from rlm.prompts.recipes.root import Contract
 from rlm.prompts.templates import table
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
+from rlm.settings import RootSettings
 
 __all__ = ["CellRun", "CellRunner"]
 
@@ -44,7 +44,7 @@ class CellRunner:
         run_context: RunContext,
         *,
         new_sandbox: Callable[[], Sandbox],
-        contract: Contract,
+        root: RootSettings,
         forget: Callable[[], None],
         forget_costs: Callable[[], object],
         last_round_seconds: Callable[[], float | None],
@@ -55,7 +55,7 @@ class CellRunner:
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
-        self._contract: Contract = contract
+        self._root = root
         self._forget = forget
         self._forget_costs = forget_costs
         self._last_round_seconds = last_round_seconds
@@ -134,7 +134,7 @@ class CellRunner:
         """Re-run the cells before `round_`. Return the result of the cell that killed the kernel, if any, and
         the rounds whose cells diverged."""
         changed: list[int] = []
-        again = rerun_cells(self._playback, self._contract, self._execute, before=round_)
+        again = rerun_cells(self._playback, self._root, self._execute, before=round_)
         async for past, result, same in again:
             if result.ename == DIED:
                 return result, changed

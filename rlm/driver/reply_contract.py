@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from string import whitespace
 from typing import Literal
@@ -20,7 +20,7 @@ from rlm.models.base import FinishReason
 from rlm.prompts.recipes.corrections import calls_final
 from rlm.prompts.recipes.root import Contract
 
-__all__ = ["Cell", "Violation", "ViolationKind", "fenced", "parse"]
+__all__ = ["Cell", "Violation", "ViolationKind", "closed_blocks", "fenced", "parse", "parses"]
 
 ViolationKind = Literal[
     "no_block",
@@ -39,6 +39,7 @@ ViolationKind = Literal[
 
 _MAX_CANDIDATES = 32
 _MAX_BLOCKS = 3  # more of them change nothing: reading on would only cost time
+_MAX_RUN = 64  # so many blocks of a reply are run where several may be
 _RECEIVED_CHARS = 200
 # Trying candidate after candidate on a huge reply would cost seconds. Whatever a model can write in one
 # reply stays far below this; past it a candidate counts as not parsing.
@@ -66,11 +67,13 @@ TOOL_CALL = "tool call"
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Code to run, without its fence. Soft breaches: `prose` is text around the block, and `mark` is the info
-    string of its fence if that is not `repl`, in lower case, or TOOL_CALL for the code of a tool call."""
+    string of its fence if that is not `repl`, in lower case, or TOOL_CALL for the code of a tool call.
+    `shown` is what the root is shown of its reply, if that is more than the block."""
 
     code: str
     prose: str = ""
     mark: str = "repl"
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,34 @@ def _called(text: str, contract: Contract) -> Cell | Violation | None:
     return Cell(code, around, TOOL_CALL) if code.strip() else Violation("empty_block", _excerpt(text))
 
 
+def closed_blocks(text: str, marks: Collection[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the code of each block whose mark is one of `marks`, and the lines of its two fences. A block
+    that is not closed ends before the next one, or with the text."""
+    lines = text.split("\n")
+    fences = _fences(lines)
+    allowance, position, count = _PARSE_CHARS, 0, 0
+    while position < len(fences) and count < _MAX_RUN:
+        opening = fences[position]
+        position += 1
+        if not opening.may_open():
+            continue
+        if opening.info.casefold() not in marks:
+            position = _after_other(fences, position, opening)
+            continue
+        count += 1
+        closings = _closings(fences, position, opening)
+        later = _next_repl(fences, position, opening)
+        chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
+        if chosen is None:
+            end = len(lines) if later is None else fences[later].line
+            yield _code(lines, opening, end), opening.line, end - 1
+            position = len(fences) if later is None else later
+        else:
+            closing = fences[chosen].line
+            yield _code(lines, opening, closing), opening.line, closing
+            position = chosen + 1
+
+
 def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -> Violation:
     """Return the violation of a reply that holds no block to run."""
     if calls_final("\n".join(lines)):
@@ -198,7 +229,7 @@ def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -
     if text.startswith("<"):
         return Violation("no_block", _excerpt(reply))  # reasoning that was never closed
     # Short sentences and numbers parse as code, too. Code that does something calls or assigns.
-    is_code = ("(" in text or "=" in text) and _parses(text)
+    is_code = ("(" in text or "=" in text) and parses(text)
     is_answer = bool(text) and "```" not in text and not _ANNOUNCEMENT.match(text) and not is_code
     return Violation("prose_answer" if is_answer else "no_block", _excerpt(reply))
 
@@ -222,7 +253,7 @@ def _python_block(
         return None
     closing = fences[chosen].line
     code = _code(lines, opening, closing)
-    if not code.strip() or not _parses(code):
+    if not code.strip() or not parses(code):
         return None
     return _Block(opening.line, closing, code, opening.info.casefold())
 
@@ -317,7 +348,7 @@ def _choose(
         if len(code) > allowance:
             break
         allowance -= len(code)
-        if _parses(code):
+        if parses(code):
             return index, allowance
     before = [index for index in closings if later is None or index < later]
     return (before[-1] if before else None), allowance
@@ -333,7 +364,7 @@ def _code(lines: Sequence[str], opening: _Fence, end: int) -> str:
     return "\n".join(inside)
 
 
-def _parses(code: str) -> bool:
+def parses(code: str) -> bool:
     """Return whether IPython could run `code`. Its magic lines (`%time`, `!ls`) count as statements."""
     if _compiles(code):
         return True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from rlm.driver.reply_contract import Violation, parse
+from rlm.driver.dialects import read_reply
+from rlm.driver.reply_contract import Violation
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedRound
-from rlm.prompts.recipes.root import Contract
 from rlm.sandbox.types import CellResult
+from rlm.settings import RootSettings
 
 __all__ = ["DIED", "rerun_cells"]
 
@@ -18,7 +19,7 @@ DIED = "KernelDied"
 
 async def rerun_cells(
     playback: ReplayCursor,
-    contract: Contract,
+    root: RootSettings,
     execute: Callable[[str, int], Awaitable[CellResult]],
     *,
     before: int | None = None,
@@ -28,7 +29,7 @@ async def rerun_cells(
     for past in playback.rounds:
         if (before is not None and past.number >= before) or past.cell is None or past.cell.ename == DIED:
             continue
-        cell = parse(past.reply.text, finish_reason="stop", contract=contract)
+        cell = read_reply(past.reply.text, root)
         assert not isinstance(cell, Violation)
         playback.begin(past.number, past.cell)
         result = await execute(cell.code, past.number)

@@ -16,6 +16,7 @@ from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.quoting import quote
+from rlm.prompts.recipes.dialect import Dialect, dialect_instructions
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
@@ -28,7 +29,6 @@ _MAX_NAME_CHARS = 120
 _PLAIN_VARIABLE = re.compile(r"\w{1,60}: [\w.]{1,60}(?:, [\w., ]{1,40})?")
 
 Contract = Literal["one-block", "strict"]
-Dialect = Literal["own", "rlms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +209,16 @@ def _task_items(given: RootInput) -> list[Item]:
 
 def _instructions(given: RootInput) -> str:
     data = table("root.toml")
+    tools = "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else ""
+    if given.dialect != "own":
+        return dialect_instructions(given.dialect) + tools
     return fill(
         words("root.md"),
         {
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
             "helpers": "\n".join(_helper_lines(given.helpers)),
-            "tools": data["dialect"][given.dialect]
-            + ("\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else ""),
+            "tools": tools,
         },
     )
 

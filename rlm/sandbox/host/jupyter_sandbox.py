@@ -41,7 +41,7 @@ class JupyterSandbox:
     seed: seeds the kernel's random numbers, so that the same cells give the same output. None is random.
     window: the part of the context that the kernel's `context` shows. Offsets count from its start.
     tools: the host tools that a cell may call. The handler runs them.
-    dialect: "rlms" adds the names of that library to the helpers.
+    dialect: any but "own" adds the names of other RLM systems to the helpers.
     shared: several questions use the kernel, one after another. Call `begin` for each.
     """
 

@@ -22,9 +22,9 @@ from zmq.eventloop.zmqstream import ZMQStream
 
 from .context_handle.handle import Handle
 from .helper_api.channel import Channel
+from .helper_api.dialects import DialectNames
 from .helper_api.helpers import Helpers
 from .helper_api.host_tools import HostTool, ToolError
-from .helper_api.rlms_dialect import RlmsDialect
 from .shell import post_start_seccomp
 from .shell.attachment import Given, attach_context
 from .shell.cell_kernel import CellKernel
@@ -184,7 +184,7 @@ def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
         setattr(helpers, tool.name, names[tool.name])
     if given.tools:
         names["ToolError"] = ToolError
-    dialect = RlmsDialect(helpers, handle, namespace) if given.dialect == "rlms" else None
+    dialect = DialectNames(helpers, handle, namespace) if given.dialect != "own" else None
     if dialect is not None:
         names.update(dialect.namespace())
         namespace.update(dialect.variables())

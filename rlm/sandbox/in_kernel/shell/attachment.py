@@ -26,7 +26,7 @@ _FIRST = 1024
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a kernel works with. `dialect` names the functions of a cell: "own" or "rlms". If `shared`,
+    """What a kernel works with. Any `dialect` but "own" adds names of other systems. If `shared`,
     several questions use it, each over its own part of the body."""
 
     body: Body

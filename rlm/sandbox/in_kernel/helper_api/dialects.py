@@ -1,6 +1,7 @@
-"""The names of another RLM library (`rlms`) for models that know its dialect, made from the helpers.
+"""The names of other RLM systems for models that know their dialects, made from the helpers.
 
-`context`, `llm_query`, `llm_query_batched`, `rlm_query`, `rlm_query_batched`, `FINAL`, `FINAL_VAR`, `answer`.
+`context`, `llm_query`, `llm_query_batched`, `llm_batch`, `rlm_query`, `rlm_query_batched`, `FINAL`,
+`FINAL_VAR`, `SUBMIT`, `answer`. Every dialect has all of them.
 Every call has the bounds of the helper behind it.
 """
 
@@ -13,13 +14,13 @@ from ..context_handle.handle import Handle
 from .children import UnknownSubModel
 from .helpers import Finalized, Helpers
 
-__all__ = ["RlmsDialect"]
+__all__ = ["DialectNames"]
 
 _Answers = TypeVar("_Answers")
 
 
-class RlmsDialect:
-    """The dialect in one kernel. `before` and `after` are called around each cell."""
+class DialectNames:
+    """The names in one kernel. `before` and `after` are called around each cell."""
 
     def __init__(self, helpers: Helpers, handle: Handle, namespace: dict[str, Any]) -> None:
         self._helpers = helpers
@@ -28,18 +29,20 @@ class RlmsDialect:
         self._answer: dict[str, Any] = {"content": "", "ready": False}
 
     def namespace(self) -> dict[str, Any]:
-        """Return the functions of the dialect by name."""
+        """Return the functions by name."""
         return {
             "llm_query": self.llm_query,
             "llm_query_batched": self.llm_query_batched,
+            "llm_batch": self.llm_query_batched,
             "rlm_query": self.rlm_query,
             "rlm_query_batched": self.rlm_query_batched,
             "FINAL": self.FINAL,
             "FINAL_VAR": self.FINAL_VAR,
+            "SUBMIT": self.SUBMIT,
         }
 
     def variables(self) -> dict[str, Any]:
-        """Return the variables that the dialect has from the start."""
+        """Return the variables that exist from the start."""
         return {"context": None, "answer": self._answer}
 
     def before(self, info: Any) -> None:
@@ -94,3 +97,10 @@ class RlmsDialect:
         if name not in self._namespace:
             raise NameError(f"there is no variable {name!r} to finalize: SHOW_VARS() lists them")
         self.FINAL(self._namespace[name])
+
+    def SUBMIT(self, *values: Any, **outputs: Any) -> None:  # noqa: N802 - the name models know
+        """Submit one value as it is, and several as a list or by their names."""
+        if bool(values) == bool(outputs):
+            raise TypeError("give SUBMIT the answer: SUBMIT(answer)")
+        given = list(values or outputs.values())
+        self.FINAL(given[0] if len(given) == 1 else outputs or given)
