@@ -1,23 +1,29 @@
 """The conversations of a run, as training data: one for each window of a root, one for each other call.
 
 The journal holds the replies and the run is replayed offline, so the prompts are those that were sent. The
-calls that folded rounds into notes are left out: their notes stand in the next window.
+calls that folded rounds into notes are left out: their notes stand in the next window. Values of secret
+environment variables are blanked, as in the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlm.driver.reply_contract import Cell, fenced, parse
+from rlm.driver.dialects import read_reply
+from rlm.driver.reply_contract import Cell, fenced
 from rlm.errors import UsageError
 from rlm.models.base import Message, Role
 from rlm.playback.exchanges import Exchange
+from rlm.replay.golds import Golds
 from rlm.replay.replay import replay
-from rlm.results import RunResult
-from rlm.settings import Settings
+from rlm.replay.rewards import Reward
+from rlm.replay.selection import Selection
+from rlm.runs.stored_run import StoredRun, settings_of
+from rlm.settings import RootSettings, Settings
 
 __all__ = ["Conversation", "read_conversations"]
 
@@ -27,32 +33,37 @@ class Conversation:
     """A whole conversation with one model: `messages` end with its last reply.
 
     A root gets a new window when its rounds are folded into notes; `rounds` are the first and the last of
-    the window, (0, 0) for every other role. `is_valid` is False if the last reply of a root was not exactly
-    one block. `reward` says how the run ended: `answered`, `finalized`, `supported_share` of the claims that
-    were checked (None if none was), `coverage` (the share of the input that was read or answered for),
-    `cost_usd` (None if a price is unknown) and `tokens` of the whole run.
+    the window, (0, 0) for every other role. `id` is unique in an export. `parent` is the id of the window
+    before, or of the root's window that asked for this call; None for the first window of a run. `is_valid`
+    is False if the last reply of a root was not exactly one block, or nothing that the run's dialect runs.
+    `reward` is that of the whole run. `example` is the last reply of a root as later prompts repeat it.
     """
 
     run_id: str
+    id: str
+    parent: str | None
     role: Role
     model: str
     within: str
     rounds: tuple[int, int]
     messages: tuple[Message, ...]
     is_valid: bool
-    reward: dict[str, Any]
+    reward: Reward
+    example: str | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as a JSON-safe mapping."""
         return {
             "run_id": self.run_id,
+            "id": self.id,
+            "parent": self.parent,
             "role": self.role,
             "model": self.model,
             "within": self.within,
             "rounds": list(self.rounds),
             "is_valid": self.is_valid,
             "messages": [_plain(one) for one in self.messages],
-            "reward": self.reward,
+            "reward": self.reward.to_json(),
         }
 
     def to_example(self) -> dict[str, Any] | None:
@@ -61,90 +72,123 @@ class Conversation:
         None if the run has no answer, if the last reply broke the contract, or if a message holds a picture.
         A root's reply is its block alone, as later prompts of the run repeat it.
         """
-        if not (self.reward["answered"] and self.is_valid) or any(one.images for one in self.messages):
+        if not (self.reward.answered and self.is_valid) or any(one.images for one in self.messages):
             return None
         messages = [_plain(one) for one in self.messages]
-        if self.role == "root":
-            cell = parse(self.messages[-1].content, finish_reason="stop", contract="one-block")
-            if not isinstance(cell, Cell):
-                return None
-            messages[-1]["content"] = fenced(cell.code)
+        if self.example is not None:
+            messages[-1]["content"] = self.example
         return {"messages": messages}
 
 
 async def read_conversations(
-    run: str, *, store: str | Path, settings: Settings | None = None
+    run: str,
+    *,
+    store: str | Path,
+    settings: Settings | None = None,
+    golds: Golds | None = None,
+    selection: Selection | None = None,
 ) -> list[Conversation]:
-    """Replay the run whose name is or starts with `run`, and return its conversations in order.
+    """Replay the run whose name is or starts with `run`, and return its conversations in order. Return none
+    if the rewards of the run are outside of the bounds of `selection`; then it is not replayed.
 
     No model is called, and nothing is written. Raises UsageError when the replay gives another answer,
     because its prompts would not be those of the run, and what `rlm.replay.replay` raises.
     """
-    replayed = await replay(run, store=store, settings=settings)
+    from rlm.journal import Journal
+
+    async with Journal.open(store) as journal:
+        stored = await StoredRun.read(journal, run)
+    bounds = selection or Selection()
+    if stored.result is not None and not bounds.accepts(Reward.of(stored.result, stored.events)):
+        return []
+    replayed = await replay(stored.run_id, store=store, settings=settings)
     recorded = replayed.recorded
     if not replayed.equal:
         raise UsageError(
             f"the replay of {recorded.run_id} diverged, so its prompts can't be told. "
             f"Look at it with rlm replay {recorded.run_id}, or export the events"
         )
-    reward = _reward(recorded)
-    return [_conversation(recorded.run_id, one, reward) for one in _windows(replayed.exchanges)]
+    correct = None if golds is None else golds.judge(stored.run_id, stored.task, recorded.answer)
+    reward = Reward.of(recorded, stored.events, correct)
+    return _Reader(stored, reward).read(replayed.exchanges)
 
 
-def _windows(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
-    """Return the calls of each conversation, in order. Those of one window of a root belong together."""
-    windows: list[list[Exchange]] = []
-    open_windows: dict[str, list[Exchange]] = {}
-    for one in exchanges:
-        window = open_windows.get(one.within) if one.role == "root" else None
-        if window is not None and _continues(window[-1].messages, one.messages):
-            window.append(one)
-            continue
-        window = [one]
-        windows.append(window)
-        if one.role == "root":
-            open_windows[one.within] = window
-    return windows
+@dataclass(slots=True)
+class _Window:
+    """The calls of one conversation, in order."""
+
+    id: str
+    parent: str | None
+    exchanges: list[Exchange]
+
+
+class _Reader:
+    """Reads the exchanges of one run."""
+
+    def __init__(self, stored: StoredRun, reward: Reward) -> None:
+        self._run_id = stored.run_id
+        self._root: RootSettings = settings_of(Settings(), stored.facts).root
+        self._reward = reward
+        from rlm.journal.redaction import Redaction, secrets_of
+
+        self._redaction = Redaction()
+        self._redaction.add(secrets_of(os.environ))
+
+    def read(self, exchanges: Iterable[Exchange]) -> list[Conversation]:
+        """Return the conversations in the order in which they began."""
+        return [self._conversation(window) for window in self._windows(exchanges)]
+
+    def _windows(self, exchanges: Iterable[Exchange]) -> list[_Window]:
+        windows: list[_Window] = []
+        open_windows: dict[str, _Window] = {}
+        for one in exchanges:
+            window = open_windows.get(one.within) if one.role == "root" else None
+            if window is not None and _continues(window.exchanges[-1].messages, one.messages):
+                window.exchanges.append(one)
+                continue
+            window = _Window(f"{self._run_id}/{len(windows) + 1}", _parent(one.within, open_windows), [one])
+            windows.append(window)
+            if one.role == "root":
+                open_windows[one.within] = window
+        return windows
+
+    def _conversation(self, window: _Window) -> Conversation:
+        first, last = window.exchanges[0], window.exchanges[-1]
+        example, is_valid = None, True
+        if last.role == "root":
+            cell = read_reply(last.reply.text, self._root, last.reply.finish_reason)
+            is_valid = isinstance(cell, Cell)
+            example = (cell.shown or fenced(cell.code)) if isinstance(cell, Cell) else None
+        reply = Message("assistant", last.reply.text)
+        blank = self._redaction.blank
+        return Conversation(
+            run_id=self._run_id,
+            id=window.id,
+            parent=window.parent,
+            role=last.role,
+            model=last.model,
+            within=last.within,
+            rounds=(first.round, last.round),
+            messages=tuple(replace(one, content=blank(one.content)) for one in (*last.messages, reply)),
+            is_valid=is_valid,
+            reward=self._reward,
+            example=blank(example),
+        )
+
+
+def _parent(within: str, open_windows: Mapping[str, _Window]) -> str | None:
+    """Return the id of the window before, or of the nearest window around a sub-RLM."""
+    while True:
+        if within in open_windows:
+            return open_windows[within].id
+        if not within:
+            return None
+        within = within.rpartition("/")[0]
 
 
 def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:
     """Return whether a request begins with the messages of another one."""
     return [one.content for one in after[: len(before)]] == [one.content for one in before]
-
-
-def _conversation(run_id: str, window: Sequence[Exchange], reward: dict[str, Any]) -> Conversation:
-    first, last = window[0], window[-1]
-    reply = Message("assistant", last.reply.text)
-    is_valid = last.role != "root" or isinstance(
-        parse(last.reply.text, finish_reason=last.reply.finish_reason, contract="one-block"), Cell
-    )
-    return Conversation(
-        run_id,
-        last.role,
-        last.model,
-        last.within,
-        (first.round, last.round),
-        (*last.messages, reply),
-        is_valid,
-        reward,
-    )
-
-
-def _reward(result: RunResult) -> dict[str, Any]:
-    support = result.support
-    checked = 0 if support is None else support.supported + support.unsupported
-    coverage = result.coverage
-    costs = [one.cost_usd for one in result.usage]
-    return {
-        "answered": result.answer is not None,
-        "finalized": result.stop_reason == "finalized",
-        "supported_share": None if support is None or not checked else round(support.supported / checked, 4),
-        "coverage": round(1 - coverage.uncovered_chars / coverage.input_chars, 4)
-        if coverage.input_chars
-        else None,
-        "cost_usd": None if any(cost is None for cost in costs) else round(sum(filter(None, costs)), 6),
-        "tokens": sum(one.input_tokens + one.output_tokens for one in result.usage),
-    }
 
 
 def _plain(message: Message) -> dict[str, str]:

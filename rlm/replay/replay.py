@@ -23,9 +23,10 @@ __all__ = ["Replayed", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The recorded result of a run and the result of its replay. `exchanges` are what its models were asked
-    and what they replied, in the order of the replay."""
+    """The recorded result of a run and the result of its replay. `stored` is the run as the journal holds it.
+    `exchanges` are what its models were asked and what they replied, in the order of the replay."""
 
+    stored: StoredRun
     recorded: RunResult
     result: RunResult
     exchanges: tuple[Exchange, ...] = ()
@@ -74,7 +75,7 @@ async def replay(
         # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)
     # A release without this decision recorded the answer as it was finalized.
-    return Replayed(judge_absence(left.task, left.result), result, tuple(exchanges))
+    return Replayed(left, judge_absence(left.task, left.result), result, tuple(exchanges))
 
 
 def _bytes(answer: Any) -> bytes:

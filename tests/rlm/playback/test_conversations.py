@@ -54,10 +54,10 @@ async def test_the_prompts_are_those_that_were_sent(run, block) -> None:
     assert all(one.messages[-1].content.endswith(" characters") for one in children)
 
     reward = root.reward
-    assert reward["answered"]
-    assert reward["finalized"]
-    assert reward["coverage"] == 1.0
-    assert reward["tokens"] == sum(one.input_tokens + one.output_tokens for one in result.usage)
+    assert reward.answered
+    assert reward.finalized
+    assert reward.coverage == 1.0
+    assert reward.tokens == sum(one.input_tokens + one.output_tokens for one in result.usage)
 
 
 async def test_an_example_is_what_a_model_should_write(run, block) -> None:
