@@ -20,10 +20,6 @@ __all__ = ["StoredLog"]
 
 _CONFIRMED_SECONDS = 0.25
 """How long `check_ownership` trusts its last answer: the children of a batch do not all ask the store."""
-_CROWDED_SECONDS = 0.02
-_GATHERED_SECONDS = 0.005
-"""If several events shared a transaction less than `_CROWDED_SECONDS` ago, a child's event waits this long
-for others: it is one of many, and the transaction is the expensive part of a write."""
 _OWNER = "SELECT process FROM runs WHERE run_id = :run_id"
 
 
@@ -57,7 +53,6 @@ class StoredLog:
         self._next_write: asyncio.Task[None] | None = None
         self._is_finished = False
         self._confirmed_at = -math.inf
-        self._crowded_at = -math.inf
 
     async def append(
         self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
@@ -74,10 +69,7 @@ class StoredLog:
         self._pending.append(pending)
         # Events that arrive during a write share the next transaction.
         if self._next_write is None:
-            is_crowded = kind == "child" and time.monotonic() - self._crowded_at < _CROWDED_SECONDS
-            self._next_write = self._writes.start(
-                self._write_pending(_GATHERED_SECONDS if is_crowded else 0.0)
-            )
+            self._next_write = self._writes.start(self._write_pending())
         await asyncio.shield(self._next_write)
         if pending.fault is not None:
             raise pending.fault
@@ -108,9 +100,7 @@ class StoredLog:
         if not self._is_finished:
             await self._writes.finish(self._update_run({"state": "interrupted", "finished_at": time.time()}))
 
-    async def _write_pending(self, delay: float) -> None:
-        if delay:
-            await asyncio.sleep(delay)
+    async def _write_pending(self) -> None:
         async with self._order:
             batch, self._pending, self._next_write = self._pending, [], None
             await self._write(batch)
@@ -169,8 +159,6 @@ class StoredLog:
         else:
             self._last_seq += len(rows)
             self._confirmed_at = time.monotonic()
-            if len(rows) > 1:
-                self._crowded_at = self._confirmed_at
             return
         self._is_finished = False
         self._confirmed_at = -math.inf

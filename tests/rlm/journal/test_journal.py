@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlm.errors import JournalError
-from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id, stored_log
+from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id
 from rlm.journal.events import EVENT_KINDS
 from rlm.results import RunTotals
 
@@ -405,37 +405,6 @@ async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
         assert outcomes[:2] == [2, 3]
         assert isinstance(outcomes[2], JournalError)
         assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]
-
-
-async def test_children_that_end_soon_after_one_another_are_written_together(store, monkeypatch) -> None:
-    """After two events came together, the next write waits a few milliseconds, as in a batch of fifty."""
-    monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
-    monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 0.3)
-    commits: list[str] = []
-    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
-        await asyncio.gather(log.append("child", {}), log.append("child", {}))
-        await trace_statements(journal, commits)
-
-        async def after(seconds: float) -> None:
-            await asyncio.sleep(seconds)
-            await log.append("child", {})
-
-        await asyncio.gather(*(after(n * 0.02) for n in range(5)))
-        assert commits.count("COMMIT") == 1
-
-
-@pytest.mark.parametrize("kind", ["child", "model_call"])
-async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, kind) -> None:
-    """Sequential children of a fast model do not wait, and neither do the root's replies during a batch."""
-    monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
-    monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 30.0)
-    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log, asyncio.timeout(25):
-        await log.check_ownership()
-        for _ in range(5):
-            await log.append(kind, {})
-        if kind != "child":
-            await asyncio.gather(log.append(kind, {}), log.append(kind, {}))
-            await log.append(kind, {})
 
 
 async def test_stores_are_made_at_the_same_time(tmp_path: Path) -> None:
