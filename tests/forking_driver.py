@@ -15,11 +15,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import alembic.command
 import openai
 import psycopg
 
-import rlm.journal
+import rlm.journal.database.postgres
 import rlm.models.providers.openai
 from rlm.documents import PathSource
 from rlm.runtime import RLM
@@ -28,7 +27,7 @@ from rlm.tasks.comparison.compare import compare, resume_comparison
 from rlm.tasks.reports.research import research, resume_research
 
 __all__: list[str] = []
-PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.providers.openai)
+PRELOADED = (openai, psycopg, rlm.journal.database.postgres, rlm.models.providers.openai)
 TASK = "Report what the parts say."
 
 

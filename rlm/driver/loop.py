@@ -277,9 +277,10 @@ class Driver:
         if result is not recorded:
             self._observe(CellEnded(round_, result.status, result.seconds, result.shown[:_SHOWN_OUTPUT]))
             await self._log.append(
-                "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
+                "cell",
+                {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)},
+                totals=self._metered.totals(round_, self._child_calls.calls),
             )
-            await self._log.tally(self._metered.totals(round_, self._child_calls.calls))
         if ran.answer is None:
             self._add_message(Message("user", self._feedback(round_, result, notes), stable=True))
         return ran.answer

@@ -6,21 +6,15 @@ the body. Runs over the same documents share one input. An input that holds a se
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import delete, insert, select
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from rlm.errors import JournalError
-from rlm.journal.database import Database
+from rlm.journal.database import Database, RowConflict, Transaction
 from rlm.journal.redaction import Redaction
-from rlm.journal.tables import inputs, runs
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 
 __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]
@@ -43,32 +37,31 @@ def may_be_kept(folder: Path, most: int, redaction: Redaction) -> bool:
 
 async def keep(database: Database, name: str, folder: Path) -> None:
     """Store the folder's files as the input `name`, unless they are stored already."""
-    known = select(inputs.c.input).where(inputs.c.input == name).limit(1)
-    if await database.read(lambda connection: connection.scalar(known)):
+    if await database.rows("SELECT input FROM inputs WHERE input = :name LIMIT 1", name=name):
         return
 
-    async def put(connection: AsyncConnection) -> None:
+    def put(transaction: Transaction) -> None:
         parts = _parts(name, folder)
         while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
-            await connection.execute(insert(inputs), rows)
+            transaction.insert("inputs", rows)
 
     try:
         await database.write(put)
-    except IntegrityError:
+    except RowConflict:
         return  # another process has just stored the same input
 
 
 async def restore(database: Database, name: str, folder: Path) -> bool:
     """Write the input `name` to `folder`. Return False if it is not stored. Raises JournalError if it is
     damaged."""
-    query = select(inputs.c.part).where(inputs.c.input == name, inputs.c.name == MANIFEST_NAME)
+    query = "SELECT part FROM inputs WHERE input = :input AND name = :name LIMIT 1"
 
-    async def write_files(connection: AsyncConnection) -> bool:
-        if (await connection.scalar(query.limit(1))) is None:
+    def write_files(transaction: Transaction) -> bool:
+        if not transaction.rows(query, input=name, name=MANIFEST_NAME):
             return False
-        await asyncio.to_thread(folder.mkdir, 0o700, exist_ok=True)
+        folder.mkdir(0o700, exist_ok=True)
         for file in _NAMES:
-            await _restore_file(connection, name, folder / file)
+            _restore_file(transaction, name, folder / file)
         return True
 
     if not await database.read(write_files):
@@ -80,10 +73,10 @@ async def restore(database: Database, name: str, folder: Path) -> bool:
     return True
 
 
-async def drop_unused(connection: AsyncConnection) -> None:
+def drop_unused(transaction: Transaction) -> None:
     """Delete every input that no run refers to."""
-    await connection.execute(
-        delete(inputs).where(~select(runs.c.run_id).where(runs.c.input == inputs.c.input).exists())
+    transaction.execute(
+        "DELETE FROM inputs WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.input = inputs.input)"
     )
 
 
@@ -96,11 +89,11 @@ def _parts(name: str, folder: Path) -> Iterator[dict[str, object]]:
                 part += 1
 
 
-async def _restore_file(connection: AsyncConnection, name: str, path: Path) -> None:
-    chosen = (inputs.c.input == name) & (inputs.c.name == path.name)
+def _restore_file(transaction: Transaction, name: str, path: Path) -> None:
+    query = "SELECT data FROM inputs WHERE input = :input AND name = :name AND part = :part"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         part = 0
-        while data := await connection.scalar(select(inputs.c.data).where(chosen, inputs.c.part == part)):
+        while data := transaction.scalar(query, input=name, name=path.name, part=part):
             stream.write(zlib.decompress(data))
             part += 1

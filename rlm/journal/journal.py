@@ -13,20 +13,15 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from rlm.errors import JournalError
 from rlm.journal import inputs
-from rlm.journal.database import Database
+from rlm.journal.database import Database, Row, RowConflict, Transaction, database_at
+from rlm.journal.database.transaction import one_of
 from rlm.journal.events import JournalEvent, RunState, RunSummary
-from rlm.journal.location import store_url
 from rlm.journal.provider_batches.ledger import drop_calls_of
 from rlm.journal.redaction import Redaction
 from rlm.journal.stored_events import encode, event_bytes, read_events
 from rlm.journal.stored_log import StoredLog
-from rlm.journal.tables import events, runs
 from rlm.journal.writes import WriteQueue
 from rlm.results import RESUMABLE, RunTotals
 from rlm.sandbox import OwnerProcess
@@ -34,6 +29,11 @@ from rlm.sandbox import OwnerProcess
 __all__ = ["Journal"]
 
 _LISTED = 5
+_RUN = "SELECT * FROM runs WHERE run_id = :run_id"
+_NAME = "SELECT run_id FROM runs WHERE run_id = :run_id"
+_OWNER = "SELECT process FROM runs WHERE run_id = :run_id"
+_BEGINS = "run_id LIKE :pattern ESCAPE '/'"
+_NEWEST_FIRST = "ORDER BY started_at DESC, run_id DESC"
 _LATEST = re.compile(r"(?:latest|last)(?:~(\d{1,4}))?")
 
 
@@ -52,7 +52,7 @@ class Journal:
 
         Leaving the context waits for writes in flight. Raises JournalError if the store cannot be opened.
         """
-        database = Database(store_url(path_or_url))
+        database = database_at(path_or_url)
         await database.open()
         journal = cls(database)
         try:
@@ -135,25 +135,33 @@ class Journal:
 
     async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """Return the newest runs, newest first; `limit` None returns all."""
-        query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
-        return tuple(map(_summarize, await self._database.rows(query)))
+        query = f"SELECT * FROM runs {_NEWEST_FIRST}"  # noqa: S608 - a constant
+        if limit is None:
+            rows = await self._database.rows(query)
+        else:
+            rows = await self._database.rows(f"{query} LIMIT :most", most=limit)
+        return tuple(map(_summarize, rows))
 
     async def get(self, run_id: str) -> RunSummary:
         """Return one run by its full name. Raises JournalError if it is not found."""
-        found = await self._database.rows(select(runs).where(runs.c.run_id == run_id))
+        found = await self._database.rows(_RUN, run_id=run_id)
         if not found:
             raise JournalError(f"there is no run {run_id!r} in {self._database.name}; `rlm runs` lists them")
         return _summarize(found[0])
 
     async def holds(self, run_id: str) -> bool:
         """Return whether there is a run of that name."""
-        return bool(await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == run_id)))
+        return bool(await self._database.rows(_NAME, run_id=run_id))
 
     async def unfinished(self, prefix: str) -> tuple[str, ...]:
         """Return the names that begin with `prefix` of runs that are running or can be resumed."""
-        has_ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(RESUMABLE)
-        query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~has_ended)
-        return tuple(row.run_id for row in await self._database.rows(query))
+        listed, parameters = one_of(sorted(RESUMABLE))
+        query = (
+            f"SELECT run_id FROM runs WHERE {_BEGINS} "  # noqa: S608 - constants
+            f"AND NOT (state = 'finished' AND stop_reason NOT IN {listed})"
+        )
+        rows = await self._database.rows(query, pattern=_pattern(prefix), **parameters)
+        return tuple(row["run_id"] for row in rows)
 
     async def events(
         self, run_id: str, *, after: int = 0, limit: int | None = None
@@ -169,9 +177,8 @@ class Journal:
         machine."""
         ended = {"state": "interrupted", "process": _new_claim()}
 
-        async def put(connection: AsyncConnection) -> None:
-            running = (runs.c.run_id == run_id) & (runs.c.state == "running")
-            await connection.execute(update(runs).where(running).values(**ended))
+        def put(transaction: Transaction) -> None:
+            transaction.update("runs", ended, "run_id = :run_id AND state = 'running'", run_id=run_id)
 
         await self._writes.finish(self._database.write(put))
 
@@ -181,16 +188,18 @@ class Journal:
 
         Raises JournalError if no run matches, or several do; the message lists the candidates.
         """
-        newest_first = select(runs.c.run_id).order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
         if (counted := _LATEST.fullmatch(prefix)) is not None:
             back = int(counted[1] or 0)
-            rows = await self._database.rows(newest_first.offset(back).limit(1))
+            nth = f"SELECT run_id FROM runs {_NEWEST_FIRST} LIMIT 1 OFFSET :back"  # noqa: S608 - a constant
+            rows = await self._database.rows(nth, back=back)
             if not rows:
                 raise JournalError(f"{self._database.name} has no run {prefix!r}: ask something first")
-            return str(rows[0].run_id)
-        query = newest_first.where(runs.c.run_id.startswith(prefix, autoescape=True)).limit(_LISTED + 1)
-        exact = await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == prefix))
-        names = [row.run_id for row in exact or await self._database.rows(query)]
+            return str(rows[0]["run_id"])
+        rows = await self._database.rows(_NAME, run_id=prefix)
+        if not rows:
+            query = f"SELECT run_id FROM runs WHERE {_BEGINS} {_NEWEST_FIRST} LIMIT :most"  # noqa: S608 - constants
+            rows = await self._database.rows(query, pattern=_pattern(prefix), most=_LISTED + 1)
+        names = [row["run_id"] for row in rows]
         if len(names) == 1:
             return str(names[0])
         if not names:
@@ -255,28 +264,23 @@ class Journal:
 
     async def _claim(self, run_id: str, take_over: bool, owner: str) -> None:
         """Make this process the owner of the run."""
-        query = select(runs).where(runs.c.run_id == run_id)
-        (row,) = await self._database.rows(query)
+        (row,) = await self._database.rows(_RUN, run_id=run_id)
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
         if _summarize(row).state == "running" and not take_over:
             raise taken
-        unchanged = runs.c.run_id == run_id
+        unchanged, known = "run_id = :run_id", {"run_id": run_id}
         if not take_over:
             # Two processes may resume at once. The second finds another owner than the one it read, and
             # updates no row.
-            unchanged &= (runs.c.process == row.process) & (runs.c.state == row.state)
-        claim = (
-            update(runs)
-            .where(unchanged)
-            .values(state="running", process=owner, stop_reason=None, finished_at=None)
-        )
-        present_owner = select(runs.c.process).where(runs.c.run_id == run_id)
+            unchanged += " AND process = :process AND state = :state"
+            known |= {"process": row["process"], "state": row["state"]}
+        claim = {"state": "running", "process": owner, "stop_reason": None, "finished_at": None}
 
-        async def put(connection: AsyncConnection) -> None:
-            if (await connection.execute(claim)).rowcount == 1:
+        def put(transaction: Transaction) -> None:
+            if transaction.update("runs", claim, unchanged, **known) == 1:
                 return
             # A server that went away may have committed a first attempt: then the claim is ours already.
-            if await connection.scalar(present_owner) != owner:
+            if transaction.scalar(_OWNER, run_id=run_id) != owner:
                 raise taken
 
         await self._database.write(put)
@@ -295,24 +299,21 @@ class Journal:
             "input": input,
         }
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(insert(runs).values(**row))
-
         try:
-            await self._database.write(put)
-        except IntegrityError as error:
+            await self._database.write(lambda transaction: transaction.insert("runs", [row]))
+        except RowConflict as error:
             # The server may have gone away just after it committed a first attempt.
-            found = await self._database.rows(select(runs.c.process).where(runs.c.run_id == run_id))
-            if found and found[0].process == owner:
+            found = await self._database.rows(_OWNER, run_id=run_id)
+            if found and found[0]["process"] == owner:
                 return
             raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
 
     async def _delete(self, run_id: str) -> None:
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(delete(events).where(events.c.run_id == run_id))
-            await drop_calls_of(connection, run_id)
-            await connection.execute(delete(runs).where(runs.c.run_id == run_id))
-            await inputs.drop_unused(connection)
+        def put(transaction: Transaction) -> None:
+            transaction.execute("DELETE FROM events WHERE run_id = :run_id", run_id=run_id)
+            drop_calls_of(transaction, run_id)
+            transaction.execute("DELETE FROM runs WHERE run_id = :run_id", run_id=run_id)
+            inputs.drop_unused(transaction)
 
         await self._database.write(put)
 
@@ -328,21 +329,26 @@ def _new_claim() -> str:
     return encode({**asdict(OwnerProcess.here()), "claim": secrets.token_hex(8)})
 
 
-def _summarize(row: Row[Any]) -> RunSummary:
-    state: RunState = row.state
+def _pattern(prefix: str) -> str:
+    """Return the pattern of `_BEGINS` for names that begin with `prefix`."""
+    return re.sub(r"[%_/]", r"/\g<0>", prefix) + "%"
+
+
+def _summarize(row: Row) -> RunSummary:
+    state: RunState = row["state"]
     if state == "running":
-        owner = json.loads(row.process)
+        owner = json.loads(row["process"])
         owner.pop("claim", None)
         if OwnerProcess(**owner).is_gone():
             state = "interrupted"
     return RunSummary(
-        run_id=row.run_id,
-        task=json.loads(row.task),
+        run_id=row["run_id"],
+        task=json.loads(row["task"]),
         state=state,
-        stop_reason=row.stop_reason,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        totals=RunTotals(**{field.name: getattr(row, field.name) for field in fields(RunTotals)}),
-        settings=json.loads(row.settings),
-        input=row.input,
+        stop_reason=row["stop_reason"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        totals=RunTotals(**{field.name: row[field.name] for field in fields(RunTotals)}),
+        settings=json.loads(row["settings"]),
+        input=row["input"],
     )

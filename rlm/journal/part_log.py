@@ -27,7 +27,10 @@ class PartLog:
     def within(self) -> str:
         return self._within
 
-    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
+        """Append an event, without `totals`: only top-level runs are listed."""
         return await self._whole.append(kind, {**payload, "within": self._within})
 
     def redact(self, value: Any) -> Any:
@@ -41,6 +44,3 @@ class PartLog:
 
     async def check_ownership(self) -> None:
         await self._whole.check_ownership()
-
-    async def tally(self, totals: RunTotals) -> None:
-        """Do nothing: only top-level runs are listed."""

@@ -24,7 +24,9 @@ class ReadOnlyLog:
     def run_id(self) -> str:
         return self._events[0].run_id
 
-    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
         """Discard the event."""
         return 0
 
@@ -41,6 +43,3 @@ class ReadOnlyLog:
 
     async def check_ownership(self) -> None:
         """Do nothing: a run that has ended has no writer."""
-
-    async def tally(self, totals: RunTotals) -> None:
-        """Do nothing: the list of runs holds the final totals."""

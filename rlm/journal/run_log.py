@@ -23,8 +23,11 @@ class RunLog(Protocol):
         """The sub-RLM whose log this is, as `parent/child`; "" for the run itself."""
         ...
 
-    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
-        """Append one event and return its `seq`, which counts from 1.
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
+        """Append one event and return its `seq`, which counts from 1. `totals` update the list of runs in the
+        same transaction.
 
         `payload` must be JSON-safe (else TypeError). The payloads of `finished` and `interrupted` must hold
         `stop_reason`; they may hold the fields of RunTotals, which update the run's row. Nothing can be
@@ -51,8 +54,4 @@ class RunLog(Protocol):
 
         Called before money is spent. The answer is cached for a fraction of a second.
         """
-        ...
-
-    async def tally(self, totals: RunTotals) -> None:
-        """Update the totals in the list of runs."""
         ...

@@ -6,12 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, select
-
 from rlm.errors import JournalError
-from rlm.journal.database import Database
+from rlm.journal.database import Database, Row
 from rlm.journal.events import JournalEvent
-from rlm.journal.tables import events
 
 __all__ = ["encode", "event_bytes", "find_reply", "read_events"]
 
@@ -26,17 +23,22 @@ async def read_events(
 ) -> tuple[JournalEvent, ...]:
     """Return the committed events of a run behind `after`, in order, at most `limit`; () if the run is not in
     the store. Raises JournalError for a damaged event."""
-    mine = (events.c.run_id == run_id) & (events.c.seq > after)
-    query = select(events).where(mine).order_by(events.c.seq).limit(limit)
-    return tuple(_decode(database.name, row) for row in await database.rows(query))
+    query = (
+        "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id AND seq > :after ORDER BY seq"
+    )
+    if limit is None:
+        rows = await database.rows(query, run_id=run_id, after=after)
+    else:
+        rows = await database.rows(f"{query} LIMIT :most", run_id=run_id, after=after, most=limit)
+    return tuple(_decode(database.name, row) for row in rows)
 
 
 async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the newest complete reply to the child call `key`, from any run with these settings of the
     model's calls."""
-    query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
-    for row in await database.rows(query.order_by(events.c.at.desc())):
-        data: Mapping[str, Any] = json.loads(row.data)
+    query = "SELECT data FROM events WHERE key = :key AND kind = 'child' ORDER BY at DESC"
+    for row in await database.rows(query, key=key):
+        data: Mapping[str, Any] = json.loads(row["data"])
         is_complete = data.get("finish_reason") == "stop" and bool(data.get("reply"))
         if is_complete and data.get("settings", {}) == settings:
             return data
@@ -45,18 +47,18 @@ async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) 
 
 async def event_bytes(database: Database, run_id: str) -> int:
     """Return the approximate size of a run's events in the store."""
-    query = select(func.sum(func.length(events.c.data)).label("bytes"))
-    return int((await database.rows(query.where(events.c.run_id == run_id)))[0].bytes or 0)
+    query = "SELECT sum(length(data)) AS bytes FROM events WHERE run_id = :run_id"
+    return int((await database.rows(query, run_id=run_id))[0]["bytes"] or 0)
 
 
-def _decode(store: str, row: Row[Any]) -> JournalEvent:
+def _decode(store: str, row: Row) -> JournalEvent:
     try:
-        data = json.loads(row.data)
+        data = json.loads(row["data"])
     except ValueError:
         data = None
     if not isinstance(data, dict):
         raise JournalError(
-            f"event {row.seq} of run {row.run_id} is damaged in {store}: "
-            f"remove the run (rlm runs rm {row.run_id}) and ask again"
+            f"event {row['seq']} of run {row['run_id']} is damaged in {store}: "
+            f"remove the run (rlm runs rm {row['run_id']}) and ask again"
         )
-    return JournalEvent(row.run_id, row.seq, row.at, row.kind, data)
+    return JournalEvent(row["run_id"], row["seq"], row["at"], row["kind"], data)

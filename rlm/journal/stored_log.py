@@ -6,19 +6,13 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import insert, select, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from rlm.errors import JournalError
-from rlm.journal.database import Database
+from rlm.journal.database import Database, RowConflict, Transaction
 from rlm.journal.events import EVENT_KINDS, EventKind, JournalEvent
 from rlm.journal.redaction import Redaction
 from rlm.journal.stored_events import encode, find_reply, read_events
-from rlm.journal.tables import events, runs
 from rlm.journal.writes import LAST_KINDS, PendingEvent, WriteQueue
 from rlm.results import RunTotals
 
@@ -26,10 +20,7 @@ __all__ = ["StoredLog"]
 
 _CONFIRMED_SECONDS = 0.25
 """How long `check_ownership` trusts its last answer: the children of a batch do not all ask the store."""
-_CROWDED_SECONDS = 0.02
-_GATHERED_SECONDS = 0.005
-"""If several events shared a transaction less than `_CROWDED_SECONDS` ago, a child's event waits this long
-for others: it is one of many, and the transaction is the expensive part of a write."""
+_OWNER = "SELECT process FROM runs WHERE run_id = :run_id"
 
 
 class StoredLog:
@@ -62,9 +53,10 @@ class StoredLog:
         self._next_write: asyncio.Task[None] | None = None
         self._is_finished = False
         self._confirmed_at = -math.inf
-        self._crowded_at = -math.inf
 
-    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
         if kind not in EVENT_KINDS:
             raise ValueError(f"{kind!r} is not a kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
         if kind in LAST_KINDS and "stop_reason" not in payload:
@@ -73,14 +65,11 @@ class StoredLog:
         if self._redaction.may_occur_in(data):
             payload = self._redaction.blank(payload)
             data = encode(payload)
-        pending = PendingEvent(kind, payload, data, time.time())
+        pending = PendingEvent(kind, payload, data, time.time(), totals)
         self._pending.append(pending)
         # Events that arrive during a write share the next transaction.
         if self._next_write is None:
-            is_crowded = kind == "child" and time.monotonic() - self._crowded_at < _CROWDED_SECONDS
-            self._next_write = self._writes.start(
-                self._write_pending(_GATHERED_SECONDS if is_crowded else 0.0)
-            )
+            self._next_write = self._writes.start(self._write_pending())
         await asyncio.shield(self._next_write)
         if pending.fault is not None:
             raise pending.fault
@@ -102,22 +91,16 @@ class StoredLog:
     async def check_ownership(self) -> None:
         if time.monotonic() - self._confirmed_at < _CONFIRMED_SECONDS:
             return
-        query = select(runs.c.process).where(runs.c.run_id == self.run_id)
-        rows = await self._database.rows(query)
-        self._check_owner(rows[0].process if rows else None)
+        rows = await self._database.rows(_OWNER, run_id=self.run_id)
+        self._check_owner(rows[0]["process"] if rows else None)
         self._confirmed_at = time.monotonic()
-
-    async def tally(self, totals: RunTotals) -> None:
-        await self._writes.finish(self._update_run(asdict(totals)))
 
     async def close(self) -> None:
         """Mark the run as interrupted unless its `finished` event is written."""
         if not self._is_finished:
             await self._writes.finish(self._update_run({"state": "interrupted", "finished_at": time.time()}))
 
-    async def _write_pending(self, delay: float) -> None:
-        if delay:
-            await asyncio.sleep(delay)
+    async def _write_pending(self) -> None:
         async with self._order:
             batch, self._pending, self._next_write = self._pending, [], None
             await self._write(batch)
@@ -151,30 +134,31 @@ class StoredLog:
         if not rows:
             return
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(insert(events), rows)
-            await self._hold_run(connection)
-            for pending in accepted:
-                if pending.kind in LAST_KINDS:
-                    changed = update(runs).where(runs.c.run_id == self.run_id)
-                    await connection.execute(changed.values(**pending.run_changes()))
+        changes: dict[str, Any] = {}
+        for pending in accepted:
+            changes |= pending.run_changes()
+
+        def put(transaction: Transaction) -> None:
+            transaction.insert("events", rows)
+            owner = transaction.scalar(_OWNER + transaction.share_lock, run_id=self.run_id)
+            self._check_owner(owner)
+            if changes:
+                transaction.update("runs", changes, "run_id = :run_id", run_id=self.run_id)
 
         fault: JournalError
         try:
             try:
                 await self._database.write(put)
-            except IntegrityError:
+            except RowConflict:
                 if not await self._has(rows):
                     raise
-        except IntegrityError:
+        except RowConflict:
             fault = self._lost()
         except JournalError as error:
             fault = error
         else:
             self._last_seq += len(rows)
             self._confirmed_at = time.monotonic()
-            if len(rows) > 1:
-                self._crowded_at = self._confirmed_at
             return
         self._is_finished = False
         self._confirmed_at = -math.inf
@@ -183,15 +167,9 @@ class StoredLog:
 
     async def _has(self, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether the store holds exactly these events from the first one on."""
-        mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
-        found = await self._database.rows(select(events).where(mine).order_by(events.c.seq))
-        return [dict(row._mapping) for row in found] == list(rows)
-
-    async def _hold_run(self, connection: AsyncConnection) -> None:
-        """Lock the run's row until the end of the transaction. Raises JournalError if another process owns
-        it."""
-        query = select(runs.c.process).where(runs.c.run_id == self.run_id).with_for_update(read=True)
-        self._check_owner(await connection.scalar(query))
+        query = "SELECT * FROM events WHERE run_id = :run_id AND seq >= :first ORDER BY seq"
+        found = await self._database.rows(query, run_id=self.run_id, first=rows[0]["seq"])
+        return list(map(dict, found)) == list(rows)
 
     def _check_owner(self, owner: str | None) -> None:
         if owner != self._owner:
@@ -204,9 +182,9 @@ class StoredLog:
 
     async def _update_run(self, values: Mapping[str, Any]) -> None:
         """Change the run's row if this process still owns it."""
-        mine = (runs.c.run_id == self.run_id) & (runs.c.process == self._owner)
-
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(update(runs).where(mine).values(**values))
-
-        await self._database.write(put)
+        mine = "run_id = :run_id AND process = :owner"
+        await self._database.write(
+            lambda transaction: transaction.update(
+                "runs", values, mine, run_id=self.run_id, owner=self._owner
+            )
+        )

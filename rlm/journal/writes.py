@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from rlm.errors import JournalError
@@ -56,6 +56,7 @@ class PendingEvent:
     payload: Mapping[str, Any]
     data: str
     at: float
+    totals: RunTotals | None = None
     seq: int = 0
     fault: JournalError | None = None
 
@@ -71,9 +72,13 @@ class PendingEvent:
         }
 
     def run_changes(self) -> dict[str, Any]:
-        """Return what an event of LAST_KINDS changes in the run's row."""
+        """Return what the event changes in the run's row: its totals, and its end for LAST_KINDS."""
+        totals = {} if self.totals is None else asdict(self.totals)
+        if self.kind not in LAST_KINDS:
+            return totals
         names = ("stop_reason", *(field.name for field in fields(RunTotals)))
         return {
+            **totals,
             "state": self.kind,
             "finished_at": self.at,
             **{name: self.payload[name] for name in names if name in self.payload},

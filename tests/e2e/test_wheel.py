@@ -122,7 +122,7 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
     assert names == here
     # Among them texts, migrations, tables of words and the mark of a typed package.
     assert {"rlm/prompts/text/root.md", "rlm/retrieval/function_words.toml", "rlm/py.typed"} <= names
-    assert any(name.startswith("rlm/journal/migrations/versions/v0001") for name in names)
+    assert any(name.startswith("rlm/prompts/segments/migrations/versions/v0001") for name in names)
     assert wheel.stat().st_size < 4_000_000
 
 

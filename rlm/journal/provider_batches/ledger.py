@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Row, Select, delete, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from rlm.journal.database import Database
-from rlm.journal.location import store_url
+from rlm.journal.database import Database, Row, Transaction, database_at
+from rlm.journal.database.transaction import one_of
 from rlm.journal.provider_batches.record import BatchRecord
-from rlm.journal.tables import batch_calls, provider_batches
 from rlm.journal.writes import WriteQueue
 
 __all__ = ["BatchLedger", "drop_calls_of"]
@@ -27,7 +23,7 @@ _ROWS = 500
 """Rows of one statement: databases limit its parameters."""
 
 _T = TypeVar("_T")
-_Work = Callable[[AsyncConnection], Awaitable[None]]
+_Work = Callable[[Transaction], object]
 
 
 class BatchLedger:
@@ -35,7 +31,8 @@ class BatchLedger:
     question that has begun is finished when its caller is cancelled."""
 
     def __init__(self, path_or_url: str | Path) -> None:
-        self._url = store_url(path_or_url)
+        database_at(path_or_url)  # refuses one that cannot be read
+        self._store = path_or_url
         self._questions = WriteQueue()
 
     async def begin(self, model: str, calls: Mapping[str, str]) -> BatchRecord:
@@ -44,21 +41,15 @@ class BatchLedger:
         record = BatchRecord(f"rlm-{secrets.token_hex(12)}", model, time.time(), len(calls))
         rows = [{"key": key, "batch": record.batch, "run_id": run} for key, run in calls.items()]
 
-        async def put(connection: AsyncConnection) -> None:
+        row = {name: getattr(record, name) for name in ("batch", "model", "sent_at", "requests", "state")}
+
+        def put(transaction: Transaction) -> None:
             # A first attempt may have been committed.
-            await connection.execute(delete(provider_batches).where(provider_batches.c.batch == record.batch))
-            await _drop(connection, list(calls))
-            await connection.execute(
-                insert(provider_batches).values(
-                    batch=record.batch,
-                    model=model,
-                    sent_at=record.sent_at,
-                    requests=record.requests,
-                    state=record.state,
-                )
-            )
+            transaction.execute("DELETE FROM provider_batches WHERE batch = :batch", batch=record.batch)
+            _drop(transaction, list(calls))
+            transaction.insert("provider_batches", [row])
             for part in _parts(rows):
-                await connection.execute(insert(batch_calls), part)
+                transaction.insert("batch_calls", part)
 
         await self._write(put)
         return record
@@ -74,9 +65,9 @@ class BatchLedger:
     async def remove(self, batch: str) -> None:
         """Forget a batch and its calls: it was never created, or its results are gone."""
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(delete(batch_calls).where(batch_calls.c.batch == batch))
-            await connection.execute(delete(provider_batches).where(provider_batches.c.batch == batch))
+        def put(transaction: Transaction) -> None:
+            transaction.execute("DELETE FROM batch_calls WHERE batch = :batch", batch=batch)
+            transaction.execute("DELETE FROM provider_batches WHERE batch = :batch", batch=batch)
 
         await self._write(put)
 
@@ -84,37 +75,33 @@ class BatchLedger:
         """Forget calls that have no reply, so that the next such call is sent."""
         calls = list(keys)
         if calls:
-            await self._write(lambda connection: _drop(connection, calls))
+            await self._write(lambda transaction: _drop(transaction, calls))
 
     async def find(self, keys: Sequence[str]) -> dict[str, BatchRecord]:
         """Return the batches of the calls that are in one, by the calls' keys."""
         found: dict[str, BatchRecord] = {}
         for part in _parts(keys):
+            listed, parameters = one_of(part)
             query = (
-                select(batch_calls.c.key, provider_batches)
-                .join(provider_batches, batch_calls.c.batch == provider_batches.c.batch)
-                .where(batch_calls.c.key.in_(part))
+                "SELECT batch_calls.key, provider_batches.* FROM batch_calls JOIN provider_batches "  # noqa: S608
+                f"ON batch_calls.batch = provider_batches.batch WHERE batch_calls.key IN {listed}"
             )
-            found |= {row.key: _record(row) for row in await self._rows(query)}
+            found |= {row["key"]: _record(row) for row in await self._rows(query, **parameters)}
         return found
 
     async def batches(self) -> tuple[BatchRecord, ...]:
         """Return all batches, newest first."""
-        query = select(provider_batches).order_by(provider_batches.c.sent_at.desc())
-        return tuple(map(_record, await self._rows(query)))
+        return tuple(map(_record, await self._rows("SELECT * FROM provider_batches ORDER BY sent_at DESC")))
 
     async def runs_of(self, batch: str) -> tuple[str, ...]:
         """Return the runs that have calls in a batch."""
-        query = select(batch_calls.c.run_id).where(batch_calls.c.batch == batch).distinct()
-        return tuple(sorted(row.run_id for row in await self._rows(query)))
+        query = "SELECT DISTINCT run_id FROM batch_calls WHERE batch = :batch"
+        return tuple(sorted(row["run_id"] for row in await self._rows(query, batch=batch)))
 
     async def _update(self, batch: str, **values: str) -> None:
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(
-                update(provider_batches).where(provider_batches.c.batch == batch).values(**values)
-            )
-
-        await self._write(put)
+        await self._write(
+            lambda transaction: transaction.update("provider_batches", values, "batch = :batch", batch=batch)
+        )
 
     async def drain(self) -> None:
         """Wait for the questions that cancelled callers began: no connection may outlive its event loop."""
@@ -127,16 +114,16 @@ class BatchLedger:
 
         await self._questions.finish(write())
 
-    async def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
-        async def read() -> Sequence[Row[Any]]:
+    async def _rows(self, query: str, **parameters: str) -> list[Row]:
+        async def read() -> list[Row]:
             async with self._open() as database:
-                return await database.rows(query)
+                return await database.rows(query, **parameters)
 
         return await self._questions.finish(read())
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Database]:
-        database = Database(self._url)
+        database = database_at(self._store)
         await database.open()
         try:
             yield database
@@ -144,16 +131,15 @@ class BatchLedger:
             await database.close()
 
 
-async def drop_calls_of(connection: AsyncConnection, run_id: str) -> None:
+def drop_calls_of(transaction: Transaction, run_id: str) -> None:
     """Remove the calls of a run, and the batches that hold no other call."""
-    await connection.execute(delete(batch_calls).where(batch_calls.c.run_id == run_id))
-    used = select(batch_calls.c.batch)
-    await connection.execute(delete(provider_batches).where(provider_batches.c.batch.not_in(used)))
+    transaction.execute("DELETE FROM batch_calls WHERE run_id = :run_id", run_id=run_id)
+    transaction.execute("DELETE FROM provider_batches WHERE batch NOT IN (SELECT batch FROM batch_calls)")
 
 
-async def _drop(connection: AsyncConnection, keys: Sequence[str]) -> None:
+def _drop(transaction: Transaction, keys: Sequence[str]) -> None:
     for part in _parts(keys):
-        await connection.execute(delete(batch_calls).where(batch_calls.c.key.in_(part)))
+        transaction.delete_any("batch_calls", "key", part)
 
 
 def _parts(rows: Sequence[_T]) -> Iterator[list[_T]]:
@@ -161,5 +147,5 @@ def _parts(rows: Sequence[_T]) -> Iterator[list[_T]]:
         yield list(rows[start : start + _ROWS])
 
 
-def _record(row: Row[Any]) -> BatchRecord:
-    return BatchRecord(row.batch, row.model, row.sent_at, row.requests, row.provider_id, row.state)
+def _record(row: Row) -> BatchRecord:
+    return BatchRecord(**{name: row[name] for name in BatchRecord.__slots__})

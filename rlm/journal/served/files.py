@@ -11,15 +11,12 @@ import zlib
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from sqlalchemy import Row, delete, func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from typing import BinaryIO
 
 from rlm.errors import JournalError
+from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
 from rlm.journal.stored_events import encode
-from rlm.journal.tables import served_files, served_parts
 
 __all__ = ["FileStore", "ServedFile"]
 
@@ -56,41 +53,42 @@ class FileStore:
             while piece := stream.read(_PART):
                 hashed.update(piece)
                 row = {"file_id": file_id, "part": part, "data": zlib.compress(piece, 1)}
-                await self._write(insert(served_parts).values(**row))
+                await self._insert("served_parts", row)
                 size, part = size + len(piece), part + 1
             file = ServedFile(file_id, user, name, purpose, size, hashed.hexdigest(), time.time())
-            await self._write(insert(served_files).values(**{**asdict(file), "name": encode(name)}))
+            await self._insert("served_files", {**asdict(file), "name": encode(name)})
         except BaseException:
-            await self._write(delete(served_parts).where(served_parts.c.file_id == file_id))
+            await self._writes.finish(
+                self._database.write(lambda transaction: _drop_parts(transaction, file_id))
+            )
             raise
         return file
 
     async def get(self, file_id: str, user: str) -> ServedFile | None:
         """Return a file of that user."""
-        mine = (served_files.c.file_id == file_id) & (served_files.c.user_name == user)
-        rows = await self._database.rows(select(served_files).where(mine))
+        query = "SELECT * FROM served_files WHERE file_id = :file_id AND user_name = :user"
+        rows = await self._database.rows(query, file_id=file_id, user=user)
         return _file(rows[0]) if rows else None
 
     async def list(self, user: str, *, limit: int) -> tuple[ServedFile, ...]:
         """Return the newest files of a user, newest first."""
-        query = select(served_files).where(served_files.c.user_name == user)
-        newest_first = query.order_by(served_files.c.created_at.desc(), served_files.c.file_id.desc())
-        return tuple(map(_file, await self._database.rows(newest_first.limit(limit))))
+        query = (
+            "SELECT * FROM served_files WHERE user_name = :user "
+            "ORDER BY created_at DESC, file_id DESC LIMIT :most"
+        )
+        return tuple(map(_file, await self._database.rows(query, user=user, most=limit)))
 
     async def size(self, user: str) -> int:
         """Return the bytes of all files of a user."""
-        query = select(func.sum(served_files.c.bytes)).where(served_files.c.user_name == user)
-        return int((await self._database.rows(query))[0][0] or 0)
+        query = "SELECT sum(bytes) AS bytes FROM served_files WHERE user_name = :user"
+        return int((await self._database.rows(query, user=user))[0]["bytes"] or 0)
 
     async def content(self, file: ServedFile) -> AsyncIterator[bytes]:
         """Yield the content of a file in pieces of at most 1 MiB."""
+        query = "SELECT data FROM served_parts WHERE file_id = :file_id AND part = :part"
         part = 0
-        while True:
-            chosen = (served_parts.c.file_id == file.file_id) & (served_parts.c.part == part)
-            rows = await self._database.rows(select(served_parts.c.data).where(chosen))
-            if not rows:
-                break
-            yield zlib.decompress(rows[0].data)
+        while rows := await self._database.rows(query, file_id=file.file_id, part=part):
+            yield zlib.decompress(rows[0]["data"])
             part += 1
 
     async def write_to(self, file: ServedFile, path: Path) -> None:
@@ -112,21 +110,20 @@ class FileStore:
         if await self.get(file_id, user) is None:
             return False
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(delete(served_parts).where(served_parts.c.file_id == file_id))
-            await connection.execute(delete(served_files).where(served_files.c.file_id == file_id))
+        def put(transaction: Transaction) -> None:
+            _drop_parts(transaction, file_id)
+            transaction.execute("DELETE FROM served_files WHERE file_id = :file_id", file_id=file_id)
 
         await self._writes.finish(self._database.write(put))
         return True
 
-    async def _write(self, statement: Any) -> None:
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(statement)
-
-        await self._writes.finish(self._database.write(put))
+    async def _insert(self, table: str, row: Row) -> None:
+        await self._writes.finish(self._database.write(lambda transaction: transaction.insert(table, [row])))
 
 
-def _file(row: Row[Any]) -> ServedFile:
-    values = dict(row._mapping)
-    values["name"] = json.loads(row.name)
-    return ServedFile(**values)
+def _drop_parts(transaction: Transaction, file_id: str) -> None:
+    transaction.execute("DELETE FROM served_parts WHERE file_id = :file_id", file_id=file_id)
+
+
+def _file(row: Row) -> ServedFile:
+    return ServedFile(**{**row, "name": json.loads(row["name"])})

@@ -9,12 +9,9 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from sqlalchemy import Row, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from rlm.errors import JournalError, UsageError
+from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
-from rlm.journal.tables import served_keys
 
 __all__ = ["LOCAL_USER", "KeyStore", "Role", "ServedKey"]
 
@@ -69,35 +66,34 @@ class KeyStore:
         key = ServedKey(f"key-{secrets.token_hex(4)}", user, role, time.time(), None, day_usd, month_usd)
         row = {**asdict(key), "digest": _digest(secret)}
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(insert(served_keys).values(**row))
-
-        await self._writes.finish(self._database.write(put))
+        await self._writes.finish(
+            self._database.write(lambda transaction: transaction.insert("served_keys", [row]))
+        )
         return key, secret
 
     async def find(self, secret: str) -> ServedKey | None:
         """Return the key with that secret, unless it is revoked."""
-        valid = (served_keys.c.digest == _digest(secret)) & served_keys.c.revoked_at.is_(None)
-        rows = await self._database.rows(select(served_keys).where(valid))
+        query = "SELECT * FROM served_keys WHERE digest = :digest AND revoked_at IS NULL"
+        rows = await self._database.rows(query, digest=_digest(secret))
         return _key(rows[0]) if rows else None
 
     async def get(self, key_id: str) -> ServedKey | None:
         """Return a key by its id, also a revoked one."""
-        rows = await self._database.rows(select(served_keys).where(served_keys.c.key_id == key_id))
+        query = "SELECT * FROM served_keys WHERE key_id = :key_id"
+        rows = await self._database.rows(query, key_id=key_id)
         return _key(rows[0]) if rows else None
 
     async def all(self) -> tuple[ServedKey, ...]:
         """Return all keys, revoked ones included, oldest first."""
-        return tuple(
-            map(_key, await self._database.rows(select(served_keys).order_by(served_keys.c.created_at)))
-        )
+        return tuple(map(_key, await self._database.rows("SELECT * FROM served_keys ORDER BY created_at")))
 
     async def revoke(self, key_id: str) -> ServedKey:
         """Revoke a key: it is refused from now on. Raises JournalError if there is no such key."""
 
-        async def put(connection: AsyncConnection) -> None:
-            chosen = (served_keys.c.key_id == key_id) & served_keys.c.revoked_at.is_(None)
-            await connection.execute(update(served_keys).where(chosen).values(revoked_at=time.time()))
+        now = {"revoked_at": time.time()}
+
+        def put(transaction: Transaction) -> None:
+            transaction.update("served_keys", now, "key_id = :key_id AND revoked_at IS NULL", key_id=key_id)
 
         await self._writes.finish(self._database.write(put))
         found = await self.get(key_id)
@@ -111,7 +107,5 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _key(row: Row[tuple[object, ...]]) -> ServedKey:
-    values = dict(row._mapping)
-    del values["digest"]
-    return ServedKey(**values)
+def _key(row: Row) -> ServedKey:
+    return ServedKey(**{name: row[name] for name in ServedKey.__slots__})

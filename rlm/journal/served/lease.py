@@ -9,19 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from rlm.errors import JournalError
+from rlm.journal.database import Row, RowConflict, Transaction
 from rlm.journal.journal import Journal
 from rlm.journal.stored_events import encode
-from rlm.journal.tables import served_leases
 from rlm.sandbox import OwnerProcess
 
 __all__ = ["Lease"]
 
 _NAME = "serve"
+_HELD = "name = :name AND process = :process"
 _STALE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
 
@@ -53,50 +50,40 @@ class Lease:
 
     async def renew(self) -> bool:
         """Renew the lease. Return False if another process has taken it."""
-        mine = (served_leases.c.name == _NAME) & (served_leases.c.process == self._owner)
-        count = 0
-
-        async def put(connection: AsyncConnection) -> None:
-            nonlocal count
-            count = (
-                await connection.execute(update(served_leases).where(mine).values(seen_at=time.time()))
-            ).rowcount
-
-        await self._writes.finish(self._database.write(put))
-        return count == 1
+        return await self._update({"seen_at": time.time()}, self._owner)
 
     async def give_up(self) -> None:
         """End the lease."""
-        mine = (served_leases.c.name == _NAME) & (served_leases.c.process == self._owner)
+        mine = {"name": _NAME, "process": self._owner}
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(delete(served_leases).where(mine))
+        def put(transaction: Transaction) -> None:
+            transaction.execute(f"DELETE FROM served_leases WHERE {_HELD}", **mine)  # noqa: S608 - a constant
 
         await self._writes.finish(self._database.write(put))
 
     async def _try(self) -> bool:
-        rows = await self._database.rows(select(served_leases).where(served_leases.c.name == _NAME))
+        rows = await self._database.rows("SELECT * FROM served_leases WHERE name = :name", name=_NAME)
         now = {"process": self._owner, "seen_at": time.time()}
         if not rows:
-
-            async def make(connection: AsyncConnection) -> None:
-                await connection.execute(insert(served_leases).values(name=_NAME, **now))
-
+            row = {"name": _NAME, **now}
             try:
-                await self._writes.finish(self._database.write(make))
-            except IntegrityError:
+                await self._writes.finish(
+                    self._database.write(lambda transaction: transaction.insert("served_leases", [row]))
+                )
+            except RowConflict:
                 return False
             return True
-        present = json.loads(rows[0].process)
+        present = json.loads(rows[0]["process"])
         present.pop("claim", None)
-        if not OwnerProcess(**present).is_gone() and time.time() - rows[0].seen_at < _STALE_SECONDS:
+        if not OwnerProcess(**present).is_gone() and time.time() - rows[0]["seen_at"] < _STALE_SECONDS:
             return False
-        unchanged = (served_leases.c.name == _NAME) & (served_leases.c.process == rows[0].process)
-        count = 0
+        return await self._update(now, rows[0]["process"])
 
-        async def put(connection: AsyncConnection) -> None:
-            nonlocal count
-            count = (await connection.execute(update(served_leases).where(unchanged).values(**now))).rowcount
+    async def _update(self, values: Row, holder: str) -> bool:
+        """Change the lease if it is still held by `holder`. Return whether it was."""
+        held = {"name": _NAME, "process": holder}
 
-        await self._writes.finish(self._database.write(put))
-        return count == 1
+        def put(transaction: Transaction) -> int:
+            return transaction.update("served_leases", values, _HELD, **held)
+
+        return await self._writes.finish(self._database.write(put)) == 1

@@ -9,18 +9,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
-
+from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
 from rlm.journal.served.keys import ServedKey
 from rlm.journal.stored_events import encode
-from rlm.journal.tables import served_keys, served_runs
 
 __all__ = ["RunStore", "ServedRun", "ServedState"]
 
 ServedState = Literal["queued", "running", "interrupted", "finished", "failed", "cancelled", "deleted"]
-OPEN: tuple[ServedState, ...] = ("queued", "running")
+_IS_OPEN = "state IN ('queued', 'running')"
+_COST = "SELECT sum(cost_usd) AS usd FROM served_runs WHERE user_name = :user AND ended_at >= :since"
+_RESERVED = f"SELECT sum(reserved_usd) AS usd FROM served_runs WHERE user_name = :user AND {_IS_OPEN}"  # noqa: S608
+_USED = (
+    "SELECT sum(cost_usd + reserved_usd) AS usd FROM served_runs "  # noqa: S608 - a constant
+    f"WHERE user_name = :user AND run_id <> :run_id AND ({_IS_OPEN} OR ended_at >= :since)"
+)
+"""What a user's other runs cost since then, or may still cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,44 +66,50 @@ class RunStore:
             "outcome": None if run.outcome is None else encode(run.outcome),
         }
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(insert(served_runs).values(**row))
-
-        await self._writes.finish(self._database.write(put))
+        await self._writes.finish(
+            self._database.write(lambda transaction: transaction.insert("served_runs", [row]))
+        )
 
     async def get(self, run_id: str, user: str) -> ServedRun | None:
         """Return a run of that user. A run of somebody else is not there."""
-        mine = (served_runs.c.run_id == run_id) & (served_runs.c.user_name == user)
-        rows = await self._database.rows(select(served_runs).where(mine, served_runs.c.state != "deleted"))
+        query = (
+            "SELECT * FROM served_runs WHERE run_id = :run_id AND user_name = :user AND state <> 'deleted'"
+        )
+        rows = await self._database.rows(query, run_id=run_id, user=user)
         return _run(rows[0]) if rows else None
 
     async def owns(self, journal_id: str, user: str) -> bool:
         """Return whether a run of the journal is one of that user's."""
-        mine = (served_runs.c.journal_id == journal_id) & (served_runs.c.user_name == user)
-        query = select(served_runs.c.run_id).where(mine, served_runs.c.state != "deleted")
-        return bool(await self._database.rows(query))
+        query = (
+            "SELECT run_id FROM served_runs "
+            "WHERE journal_id = :journal_id AND user_name = :user AND state <> 'deleted'"
+        )
+        return bool(await self._database.rows(query, journal_id=journal_id, user=user))
 
     async def list(self, user: str, *, limit: int, before: str | None = None) -> tuple[ServedRun, ...]:
         """Return the newest runs of a user, newest first, those that are older than `before` if given."""
-        query = select(served_runs).where(served_runs.c.user_name == user, served_runs.c.state != "deleted")
+        query, known = "SELECT * FROM served_runs WHERE user_name = :user AND state <> 'deleted'", {}
         if before is not None:
-            at = select(served_runs.c.created_at).where(
-                served_runs.c.run_id == before, served_runs.c.user_name == user
+            query += (
+                " AND created_at < "
+                "(SELECT created_at FROM served_runs WHERE run_id = :before AND user_name = :user)"
             )
-            query = query.where(served_runs.c.created_at < at.scalar_subquery())
-        query = query.order_by(served_runs.c.created_at.desc(), served_runs.c.run_id.desc()).limit(limit)
-        return tuple(map(_run, await self._database.rows(query)))
+            known = {"before": before}
+        query += " ORDER BY created_at DESC, run_id DESC LIMIT :most"
+        return tuple(map(_run, await self._database.rows(query, user=user, most=limit, **known)))
 
     async def open_runs(self) -> tuple[ServedRun, ...]:
         """Return the runs that wait or were running, in the order in which they came."""
-        query = select(served_runs).where(served_runs.c.state.in_(OPEN)).order_by(served_runs.c.created_at)
+        query = f"SELECT * FROM served_runs WHERE {_IS_OPEN} ORDER BY created_at"  # noqa: S608 - a constant
         return tuple(map(_run, await self._database.rows(query)))
 
     async def find_interrupted(self, user: str, digest: str) -> ServedRun | None:
         """Return the newest interrupted run of a user for the same request."""
-        same = (served_runs.c.user_name == user) & (served_runs.c.digest == digest)
-        query = select(served_runs).where(same, served_runs.c.state == "interrupted")
-        rows = await self._database.rows(query.order_by(served_runs.c.created_at.desc()).limit(1))
+        query = (
+            "SELECT * FROM served_runs WHERE user_name = :user AND digest = :digest "
+            "AND state = 'interrupted' ORDER BY created_at DESC LIMIT 1"
+        )
+        rows = await self._database.rows(query, user=user, digest=digest)
         return _run(rows[0]) if rows else None
 
     async def change(self, run_id: str, **values: Any) -> None:
@@ -108,54 +118,45 @@ class RunStore:
             if values.get(name) is not None:
                 values[name] = encode(values[name])
 
-        async def put(connection: AsyncConnection) -> None:
-            await connection.execute(
-                update(served_runs).where(served_runs.c.run_id == run_id).values(**values)
-            )
+        def put(transaction: Transaction) -> None:
+            transaction.update("served_runs", values, "run_id = :run_id", run_id=run_id)
 
         await self._writes.finish(self._database.write(put))
 
     async def reserve(self, run_id: str, key: ServedKey | None, user: str, wanted: float) -> float:
         """Reserve what a run may cost, at most `wanted` dollars and what the budgets of its key leave, and
         return it; 0 if nothing is left. What other runs of the user have reserved is not left."""
-        granted = 0.0
 
-        async def put(connection: AsyncConnection) -> None:
-            nonlocal granted
+        def put(transaction: Transaction) -> float:
             # This write makes the reservations of one user wait for each other.
-            await connection.execute(
-                update(served_keys).where(served_keys.c.user_name == user).values(user_name=user)
-            )
+            transaction.update("served_keys", {"user_name": user}, "user_name = :user", user=user)
             granted = wanted
             for budget, since in _budgets(key):
-                used = await connection.scalar(_used(user, since, without=run_id))
+                used = transaction.scalar(_USED, user=user, since=since, run_id=run_id)
                 granted = min(granted, max(0.0, budget - float(used or 0.0)))
-            await connection.execute(
-                update(served_runs).where(served_runs.c.run_id == run_id).values(reserved_usd=granted)
-            )
+            transaction.update("served_runs", {"reserved_usd": granted}, "run_id = :run_id", run_id=run_id)
+            return granted
 
-        await self._writes.finish(self._database.write(put))
-        return granted
+        return await self._writes.finish(self._database.write(put))
 
     async def left(self, user: str, key: ServedKey | None) -> float | None:
         """Return the dollars that the budgets of a key leave, without what runs have reserved; None without a
         budget."""
         left = []
         for budget, since in _budgets(key):
-            rows = await self._database.rows(_cost(user, since))
-            left.append(max(0.0, budget - float(rows[0][0] or 0.0)))
+            left.append(max(0.0, budget - await self._sum(_COST, user=user, since=since)))
         return min(left) if left else None
 
     async def usage(self, user: str) -> Mapping[str, float]:
         """Return the dollars that a user has spent today and this month (UTC), and has reserved."""
         found = {}
         for name, since in (("day_usd", _day()), ("month_usd", _month())):
-            found[name] = float((await self._database.rows(_cost(user, since)))[0][0] or 0.0)
-        held = select(func.sum(served_runs.c.reserved_usd)).where(
-            served_runs.c.user_name == user, served_runs.c.state.in_(OPEN)
-        )
-        found["reserved_usd"] = float((await self._database.rows(held))[0][0] or 0.0)
+            found[name] = await self._sum(_COST, user=user, since=since)
+        found["reserved_usd"] = await self._sum(_RESERVED, user=user)
         return found
+
+    async def _sum(self, query: str, **parameters: Any) -> float:
+        return float((await self._database.rows(query, **parameters))[0]["usd"] or 0.0)
 
 
 def _budgets(key: ServedKey | None) -> tuple[tuple[float, float], ...]:
@@ -164,18 +165,6 @@ def _budgets(key: ServedKey | None) -> tuple[tuple[float, float], ...]:
         return ()
     both = ((key.day_usd, _day()), (key.month_usd, _month()))
     return tuple((budget, since) for budget, since in both if budget is not None)
-
-
-def _cost(user: str, since: float) -> Any:
-    ended = (served_runs.c.user_name == user) & (served_runs.c.ended_at >= since)
-    return select(func.sum(served_runs.c.cost_usd)).where(ended)
-
-
-def _used(user: str, since: float, *, without: str) -> Any:
-    """Return the query for what a user's other runs cost since then, or may still cost."""
-    others = (served_runs.c.user_name == user) & (served_runs.c.run_id != without)
-    counted = served_runs.c.state.in_(OPEN) | (served_runs.c.ended_at >= since)
-    return select(func.sum(served_runs.c.cost_usd + served_runs.c.reserved_usd)).where(others, counted)
 
 
 def _day() -> float:
@@ -190,8 +179,6 @@ def _month() -> float:
     return datetime.fromtimestamp(_day(), UTC).replace(day=1).timestamp()
 
 
-def _run(row: Row[Any]) -> ServedRun:
-    values = dict(row._mapping)
-    values["request"] = json.loads(row.request)
-    values["outcome"] = None if row.outcome is None else json.loads(row.outcome)
-    return ServedRun(**values)
+def _run(row: Row) -> ServedRun:
+    outcome = None if row["outcome"] is None else json.loads(row["outcome"])
+    return ServedRun(**{**row, "request": json.loads(row["request"]), "outcome": outcome})

@@ -199,12 +199,12 @@ class Parts:
         # Return what the journal gives back, so that a resumed job makes the same report.
         data = None if result is None else json.loads(json.dumps(result.to_json()))
         facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
-        await run_context.log.append("part_ended", facts)
         ended = _read_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
-        await run_context.log.tally(
-            run_context.metered.totals(sum(one.rounds for one in done), sum(one.sub_calls for one in done))
+        totals = run_context.metered.totals(
+            sum(one.rounds for one in done), sum(one.sub_calls for one in done)
         )
+        await run_context.log.append("part_ended", facts, totals=totals)
         return ended
 
     def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:

@@ -44,9 +44,9 @@ class _SlowLog(StoredLog):
 
     may: asyncio.Event
 
-    async def append(self, kind, payload):
+    async def append(self, kind, payload, *, totals=None):
         await self.may.wait()
-        return await super().append(kind, payload)
+        return await super().append(kind, payload, totals=totals)
 
 
 async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: Path) -> None:

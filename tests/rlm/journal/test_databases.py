@@ -11,13 +11,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
 
 from rlm.errors import JournalError
 from rlm.journal import Journal
-from rlm.journal import schema as journal_schema
-from rlm.journal.tables import HEAD, VERSION_TABLE, metadata
+from rlm.journal.database import Transaction, postgres, schema, sqlite
 from rlm.sandbox.context.writer import ContextFileWriter
 
 
@@ -89,27 +86,56 @@ async def test_processes_make_and_share_one_store(store: str) -> None:
         assert len(await journal.runs()) == 2
 
 
-async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> None:
-    """Migrations and tables give the same schema; HEAD is the newest revision."""
-    script = ScriptDirectory(str(Path(journal_schema.__file__).parent / "migrations"))
-    assert script.get_current_head() == HEAD
+def shape(transaction: Transaction) -> dict[str, set[tuple[str, bool]]]:
+    """Return the columns of each table, and whether they may be null."""
+    if isinstance(transaction, sqlite._Statements):
+        query = (
+            'SELECT tables.name AS one, columns.name AS two, columns."notnull" AS three '
+            "FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns "
+            "WHERE tables.type = 'table'"
+        )
+        found = [(row["one"], row["two"], not row["three"]) for row in transaction.rows(query)]
+    else:
+        query = (
+            "SELECT table_name AS one, column_name AS two, is_nullable AS three "
+            "FROM information_schema.columns WHERE table_schema = 'public'"
+        )
+        found = [(row["one"], row["two"], row["three"] == "YES") for row in transaction.rows(query)]
+    return {name: {(two, three) for one, two, three in found if one == name} for name, _, _ in found}
+
+
+async def test_both_databases_have_the_same_tables(tmp_path: Path, postgres_url: str) -> None:
+    async with Journal.open(tmp_path / "rlm.db") as one, Journal.open(postgres_url) as two:
+        made = await one.database.read(shape)
+        assert made == await two.database.read(shape)
+        assert made["journal_version"] == {("version_num", False)}
+        assert len(made) == 11
+
+
+@pytest.mark.parametrize("number", range(1, len(schema.STEPS)))
+async def test_a_store_of_each_earlier_revision_is_brought_up_to_date(store: str, number: int) -> None:
+    """It gets the tables of a new store, and its revision is the newest."""
     async with Journal.open(store) as journal:
-        engine = journal._database._get_engine()
+        new = await journal.database.read(shape)
 
-        def shape(connection: object) -> dict[str, set[tuple[str, bool]]]:
-            found = inspect(connection)
-            return {
-                table: {(column["name"], column["nullable"]) for column in found.get_columns(table)}
-                for table in found.get_table_names()
-                if table != VERSION_TABLE
-            }
+    def go_back(transaction: Transaction) -> None:
+        for name in ("events", *(one for one in shape(transaction) if one not in ("events", "runs"))):
+            transaction.execute(f"DROP TABLE {name}")
+        transaction.execute("DROP TABLE runs")
+        types = sqlite._TYPES if isinstance(transaction, sqlite._Statements) else postgres._TYPES
+        for step in schema.STEPS[:number]:
+            for statement in step.statements:
+                transaction.execute(statement.format(double=types.double, blob=types.blob))
+        transaction.execute(schema._VERSIONS)
+        transaction.insert("journal_version", [{"version_num": schema.STEPS[number - 1].revision}])
 
-        async with engine.connect() as connection:
-            made = await connection.run_sync(shape)
-    assert made == {
-        table.name: {(column.name, bool(column.nullable)) for column in table.columns}
-        for table in metadata.sorted_tables
-    }
+    async with Journal.open(store) as journal:
+        await journal.database.write(go_back)
+        assert await journal.database.read(shape) != new
+    async with Journal.open(store) as journal:
+        assert await journal.database.read(shape) == new
+        assert await journal.database.rows("SELECT * FROM journal_version") == [{"version_num": schema.HEAD}]
+        await write_run(journal, "r1")
 
 
 async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -139,13 +165,14 @@ async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Pat
 
 async def test_a_broken_migration_leaves_the_store_as_it_was(store: str, monkeypatch) -> None:
     """A migration is one transaction."""
-    upgrade = journal_schema._upgrade
+    upgrade = schema.upgrade
 
-    def break_off(connection: object) -> None:
-        upgrade(connection)  # type: ignore[arg-type]
+    def break_off(transaction: Transaction, types: schema.ColumnTypes) -> None:
+        upgrade(transaction, types)
         raise OSError("the machine went away")
 
-    monkeypatch.setattr(journal_schema, "_upgrade", break_off)
+    monkeypatch.setattr(sqlite, "upgrade", break_off)
+    monkeypatch.setattr(postgres, "upgrade", break_off)
     with pytest.raises(JournalError):
         async with Journal.open(store):
             pass

@@ -14,11 +14,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import make_url
-from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
 from rlm.journal import Journal, stored_log
-from rlm.journal import database as journal_database
+from rlm.journal.database import Database, postgres
 from rlm.results import RunTotals
 
 
@@ -54,8 +53,7 @@ async def test_who_lost_a_run_writes_nothing_more_however_fast_it_writes(store: 
             await refused_to(lost.check_ownership())
             await mine.check_ownership()
             await mine.append("finished", {"stop_reason": "finalized", "rounds": 3})
-        await lost.tally(RunTotals(99, 99, 99.0))
-        await refused_to(lost.append("finished", {"stop_reason": "rounds"}))
+        await refused_to(lost.append("finished", {"stop_reason": "rounds"}, totals=RunTotals(99, 99, 99.0)))
         (run,) = await new.runs()
         events = await new.events("r")
     assert len(refused) == 6
@@ -169,7 +167,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(postgres_url: st
 async def test_a_server_that_stays_away_is_named_with_what_to_do(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_database, "_SERVER_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(postgres, "_SERVER_WAIT_SECONDS", 1.0)
     name = conninfo_to_dict(postgres_url)["dbname"]
     async with Journal.open(postgres_url) as journal:
         async with journal.run("r", "task", {}) as log:
@@ -195,9 +193,13 @@ async def test_a_fresh_check_of_the_owner_is_not_repeated_yet_the_next_write_is_
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 3_600.0)
     async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
         asked: list[str] = []
-        engine = old._database._engine
-        assert engine is not None
-        listen(engine.sync_engine, "before_cursor_execute", lambda *arguments: asked.append(arguments[2]))
+        rows = Database.rows
+
+        async def noted(database: Database, sql: str, **parameters: Any) -> Any:
+            asked.append(sql)
+            return await rows(database, sql, **parameters)
+
+        monkeypatch.setattr(Database, "rows", noted)
         await asyncio.gather(*(lost.check_ownership() for _ in range(50)))
         assert asked == []
         async with new.resume("r", take_over=True):

@@ -1,1 +1,0 @@
-"""One step a file, oldest first by number."""
