@@ -1,11 +1,12 @@
 """Make the models of every provider in the registry, for tests/rlm/models/conformance.
 
-A variant is the name of a model. Where a provider speaks several protocols, each has a variant; so has each
-client that can carry them.
+A variant is the name of a model. Where a provider speaks several protocols, each has a variant; so has the
+first of each class that our own client carries, by the SDK.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,18 +71,16 @@ def _example_of(variant: str) -> Any:
     return make_variant(variant, "http://127.0.0.1:9")
 
 
-def _list_variants() -> list[str]:
-    names = [
-        name
-        for prefix in PROVIDERS
-        if prefix not in FRAMED
-        for name in (f"{prefix}:m", *_OTHERS.get(prefix, ()))
-    ]
-    return [
-        variant
-        for name in names
-        for variant in ((name, f"{name}{_BY_SDK}") if _example_of(name).is_lean else (name,))
-    ]
+def _list_variants() -> Iterator[str]:
+    """Yield the name of each variant, and the first of each class by its SDK, too."""
+    classes: set[type[Any]] = set()
+    for prefix in PROVIDERS:
+        for name in (f"{prefix}:m", *_OTHERS.get(prefix, ())) if prefix not in FRAMED else ():
+            yield name
+            example = _example_of(name)
+            if example.is_lean and type(example) not in classes:
+                yield f"{name}{_BY_SDK}"
+            classes.add(type(example))
 
 
-VARIANTS = _list_variants()
+VARIANTS = list(_list_variants())
