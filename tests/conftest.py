@@ -180,10 +180,13 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+@pytest.fixture(
+    params=[f"{name} by {client}" for name in ("anthropic", "openai") for client in ("lean", "sdk")]
+)
 async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
-    """Yield `make_model(url, key=..., **options)`, once for each protocol. It returns a provider's Model for
-    the server at `url`. Its retries hardly wait, and it is closed after the test.
+    """Yield `make_model(url, key=..., **options)`, once for each protocol and each client that carries it. It
+    returns a provider's Model for the server at `url`. Its retries hardly wait, and it is closed after the
+    test.
     """
     from rlm.models.http.endpoint import Endpoint
     from rlm.models.options import ModelOptions, RetryPolicy
@@ -191,16 +194,17 @@ async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[.
     from rlm.models.providers.openai import OpenAIModel
 
     made: list[AnthropicModel | OpenAIModel] = []
+    protocol, _, client = request.param.partition(" by ")
 
     def make(url: str, *, key: str = "sk-test-0123456789", **options: Any) -> AnthropicModel | OpenAIModel:
-        chosen = ModelOptions(**{"retry": RetryPolicy(base=0.001, cap=0.002), **options})
-        if request.param == "anthropic":
+        chosen = ModelOptions(**{"retry": RetryPolicy(base=0.001, cap=0.002), "client": client, **options})
+        if protocol == "anthropic":
             made.append(AnthropicModel("m", Endpoint(url, key, "ANTHROPIC_API_KEY"), options=chosen))
         else:
             made.append(OpenAIModel("m", Endpoint(f"{url}/v1", key, "OPENAI_API_KEY"), options=chosen))
         return made[-1]
 
-    make.protocol = request.param  # type: ignore[attr-defined]
+    make.protocol = protocol  # type: ignore[attr-defined]
     yield make
     for model in made:
         await model.aclose()

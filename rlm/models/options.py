@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings, Effort
 from rlm.models.listener import OnRetry, RetryReason
 
-__all__ = ["CallSettings", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
+__all__ = ["CallSettings", "ClientKind", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
+
+
+ClientKind = Literal["lean", "sdk"]
+"""Which client carries requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class ModelOptions:
     models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
     its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
     environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
+    `client` is "sdk" to send every request by the provider's SDK, or "lean" for our own client where the
+    protocol is a plain one; None leaves it to RLM_MODEL_CLIENT, and without that means "lean".
     `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
     `calls` are the settings of each request. `on_retry` and `on_refused` are called from the event loop and
     must not block; a Request may bring a listener of its own. `on_refused` gets a line about a setting that
@@ -78,6 +85,7 @@ class ModelOptions:
     concurrency: int = 16
     proxy: str | None = None
     ca_file: str | None = None
+    client: ClientKind | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     window: ModelWindow | None = None
     calls: CallSettings = field(default_factory=CallSettings)
@@ -87,5 +95,7 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:
             raise ConfigurationError("a model's time limit must be above 0 seconds: raise it")
+        if self.client is not None and self.client not in get_args(ClientKind):
+            raise ConfigurationError(f"a model's client is {self.client!r}: use 'lean' or 'sdk'")
         if self.concurrency < 1:
             raise ConfigurationError("a model needs a concurrency of at least 1: raise it")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from rlm.models.base import Model, TokenUsage
 from rlm.models.catalog.prices import price
-from rlm.models.http.shared_clients import import_sdk
+
+if TYPE_CHECKING:
+    from rlm.models.http.model import HttpModel
 
 __all__ = ["import_early"]
 
@@ -21,17 +23,17 @@ def import_early(models: Iterable[Model]) -> None:
     from rlm.models.http.model import HttpModel
 
     called = (getattr(model, "inner", model) for model in models)
-    sdks = {model.name: model.clients.sdk for model in called if isinstance(model, HttpModel)}
-    if sdks:
+    over_http = {model.name: model for model in called if isinstance(model, HttpModel)}
+    if over_http:
         # A daemon, so that a run which ends before its first call does not wait for it.
-        threading.Thread(target=_import_sdks, args=(sdks,), daemon=True).start()
+        threading.Thread(target=_import_clients, args=(over_http,), daemon=True).start()
 
 
-def _import_sdks(sdks: Mapping[str, str]) -> None:
-    is_new = not sys.modules.keys() >= set(sdks.values())
+def _import_clients(models: Mapping[str, HttpModel]) -> None:
+    is_new = False
     with suppress(ImportError):  # the call that needs the library reports it
-        for name, sdk in sdks.items():
-            import_sdk(sdk)
+        for name, model in models.items():
+            is_new |= model.import_client()
             price(name, TokenUsage())  # fills the cache of price listings
     if is_new:
         # So many new objects soon trigger a full collection. Do it now rather than amid a batch.

@@ -136,9 +136,9 @@ def main() -> None:
         return
     folder, text, model, seed, acknowledge = sys.argv[1:]
     from rlm.cli.console.interrupts import run_interruptible
-    from rlm.models.http.shared_clients import import_sdk
+    from rlm.models.resolution import resolve
 
-    import_sdk("openai")
+    resolve(model, os.environ).import_client()
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,6 +18,7 @@ from typing import Literal
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import TokenUsage
+from rlm.models.http.clients.failures import TransportFailure, walk_chain
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
 from rlm.models.options import RetryReason
@@ -137,26 +138,24 @@ class ErrorMapper:
         statuses += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
         return self.map_status(statuses[0] if statuses else 500, kinds=kinds, detail=detail, headers={})
 
-    def map_transport(self, error: BaseException) -> AttemptFailure:
-        """Map an exception of the HTTP library, or the SDK's exception that wraps it."""
-        import httpx2
-
-        chain = list(_walk_chain(error))
-        certificate = any(isinstance(link, ssl.SSLError) for link in chain)
-        for link in chain:
-            if isinstance(link, ReplyTooLarge):
-                return self.map_too_large(link)
-            if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-                return self._describe_certificate() if certificate else self._describe_unreachable(chain)
-            if isinstance(link, httpx2.TimeoutException):
+    def map_transport(self, failure: TransportFailure) -> AttemptFailure:
+        """Map a connection that was not made, or that ended before the response was whole."""
+        match failure.kind:
+            case "unreachable":
+                chain = list(walk_chain(failure))
+                if any(isinstance(link, ssl.SSLError) for link in chain):
+                    return self._describe_certificate()
+                return self._describe_unreachable(chain)
+            case "silent":
                 return self._make_retryable("timeout", f"{self._endpoint.address} fell silent")
-            if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
+            case "invalid":
                 return AttemptFailure(
                     ModelRejected,
                     f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
                     f"check the base URL and {self._endpoint.key_variable}",
                 )
-        return self.map_dropped()
+            case "dropped":
+                return self.map_dropped()
 
     def map_dropped(self) -> AttemptFailure:
         """Map a connection or a stream that ended before the reply was complete."""
@@ -296,19 +295,6 @@ class ErrorMapper:
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
-
-
-def _walk_chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error` and its causes, outermost first."""
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        # A connection to several addresses fails with a group of errors.
-        for inner in getattr(link, "exceptions", ()):
-            yield from _walk_chain(inner)
-        link = link.__cause__ or link.__context__
 
 
 def _read_schema_refusal(

@@ -16,14 +16,14 @@ from urllib.parse import quote
 
 from rlm.models.catalog.addresses import is_private
 from rlm.models.catalog.server_facts import ServerFacts, read_price, read_size
+from rlm.models.http.clients.failures import TransportFailure
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
-from rlm.models.http.shared_clients import make_http_client
 from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
 
 if TYPE_CHECKING:
-    import httpx2
+    from rlm.models.http.clients.session import HttpSession
 
 __all__ = ["find_facts"]
 
@@ -49,9 +49,7 @@ async def find_facts(
 ) -> ServerFacts | None:
     """Return what the server at `endpoint` reports of `model`; None if it can't be reached or takes too
     long. `provider` is the prefix of the model's name. Raises nothing."""
-    await asyncio.to_thread(import_module, "rlm.models.http.aiohttp_transport")  # takes a moment
-    import httpx2
-
+    await asyncio.to_thread(import_module, "rlm.models.http.clients.session")  # takes a moment
     seconds = _PRIVATE_SECONDS if is_private(endpoint.base_url) else _PUBLIC_SECONDS
     try:
         async with asyncio.timeout(seconds), _Server.connect(endpoint, options) as server:
@@ -60,14 +58,14 @@ async def find_facts(
             if kind == "gemini":
                 return await _ask_google(server, endpoint, model)
             return await _ask_program(server, model, provider)
-    except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ReplyTooLarge, ValueError, RecursionError):
+    except (TimeoutError, TransportFailure, ReplyTooLarge, ValueError, RecursionError):
         return None
 
 
 class _Server:
     """Asks one server. `root` is its URL without `/v1`."""
 
-    def __init__(self, http: httpx2.AsyncClient, endpoint: Endpoint) -> None:
+    def __init__(self, http: HttpSession, endpoint: Endpoint) -> None:
         self._http = http
         self._headers = {} if endpoint.key_remedy else {"Authorization": f"Bearer {endpoint.key}"}
         self._base_url = endpoint.base_url.rstrip("/")
@@ -76,7 +74,9 @@ class _Server:
     @classmethod
     @asynccontextmanager
     async def connect(cls, endpoint: Endpoint, options: ModelOptions) -> AsyncIterator[_Server]:
-        async with make_http_client(endpoint, options) as http:
+        from rlm.models.http.clients.session import HttpSession
+
+        async with HttpSession(endpoint, options) as http:
             yield cls(http, endpoint)
 
     async def ask(
@@ -84,12 +84,16 @@ class _Server:
     ) -> Any:
         """Return the JSON at `url`, or None where there is none. Raises the errors of HTTP, and
         ReplyTooLarge."""
-        method = "GET" if body is None else "POST"
-        answer = await self._http.request(method, url, json=body, headers=headers or self._headers)
+        sent = headers or self._headers
+        if body is None:
+            answer = await self._http.request("GET", url, headers=sent)
+        else:
+            answer = await self._http.post_json(url, body, headers=sent)
+        content = await answer.read_to_end()
         if not answer.is_success:
             return None
         try:
-            return parse_json(answer.content)
+            return parse_json(content)
         except ValueError:
             return None
 

@@ -19,6 +19,7 @@ from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.batches.connection import BatchConnection
+from rlm.models.http.clients.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
@@ -26,7 +27,6 @@ from rlm.models.http.proxy import proxy_to
 from rlm.models.http.quirks.concessions import Concessions
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
 from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions, OnRetry, RetryReason
@@ -60,7 +60,9 @@ class HttpModel(ABC):
         self._name = name or f"{self.prefix}:{model}"
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
-        self._lease = ClientLease(self.clients, endpoint, self._options)
+        lean = self._options.client != "sdk" and self.is_plain
+        self._lease = ClientLease(self.clients, endpoint, self._options, lean=lean)
+        self._batch_lease = ClientLease(self.clients, endpoint, self._options, lean=False)
         self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.extra_body)
@@ -91,6 +93,16 @@ class HttpModel(ABC):
     def provider_model(self) -> str:
         """Return the provider's own name for the model."""
         return self._model
+
+    @property
+    def is_lean(self) -> bool:
+        """Return whether our own client carries the requests, and not the provider's SDK."""
+        return self._lease.is_lean
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether our own client may carry this model's requests where its protocol allows it."""
+        return True
 
     @property
     def endpoint(self) -> Endpoint:
@@ -237,12 +249,17 @@ class HttpModel(ABC):
         provider's: nobody knows what it charges."""
         if self.batches is None or self._endpoint.private:
             return None
-        connection = BatchConnection(self._lease, self._mapper)
+        connection = BatchConnection(self._batch_lease, self._mapper)
         return self.batches(connection, self.request_body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
         await self._lease.aclose()
+        await self._batch_lease.aclose()
+
+    def import_client(self) -> bool:
+        """Import what the first call needs, and return whether any of it is new. Takes up to seconds."""
+        return self._lease.import_library()
 
 
 def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:

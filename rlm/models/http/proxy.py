@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
+import sys
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +18,8 @@ from rlm.models.options import ModelOptions
 __all__ = ["check_route", "proxy_to", "trusted_on"]
 
 _PROXY_SCHEMES = ("http", "https")
+_HASHED_NAME = re.compile(r"[0-9a-fA-F]{8}\.\d")
+"""The names by which OpenSSL finds certificates in a folder."""
 
 
 def check_route(endpoint: Endpoint, options: ModelOptions) -> None:
@@ -57,6 +61,22 @@ def trusted_on(endpoint: Endpoint, options: ModelOptions) -> ssl.SSLContext | No
         "https:"
     ):
         return None
+    return _trust_system()
+
+
+def _trust_system() -> ssl.SSLContext:
+    """Return the certificates that the environment names, else the system's."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or folder:
+        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+    paths = ssl.get_default_verify_paths()
+    file, folder = paths.cafile, paths.capath
+    hashed = folder is not None and any(map(_HASHED_NAME.fullmatch, os.listdir(folder)))  # noqa: PTH208
+    if sys.platform not in ("darwin", "win32") and (file or hashed):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(file, folder if hashed else None)
+        return context
+    # It knows where else systems keep theirs, and the stores of macOS and Windows.
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -7,19 +7,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.models.http.clients.failures import StatusFailure, TransportFailure, Unsigned
+from rlm.models.http.clients.shared_clients import Response, SharedClient
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.quirks.concessions import describe_refusal
 from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
-from rlm.models.http.shared_clients import SharedClient, Unsigned
 from rlm.models.http.wire_messages import field
 from rlm.models.listener import ReplyListener
-
-if TYPE_CHECKING:
-    import httpx2
 
 __all__ = ["StreamAccumulator", "map_failure", "read_error", "stream_completion"]
 
@@ -73,11 +71,11 @@ async def stream_completion(
     on_text = None if listener is None else listener.on_text
     deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
     try:
-        async with aclosing(await shared.post(body, headers)) as response:
+        async with aclosing(await shared.post(body, headers or {})) as response:
             limit = stream_bytes(max_output_tokens)
             failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
     except Exception as error:  # the boundary to the provider: it may send anything
-        failure = map_failure(error, shared, mapper)
+        failure = map_failure(error, mapper)
     except BaseException:
         if deltas is not None:
             deltas.close(failed=True)
@@ -88,19 +86,15 @@ async def stream_completion(
     return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
-def map_failure(error: Exception, shared: SharedClient, mapper: ErrorMapper) -> AttemptFailure:
+def map_failure(error: Exception, mapper: ErrorMapper) -> AttemptFailure:
     """Map what sending a request, or reading its response, raised."""
-    import httpx2
-
-    if isinstance(error, shared.errors.APIStatusError):
-        shared.has_answered = True
+    if isinstance(error, StatusFailure):
         kinds, detail = read_error(error.body)
-        headers = error.response.headers
-        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
-        if error.status_code not in _REFUSALS:
+        failure = mapper.map_status(error.status, kinds=kinds, detail=detail, headers=error.headers)
+        if error.status not in _REFUSALS:
             return failure
         return replace(failure, refusal=mapper.strip_secrets(describe_refusal(error.body) or detail))
-    if isinstance(error, (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError)):
+    if isinstance(error, TransportFailure):
         return mapper.map_transport(error)
     if isinstance(error, ReplyTooLarge):
         return mapper.map_too_large(error)
@@ -111,48 +105,46 @@ def map_failure(error: Exception, shared: SharedClient, mapper: ErrorMapper) -> 
 
 async def _read_stream(
     shared: SharedClient,
-    response: httpx2.Response,
+    response: Response,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     limit: int,
     on_tokens: Callable[[int], None] | None,
     deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
-    content_type = response.headers.get("content-type", "")
+    content_type = response.content_type
     if shared.stream_type not in content_type:
-        is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
+        is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.read()))
         return None if is_whole else mapper.map_wrong_type(content_type)
     decoder = shared.make_decoder()
-    chunks = response.aiter_bytes()
     size = pieces = 0
     reported = time.monotonic()
-    async for chunk in chunks:
-        size += len(chunk)
-        if size > limit:
-            raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
-        for data in decoder.feed(chunk):
-            event = None if data == _END else parse_json(data)
-            error = _error_in(event)
-            if error is not None:
-                return mapper.map_stream_error(*read_error(error))
-            if data == _END or accumulator.add(event):
-                await _drain(chunks)
-                return None
-            pieces += 1
-        if deltas is not None:
-            deltas.update()
-        if on_tokens is not None and time.monotonic() - reported >= _REPORT_SECONDS:
-            on_tokens(pieces)
-            pieces, reported = 0, time.monotonic()
+    async with aclosing(response.chunks()) as chunks:
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > limit:
+                raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
+            for data in decoder.feed(chunk):
+                event = None if data == _END else parse_json(data)
+                error = _error_in(event)
+                if error is not None:
+                    return mapper.map_stream_error(*read_error(error))
+                if data == _END or accumulator.add(event):
+                    await _drain(chunks)
+                    return None
+                pieces += 1
+            if deltas is not None:
+                deltas.update()
+            if on_tokens is not None and time.monotonic() - reported >= _REPORT_SECONDS:
+                on_tokens(pieces)
+                pieces, reported = 0, time.monotonic()
     return None
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
     """Read the stream to its end so that the connection can be reused. Errors no longer matter: the reply is
     complete."""
-    import httpx2
-
-    with suppress(TimeoutError, ReplyTooLarge, httpx2.RequestError):
+    with suppress(TimeoutError, ReplyTooLarge, TransportFailure):
         async with asyncio.timeout(_END_SECONDS):
             async for _ in chunks:
                 pass

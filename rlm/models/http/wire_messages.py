@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from rlm.models.base import Message
 
-__all__ = ["alternating", "cache_borders", "field", "with_openai_cache"]
+__all__ = ["alternating", "cache_borders", "field", "with_header_lines", "with_openai_cache"]
 
 
 def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:
@@ -68,6 +69,19 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
         else:
             merged.append(message)
     return tuple(merged)
+
+
+def with_header_lines(headers: dict[str, str], variable: str) -> dict[str, str]:
+    """Return `headers` with those of an environment variable, which win: one in each line, as the SDKs read
+    them."""
+    named = {name.lower(): name for name in headers}
+    merged = dict(headers)
+    for line in os.environ.get(variable, "").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            merged.pop(named.get(name.strip().lower(), ""), None)
+            merged[name.strip()] = value.strip()
+    return merged
 
 
 def field(record: object, name: str) -> Any:

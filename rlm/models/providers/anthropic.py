@@ -10,13 +10,13 @@ from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenU
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of, nearest_effort
 from rlm.models.http.batches.anthropic import AnthropicBatches
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.quirks.reasoning import read_name, with_reasoning
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import cache_borders, field
+from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnthropicModel", "without_ambient_headers"]
 
+_API_VERSION = "2026-10-21"
+"""That of the SDK: a test compares them."""
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THINKING = ("thinking", "redacted_thinking")
 _MAX_BLOCKS = 1_000
@@ -56,6 +58,11 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic
     )
 
 
+def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {endpoint.key}", "anthropic-version": _API_VERSION}
+    return headers if endpoint.private else with_header_lines(headers, "ANTHROPIC_CUSTOM_HEADERS")
+
+
 def without_ambient_headers() -> dict[str, Any]:
     """Return headers that cancel ANTHROPIC_CUSTOM_HEADERS, which the SDK would send to any cloud."""
     from anthropic import Omit
@@ -69,8 +76,16 @@ class AnthropicModel(HttpModel):
     """A model of Anthropic's. The base URL of `endpoint` is without `/v1`."""
 
     prefix = "anthropic"
-    clients = ClientPool("anthropic", "/v1/messages", _make_client)
+    clients = ClientPool("anthropic", "/v1/messages", _make_client, plain_headers=_plain_headers)
     batches = AnthropicBatches
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether the model thinks neither of its own nor because it is told to: the SDK carries
+        thinking, whose rules change with the models."""
+        calls = self.calls
+        asked = "none" if calls.thinking_tokens == 0 else calls.effort
+        return not calls.thinking_tokens and (asked or family_of(self._model).effort) == "none"
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)

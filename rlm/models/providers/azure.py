@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.options import ModelOptions
 from rlm.models.providers.openai import OpenAIModel, without_ambient_headers
 

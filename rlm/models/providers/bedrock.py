@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rlm.errors import ConfigurationError
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge, parse_json
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
 from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.providers.openai import without_ambient_headers
@@ -52,6 +52,10 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     return client
 
 
+def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
+    return {"Authorization": f"Bearer {endpoint.key}"}
+
+
 class LineDecoder:
     """Decodes a stream of lines, each of which is one JSON object."""
 
@@ -78,7 +82,12 @@ class OllamaModel(HttpModel):
 
     prefix = "ollama"
     clients = ClientPool(
-        "openai", "/api/chat", _make_client, stream_type="x-ndjson", make_decoder=LineDecoder
+        "openai",
+        "/api/chat",
+        _make_client,
+        plain_headers=_plain_headers,
+        stream_type="x-ndjson",
+        make_decoder=LineDecoder,
     )
 
     @property

@@ -12,15 +12,15 @@ from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenU
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
 from rlm.models.http.batches.openai import OpenAIBatches
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.quirks.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.quirks.reasoning import ReasoningDetails, read_count, read_name, with_reasoning
 from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import BoundedText
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import alternating, field, with_openai_cache
+from rlm.models.http.wire_messages import alternating, field, with_header_lines, with_openai_cache
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
-__all__ = ["OpenAIModel", "make_client", "without_ambient_headers"]
+__all__ = ["OpenAIModel", "make_client", "plain_headers", "without_ambient_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
+_AMBIENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+"""Headers with the variables that hold them."""
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
 """Models that servers of one's own keep from thinking by a parameter of the chat template."""
 
@@ -50,6 +52,18 @@ def make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
         # The SDK reads these from the environment, but they are meant for OpenAI only.
         client.organization = client.project = None
     return client
+
+
+def plain_headers(endpoint: Endpoint) -> dict[str, str]:
+    """Return the headers that the SDK would send of its own: the key, and what the environment holds for
+    OpenAI, which no other server gets."""
+    headers = {"Authorization": f"Bearer {endpoint.key}"}
+    if endpoint.private:
+        return headers
+    for name, variable in _AMBIENT.items():
+        if os.environ.get(variable):
+            headers[name] = os.environ[variable]
+    return with_header_lines(headers, "OPENAI_CUSTOM_HEADERS")
 
 
 def without_ambient_headers() -> dict[str, Any]:
@@ -75,7 +89,7 @@ class OpenAIModel(HttpModel):
     prefix = "openai"
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
-    clients = ClientPool("openai", "/chat/completions", make_client)
+    clients = ClientPool("openai", "/chat/completions", make_client, plain_headers=plain_headers)
     batches = OpenAIBatches
 
     def body(self, request: Request) -> dict[str, Any]:

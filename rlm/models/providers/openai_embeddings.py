@@ -7,20 +7,21 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlm.models.http.clients.failures import TransportFailure
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.proxy import check_route, proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import import_sdk, make_http_client
 from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
 
 if TYPE_CHECKING:
-    import httpx2
     import numpy as np
     from numpy.typing import NDArray
+
+    from rlm.models.http.clients.session import HttpSession
 
 __all__ = ["EndpointEmbedder"]
 
@@ -56,10 +57,11 @@ class EndpointEmbedder:
         return np.asarray(rows, dtype=np.float32)
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        await asyncio.to_thread(import_sdk, "openai")
+        from rlm.models.http.clients.session import HttpSession
+
         limiter = limiter_of(self._endpoint, self._options.concurrency)
 
-        async with make_http_client(self._endpoint, self._options) as http:
+        async with HttpSession(self._endpoint, self._options) as http:
 
             async def ask(part: Sequence[str]) -> list[list[float]]:
                 return await with_retries(
@@ -73,25 +75,22 @@ class EndpointEmbedder:
             answers = await asyncio.gather(*map(ask, parts))
         return [row for rows in answers for row in rows]
 
-    async def _attempt(
-        self, http: httpx2.AsyncClient, texts: Sequence[str]
-    ) -> list[list[float]] | AttemptFailure:
-        import httpx2
-
+    async def _attempt(self, http: HttpSession, texts: Sequence[str]) -> list[list[float]] | AttemptFailure:
         headers = {} if self._endpoint.key_remedy else {"Authorization": f"Bearer {self._endpoint.key}"}
         # A server may refuse an empty text.
         body = {"model": self._model, "input": [text if text.strip() else "." for text in texts]}
         try:
-            answer = await http.post(self._url, json=body, headers=headers)
+            answer = await http.post_json(self._url, body, headers=headers)
             self._has_answered = True
+            content = await answer.read_to_end()
             if not answer.is_success:
-                return self._errors.map_status(
-                    answer.status_code, detail=_detail(answer.content), headers=answer.headers
-                )
-            data = parse_json(answer.content)
+                return self._errors.map_status(answer.status, detail=_detail(content), headers=answer.headers)
+            data = parse_json(content)
             rows = _rows(data, len(texts))
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ReplyTooLarge) as error:
-            return self._errors.map_transport(error)
+        except TransportFailure as failure:
+            return self._errors.map_transport(failure)
+        except ReplyTooLarge as error:
+            return self._errors.map_too_large(error)
         except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
             return self._errors.map_garbled(error)
         tokens = field(field(data, "usage"), "total_tokens")

@@ -12,11 +12,11 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
 from rlm.models.http.reply_limits import BoundedText
-from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions

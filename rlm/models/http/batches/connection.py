@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from rlm.models.http.clients.shared_clients import ClientLease
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import MAX_EVENT, RESULTS_TYPE, ReplyTooLarge, parse_json
-from rlm.models.http.shared_clients import ClientLease
 from rlm.models.http.streaming import map_failure
 
 __all__ = ["BatchConnection"]
@@ -17,7 +17,8 @@ _JSON = "application/json"
 
 
 class BatchConnection:
-    """The paths below a provider's base URL, with its key. `mapper` describes failures."""
+    """The paths below a provider's base URL, with its key. `mapper` describes failures. The lease
+    is that of an SDK's client."""
 
     def __init__(self, lease: ClientLease, mapper: ErrorMapper) -> None:
         self._lease = lease
@@ -46,7 +47,7 @@ class BatchConnection:
         try:
             async with aclosing(await shared.exchange(path, headers={"Accept": RESULTS_TYPE})) as response:
                 size, line, is_overlong = 0, bytearray(), False
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.chunks():
                     size += len(chunk)
                     if size > max_bytes:
                         raise ReplyTooLarge(f"results of more than {max_bytes:,} bytes")
@@ -61,15 +62,15 @@ class BatchConnection:
                 if line.strip():
                     yield bytes(line)
         except Exception as error:  # the boundary to the provider: it may send anything
-            yield map_failure(error, shared, self.mapper)
+            yield map_failure(error, self.mapper)
 
     async def _exchange(self, path: str, headers: Mapping[str, str], **body: Any) -> Any | AttemptFailure:
         shared = await self._lease.get()
         try:
             answer = await shared.exchange(path, headers={"Accept": _JSON, **headers}, **body)
             async with aclosing(answer) as response:
-                return parse_json(await response.aread())
+                return parse_json(await response.read())
         except Exception as error:  # the boundary to the provider: it may send anything
-            return map_failure(error, shared, self.mapper)
+            return map_failure(error, self.mapper)
         finally:
             self.has_answered = shared.has_answered

@@ -8,12 +8,12 @@ import socket
 import traceback
 from pathlib import Path
 
-import httpx2
 import pytest
 
 import rlm.models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request
+from rlm.models.http.clients.failures import TransportFailure
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.options import RetryPolicy
@@ -191,7 +191,7 @@ def test_an_endpoint_s_address(url, address, local):
 def test_a_group_of_connection_errors_is_looked_into():
     """A host with several addresses fails with an exception group."""
     mapper = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
-    error = httpx2.ConnectError("all failed")
+    error = TransportFailure("unreachable")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = ExceptionGroup("tried", [ConnectionRefusedError(), TimeoutError()])
     assert "nothing listens at localhost:9" in mapper.map_transport(error).what

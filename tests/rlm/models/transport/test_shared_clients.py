@@ -11,8 +11,7 @@ import threading
 import pytest
 
 from rlm.models.base import Message, Request
-from rlm.models.http import shared_clients
-from rlm.models.http.shared_clients import import_sdk
+from rlm.models.http.clients.shared_clients import ClientLease
 from rlm.models.options import ModelOptions
 from rlm.models.resolution import resolve
 
@@ -36,11 +35,12 @@ async def test_an_sdk_import_does_not_block_the_event_loop(make_model, provider_
     """The import takes seconds, in which the event loop serves other calls and the kernel."""
     threads = []
 
-    def importing(name):
+    def importing(lease):
         threads.append(threading.current_thread())
-        import_sdk(name)
+        return import_library(lease)
 
-    monkeypatch.setattr(shared_clients, "import_sdk", importing)
+    import_library = ClientLease.import_library
+    monkeypatch.setattr(ClientLease, "import_library", importing)
     await make_model(provider_server.url).generate(ask())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
