@@ -35,6 +35,7 @@ from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
     JobResources,
+    cache_of,
     facts_of,
     load_input,
     make_room,
@@ -47,7 +48,6 @@ from rlm.runs.setup import (
 )
 from rlm.runs.stored_run import StoredRun, input_to_keep, limits_of, settings_of, source_facts
 from rlm.sandbox.host.pool import KernelPool
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sessions.previous_questions import (
     PreviousQuestion,
     describe_variables,
@@ -180,7 +180,7 @@ class RLM(Completions):
         sources = () if context is None else sources_of(context)
         with warm_meanwhile(kernels, self.settings.strategy):
             loaded = await load_input(config, sources, workspace, pictures=True)
-        body = stack.enter_context(Body.open(loaded.context.folder))
+        body = stack.enter_context(loaded.context.open())
         if not body.chars and self.settings.strategy == "map-reduce":
             raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
         if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
@@ -268,7 +268,8 @@ class RLM(Completions):
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await read_earlier_runs(journal, left)
-                loaded = await left.load(journal, workspace, () if context is None else sources_of(context))
+                given = () if context is None else sources_of(context)
+                loaded = await left.load(journal, workspace, given, cache_of(self.settings))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
@@ -379,7 +380,7 @@ class RLM(Completions):
             config = (await self._with_servers(stack))._watched(log_event, *observers)._config()
             async with open_journal(self.settings, self._shared_journal) as journal:
                 if isinstance(context, StoredRun):
-                    loaded = await context.load(journal, workspace)
+                    loaded = await context.load(journal, workspace, cache=cache_of(self.settings))
                 else:
                     loaded = await load_input(config, sources_of(context), workspace)
                 yield JobResources(config, loaded, journal, workspace, self._kernels, self._run_id)
@@ -392,8 +393,7 @@ class RLM(Completions):
     async def plan(self, context: Context) -> RunPlan:
         """Estimate what a run over `context` takes. Loads it, but asks no model, opens no kernel and records
         nothing. Raises UsageError."""
-        (plan,) = await self.plan_each([context])
-        return plan
+        return (await self.plan_each([context]))[0]
 
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
         """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
@@ -404,8 +404,9 @@ class RLM(Completions):
         def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
             tick("", 0)
             try:
-                loaded = load(sources_of(context), folder, tick, pictures=config.can_look)
-                with Body.open(loaded.context.folder) as body:
+                cache = cache_of(self.settings)
+                loaded = load(sources_of(context), folder, tick, cache, pictures=config.can_look)
+                with loaded.opened() as body:
                     return plan_run(
                         self.model,
                         self.sub_model,

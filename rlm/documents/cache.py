@@ -1,7 +1,8 @@
 """A cache of contexts: unchanged files are not read again.
 
     $XDG_CACHE_HOME/rlm/contexts/
-        3f…/            one context: body, index, manifest.json, and entry.json with the facts to check
+        3f…/            one context: body, index, manifest.json, and entry.json with the facts to check. The
+                        body of a large plain file is a link to it, and source.json holds its facts
         part-…/         a context being written, locked by its writer
 
 A process that uses or writes a folder holds a lock on it, which the kernel releases when the process ends. A
@@ -30,8 +31,17 @@ from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.sources.source import PathSource, Source
+from rlm.sandbox.context.source_file import SourceFacts, samples
 from rlm.sandbox.context.writer import ContextFile
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
+from rlm.sandbox.errors import SandboxError
+from rlm.sandbox.in_kernel.body.body import (
+    BODY_NAME,
+    FORMAT,
+    INDEX_NAME,
+    MANIFEST_NAME,
+    SOURCE_NAME,
+    BodyError,
+)
 from rlm.version import __version__
 
 __all__ = ["ContextCache", "default_cache"]
@@ -46,7 +56,6 @@ _ENTRY = "entry.json"
 _PART = "part-"
 _TRIES = 8
 """How often a new folder is made, if other processes remove it before it is locked."""
-_FILES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
 
 
 def default_cache(env: Mapping[str, str]) -> ContextCache:
@@ -122,7 +131,7 @@ class ContextCache:
             entry = json.loads((folder / _ENTRY).read_bytes())
             _check(folder, entry)
             loaded = _loaded(folder, entry)
-        except (OSError, ValueError, KeyError, TypeError, BodyError):
+        except (OSError, ValueError, KeyError, TypeError, BodyError, SandboxError):
             lease.close()
             self._remove(folder)
             return None
@@ -172,7 +181,7 @@ class ContextCache:
         with suppress(OSError):
             for folder in self.folder.iterdir():
                 with suppress(OSError):
-                    size = sum(path.stat().st_size for path in folder.rglob("*"))
+                    size = sum(path.lstat().st_size for path in folder.rglob("*"))
                     found.append(((folder / _ENTRY).stat().st_mtime_ns, size, folder))
         total = sum(size for _, size, _ in found)
         for _, size, folder in sorted(found):
@@ -240,11 +249,15 @@ def _create(path: Path) -> Any:
 
 
 def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
+    names = [BODY_NAME, INDEX_NAME, MANIFEST_NAME]
+    if (folder / SOURCE_NAME).exists():
+        names.append(SOURCE_NAME)
     return {
         "boot": _boot(),
-        "files": {name: _facts(folder / name) for name in _FILES},
+        "files": {name: _facts(folder / name) for name in names},
         "index_sha256": _sha256(folder / INDEX_NAME),
         "body_sha256": loaded.context.sha256,
+        "body_samples": _body_samples(folder),
         "table_bytes": loaded.context.table_bytes,
         "body_replaced": loaded.context.replaced,
         "replaced": loaded.replaced,
@@ -256,15 +269,26 @@ def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
 
 
 def _check(folder: Path, entry: dict[str, Any]) -> None:
-    """Raise ValueError if the files changed since they were written.
+    """Raise ValueError if the files changed since they were written, or the file that is read in place.
 
-    After a restart of the machine their hashes are checked too: the last bytes may never have reached the
+    After a restart of the machine their content is checked too: the last bytes may never have reached the
     disk.
     """
-    if entry["files"] != {name: _facts(folder / name) for name in _FILES}:
+    files = entry["files"]
+    if not {BODY_NAME, INDEX_NAME, MANIFEST_NAME} <= files.keys():
+        raise ValueError("incomplete")
+    if files != {name: _facts(folder / name) for name in files}:
         raise ValueError("changed")
+    if SOURCE_NAME in files:
+        facts = SourceFacts.from_json((folder / SOURCE_NAME).read_bytes())
+        descriptor = os.open(folder / BODY_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not facts.hold_for(descriptor):
+                raise ValueError("changed source")
+        finally:
+            os.close(descriptor)
     if entry["boot"] != _boot():
-        if _sha256(folder / BODY_NAME) != entry["body_sha256"]:
+        if SOURCE_NAME not in files and not _reached_disk(folder, entry):
             raise ValueError("damaged body")
         if _sha256(folder / INDEX_NAME) != entry["index_sha256"]:
             raise ValueError("damaged index")
@@ -274,18 +298,24 @@ def _check(folder: Path, entry: dict[str, Any]) -> None:
         fresh.replace(folder / _ENTRY)
 
 
+def _body_samples(folder: Path) -> str:
+    with (folder / BODY_NAME).open("rb") as body:
+        return samples(body.fileno(), os.fstat(body.fileno()).st_size)
+
+
+def _reached_disk(folder: Path, entry: dict[str, Any]) -> bool:
+    """Return whether the body is what was written. What never reached the disk is a hole in the file, so a
+    body with the same samples and no hole is not read whole."""
+    with (folder / BODY_NAME).open("rb") as body:
+        size = os.fstat(body.fileno()).st_size
+        has_hole = size > 0 and os.lseek(body.fileno(), 0, os.SEEK_HOLE) < size
+    if not has_hole and _body_samples(folder) == entry.get("body_samples"):
+        return True
+    return bool(_sha256(folder / BODY_NAME) == entry["body_sha256"])
+
+
 def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
-    with Body.open(folder) as body:
-        context = ContextFile(
-            folder=folder,
-            chars=body.chars,
-            bytes=body.bytes,
-            lines=body.lines,
-            sha256=body.sha256,
-            documents=body.documents,
-            replaced=entry["body_replaced"],
-            table_bytes=entry["table_bytes"],
-        )
+    context = ContextFile.of(folder, replaced=entry["body_replaced"], table_bytes=entry["table_bytes"])
     if context.sha256 != entry["body_sha256"]:
         raise ValueError("another body")
     return Loaded(

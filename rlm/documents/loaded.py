@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
 from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = [
     "CacheLease",
@@ -141,6 +142,16 @@ class Loaded:
     notes: tuple[str, ...] = ()
     lease: CacheLease | None = None
     remarks: tuple[str, ...] = ()
+
+    @contextmanager
+    def opened(self) -> Iterator[Body]:
+        """Yield the body, open. Release the context afterwards."""
+        try:
+            with self.context.open() as body:
+                yield body
+        finally:
+            if self.lease is not None:
+                self.lease.close()
 
     @property
     def unread(self) -> tuple[str, ...]:

@@ -23,15 +23,9 @@ from rlm.documents.formats.containers.outer import Outer
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Note, Unreadable
 from rlm.documents.formats.registry import format_of
+from rlm.documents.in_place.plain_file import is_plain, open_plain
 from rlm.documents.kind import readable_kind, reader_faults
-from rlm.documents.loaded import (
-    Loaded,
-    Skip,
-    Skipped,
-    SkipReason,
-    UniqueNames,
-    count_reasons,
-)
+from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Account, Given, Rendered, Rendering
 from rlm.documents.sources.fetched import Fetched
@@ -79,6 +73,8 @@ def load(
     With `pictures`, a model can look at pages: picture files are documents, pages without text are pages, and
     the files of both are kept beside the body (`Originals`).
 
+    A single large UTF-8 file is read in place: the context then holds its index, and not its text.
+
     With a `cache`, the context may be in the cache instead of in `folder`. Close its lease when it is no
     longer needed. A cache that cannot be used is ignored.
     """
@@ -89,6 +85,7 @@ def load(
         if progress is not None:
             progress("", 0)
 
+    pictures = pictures and not is_plain(given)
     key = cache.key(given, tick, pictures=pictures) if cache is not None else None
     if cache is None or key is None:
         return _load(given, folder, progress, limit, pictures=pictures)
@@ -118,6 +115,10 @@ def load(
 def _load(
     sources: Sequence[Source], folder: Path, progress: Progress | None, limit: TimeLimit, *, pictures: bool
 ) -> Loaded:
+    with open_plain(sources) as plain:
+        if plain is not None and (loaded := plain.load(folder, progress, limit)) is not None:
+            return loaded
+    limit = limit.renewed()
     originals = Originals(folder) if pictures else None
     with (
         ScanningWriter(folder) as writer,

@@ -22,11 +22,11 @@ from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 
-__all__ = ["Account", "Given", "Rendered", "Rendering"]
+__all__ = ["LINE_WRITERS", "Account", "Given", "Rendered", "Rendering"]
 
 _RECENT = 2
 """Lines that are not repeated."""
-_LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
+LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
     "markdown": MarkdownWriter,
     "latex": LatexWriter,
 }
@@ -102,8 +102,8 @@ class Rendering:
                 self._writer.write(text)
             return Rendered(texts.replaced, decoder.guessed)
         self._begin(kind)
-        if kind in _LINE_WRITERS:
-            marking = _LINE_WRITERS[kind](self._writer)
+        if kind in LINE_WRITERS:
+            marking = LINE_WRITERS[kind](self._writer)
             for block in given:
                 fed = block if isinstance(block, str) else decoder.feed(block)
                 marking.feed(fed.encode("utf-8", "surrogatepass") if isinstance(fed, str) else fed)

@@ -20,6 +20,11 @@ class TimeLimit:
         self.is_over = False
         """Whether `check` has raised."""
 
+    def renewed(self) -> TimeLimit:
+        """Return this limit, or if it is over, a quarter of it from now on: an attempt that could not give a
+        part of the text took all of it."""
+        return TimeLimit(self._seconds / 4) if self.is_over and self._seconds is not None else self
+
     def check(self, grace: float = 0.0) -> None:
         """Raise TimeOver if the time has been over for `grace` seconds."""
         if self._until is not None and time.monotonic() > self._until + grace:

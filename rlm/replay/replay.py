@@ -13,6 +13,7 @@ from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.playback.exchanges import Exchange, keep_exchanges
 from rlm.results import RunResult
+from rlm.runs.setup import cache_of
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sessions.previous_questions import read_earlier_runs
@@ -57,7 +58,7 @@ async def replay(
             if left.result is None:
                 raise UsageError(f"run {left.run_id} has not ended. Resume it first (rlm resume)")
             earlier = await read_earlier_runs(journal, left)
-            loaded = await left.load(journal, workspace)
+            loaded = await left.load(journal, workspace, cache=cache_of(settings or Settings()))
         root, children, summary = left.replay_only_models()
         rlm = RLM(root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ())
         rlm = rlm.as_of(left)

@@ -41,9 +41,10 @@ from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.result_builder import ResultBuilder, describe_run, isolation_warning
-from rlm.runs.run_warnings import RunWarnings
+from rlm.runs.run_warnings import RunWarnings, check_source
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.host.watched_sandbox import watching
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
@@ -165,10 +166,8 @@ class Run:
             )
         budget = Budget(config.limits)
         metered = config.metered(budget, log, playback)
-        concurrency = ConcurrencyLimits(config.limits.concurrency)
-        context = RunContext(
-            budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe
-        )
+        concurrency, coverage = ConcurrencyLimits(config.limits.concurrency), CoverageLedger(chars)
+        context = RunContext(budget, metered, coverage, log, playback, concurrency, self._observe)
         for kind, detail in playback.recording.degradations:
             context.degradations.note(kind, detail)
         return context
@@ -319,14 +318,13 @@ class Run:
         return self._finish(outcome, "direct")
 
     async def _direct_outcome(self) -> Outcome:
-        config = self.config
         return await self._outcome_of(
             answer_directly(
-                config.model,
+                self.config.model,
                 self._task,
                 self.input.body,
                 run_context=self.run_context,
-                settings=config.settings.direct,
+                settings=self.config.settings.direct,
                 answer_type=self._options.answer_type,
                 earlier=self._options.earlier,
             )
@@ -338,7 +336,7 @@ class Run:
         driver = Driver(
             config.model,
             self._task,
-            new_sandbox=self._new_sandbox,
+            new_sandbox=lambda: watching(self._new_sandbox(), self.input.body),
             child_calls=self._child_calls,
             handler=self.handler,
             run_context=self.run_context,
@@ -433,6 +431,8 @@ class Run:
         )
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        for change in check_source(self.input.body):
+            self.warn(change)
         if outcome.answer is None:
             self.run_context.metered.withdraw_answer()
         result = self._results.build(outcome, strategy)

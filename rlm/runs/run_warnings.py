@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlm.events import Warned
+from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["RunWarnings"]
+__all__ = ["RunWarnings", "check_source"]
 
 _MAX_FROM_SUB_RLMS = 5
 """How many warnings of sub-RLMs are kept. A thousand sub-RLMs may give a thousand different warnings."""
@@ -34,3 +35,14 @@ class RunWarnings:
                 return False
         self.messages.append(warning.message)
         return True
+
+
+def check_source(body: Body) -> list[str]:
+    """Return a warning if the file that `body` is in was written, moved or removed, and still holds the text
+    that the run read. Raises SourceChanged if it does not."""
+    if body.watched is None:
+        return []
+    body.watched.check()
+    if not body.watched.has_grown_or_moved:
+        return []
+    return ["the input file was written, moved or removed during the run: the answer is from its text before"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import Loaded, Progress, Source, default_cache
+from rlm.documents import ContextCache, Loaded, Progress, Source, default_cache
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JobResources",
+    "cache_of",
     "check_question",
     "facts_of",
     "load_input",
@@ -65,6 +66,11 @@ class JobResources:
     run_id: str | None = None
 
 
+def cache_of(settings: Settings) -> ContextCache | None:
+    """Return the cache of contexts, or None if the settings use none."""
+    return default_cache(os.environ) if settings.document_cache else None
+
+
 async def load_input(
     config: RunConfig, sources: Sequence[Source], workspace: Workspace, *, pictures: bool = False
 ) -> Loaded:
@@ -73,7 +79,7 @@ async def load_input(
     for children that can look at them. Raises DocumentError and UsageError."""
     began = time.monotonic()
     import_early(config.models)
-    cache = default_cache(os.environ) if config.settings.document_cache else None
+    cache = cache_of(config.settings)
     learning = asyncio.ensure_future(learn(config.models))
     try:
         loaded = await workspace.load(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import CloudSource, GitSource, Loaded, PathSource, Source, UrlSource
+from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSource, Source, UrlSource
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
@@ -23,7 +23,6 @@ from rlm.playback.recording import Recording
 from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import RESUMABLE, RunResult
 from rlm.sandbox.context.writer import ContextFile
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
 
@@ -140,9 +139,15 @@ class StoredRun:
         children = {name: stub(model) for name, model in self.sub_models.items()}
         return stub(self.facts["model"]), children, stub(self.facts["summary_model"])
 
-    async def load(self, journal: Journal, workspace: Workspace, given: Sequence[Source] = ()) -> Loaded:
-        """Load the input again: from the journal, or else from `given`, or else from the original files.
-        Raises UsageError if the input is gone or has changed."""
+    async def load(
+        self,
+        journal: Journal,
+        workspace: Workspace,
+        given: Sequence[Source] = (),
+        cache: ContextCache | None = None,
+    ) -> Loaded:
+        """Load the input again: from the journal, or else from `given`, or else from the original files, read
+        through the `cache`. Raises UsageError if the input is gone or has changed."""
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         given = given or self.given
         pictures = bool(self.facts.get("pictures"))
@@ -150,12 +155,13 @@ class StoredRun:
         if pictures and (given or all(map(_is_repeatable, sources))):
             # The journal keeps the text of a page, and not its file.
             with suppress(DocumentError):
-                loaded = await workspace.load(given or [_source(source) for source in sources], pictures=True)
+                again = given or [_source(source) for source in sources]
+                loaded = await workspace.load(again, cache=cache, pictures=True)
                 if loaded.context.sha256 == self.facts["context_sha256"]:
                     return loaded
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
-            return Loaded(await asyncio.to_thread(_open_context, folder))
+            return Loaded(await asyncio.to_thread(ContextFile.of, folder))
         lost = [source["name"] for source in sources if not _is_repeatable(source)]
         if lost and not given:
             raise UsageError(
@@ -165,7 +171,7 @@ class StoredRun:
             )
         try:
             loaded = loaded or await workspace.load(
-                given or [_source(source) for source in sources], pictures=pictures
+                given or [_source(source) for source in sources], cache=cache, pictures=pictures
             )
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
@@ -267,11 +273,6 @@ def _source(facts: Mapping[str, Any]) -> Source:
     if "allow_hosts" in facts:
         return UrlSource(facts["url"], tuple(facts["allow_hosts"]))
     return CloudSource(facts["url"], exclude) if "url" in facts else PathSource(Path(facts["path"]), exclude)
-
-
-def _open_context(folder: Path) -> ContextFile:
-    with Body.open(folder) as body:
-        return ContextFile(folder, body.chars, body.bytes, body.lines, body.sha256, body.documents)
 
 
 def _result(events: Sequence[JournalEvent]) -> RunResult | None:

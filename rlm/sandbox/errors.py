@@ -7,7 +7,8 @@ A failing *cell* is data (`CellResult.status`); a failing *kernel* is one of the
     ├── KernelStartError    the kernel did not start, or not in time
     ├── KernelDied          the kernel (or its broker) ended unexpectedly
     ├── ProtocolError       a peer sent bytes that the wire format does not allow
-    └── ContextFileError    a context folder cannot be written or is damaged
+    ├── ContextFileError    a context folder cannot be written or is damaged
+    └── SourceChanged       a file that is read in place changed
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ __all__ = [
     "ProtocolError",
     "SandboxError",
     "SandboxRefused",
+    "SourceChanged",
 ]
 
 
@@ -44,3 +46,14 @@ class ProtocolError(SandboxError):
 
 class ContextFileError(SandboxError):
     """A context folder cannot be written (disk full, no permission) or is damaged."""
+
+
+class SourceChanged(SandboxError):
+    """A file that is read in place changed. `path` names it."""
+
+    def __init__(self, path: str, change: str) -> None:
+        super().__init__(
+            f"{path} {change} after it was read. Restore it and resume the run, or ask again. If a program "
+            "keeps writing to it, name a copy of it"
+        )
+        self.path = path

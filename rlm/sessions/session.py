@@ -27,6 +27,7 @@ from rlm.runs.options import RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
 from rlm.runs.setup import (
+    cache_of,
     facts_of,
     load_input,
     make_room,
@@ -192,7 +193,7 @@ class Session:
         self._unread = list(stored.facts.get("unread", ()))
         for source in self._initial_sources:
             self.append(source)
-        return await stored.load(self._journal, self._workspace)
+        return await stored.load(self._journal, self._workspace, cache=cache_of(config.settings))
 
     async def _ask(self, config: RunConfig, task: str, answer_type: AnswerType | None) -> RunResult:
         from rlm.journal import new_run_id

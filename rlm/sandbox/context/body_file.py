@@ -1,4 +1,4 @@
-"""Writes and hashes the file of a body on a background thread."""
+"""Writes and hashes the bytes of a body on a background thread."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
-__all__ = ["BodyFile"]
+__all__ = ["BodyDigest", "BodyFile"]
 
 _BATCH = 4 << 20
 """Bytes written at a time: each hand-over to the thread has a fixed cost."""
+_HASHED = 1 << 20
+"""Bytes hashed at a time."""
 _AHEAD = 2
 """Batches that may wait for the thread."""
 
@@ -62,3 +64,42 @@ class BodyFile:
         batch = b"".join(pieces)
         self._digest.update(batch)
         self._file.write(batch)
+
+
+class BodyDigest:
+    """Hashes in its own thread what is not written, because the body stays where it is."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._thread = ThreadPoolExecutor(1, "rlm-digest")
+        self._in_flight: deque[Future[None]] = deque()
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        self._held.append(data)
+        self._size += len(data)
+        if self._size < _HASHED:
+            return
+        self._in_flight.append(self._thread.submit(self._add, self._held))
+        self._held, self._size = [], 0
+        while len(self._in_flight) > _AHEAD:
+            self._in_flight.popleft().result()
+
+    def finish(self) -> str:
+        """Return the SHA-256 of all bytes."""
+        while self._in_flight:
+            self._in_flight.popleft().result()
+        self._add(self._held)
+        self._held = []
+        self.close()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Stop the thread. Safe to call twice."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _add(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._digest.update(piece)

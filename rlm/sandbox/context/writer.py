@@ -13,19 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, BinaryIO, Self
 
-from rlm.sandbox.context.body_file import BodyFile
+from rlm.sandbox.context.body_file import BodyDigest, BodyFile
+from rlm.sandbox.context.source_file import SourceFacts, SourceFile
 from rlm.sandbox.context.spool import Spool, little_endian
-from rlm.sandbox.errors import ContextFileError
+from rlm.sandbox.errors import ContextFileError, SourceChanged
 from rlm.sandbox.in_kernel.body.body import (
     BODY_NAME,
     FORMAT,
     INDEX_NAME,
     MANIFEST_NAME,
+    SOURCE_NAME,
     Body,
     BodyError,
     Document,
+    open_files,
 )
 from rlm.sandbox.in_kernel.body.checkpoints import BLOCK, count_chars
 from rlm.sandbox.in_kernel.body.place_index import (
@@ -36,7 +39,7 @@ from rlm.sandbox.in_kernel.body.place_index import (
     packed,
 )
 
-__all__ = ["ContextFile", "ContextFileWriter"]
+__all__ = ["ContextFile", "ContextFileWriter", "NotPlain"]
 
 _PIECE = 1 << 20
 _LONGEST_CHARACTER = 4  # bytes
@@ -62,12 +65,60 @@ class ContextFile:
     replaced: int = 0
     table_bytes: int = 0
 
+    @classmethod
+    def of(cls, folder: Path, *, replaced: int = 0, table_bytes: int = 0) -> Self:
+        """Return the finished context in `folder`. Raises BodyError, and SourceChanged."""
+        with Body.open(folder, _watch) as body:
+            return cls(
+                folder,
+                body.chars,
+                body.bytes,
+                body.lines,
+                body.sha256,
+                body.documents,
+                replaced,
+                table_bytes,
+            )
+
     def open(self) -> Body:
-        """Map the body for reading. The caller closes it. Raises ContextFileError."""
+        """Open the body for reading. The caller closes it. Raises ContextFileError, and SourceChanged if it
+        is read in place and changed."""
         try:
-            return Body.open(self.folder)
+            return Body.open(self.folder, _watch)
         except BodyError as error:
+            if (gone := self._lost_source()) is not None:
+                raise gone from error
             raise ContextFileError(str(error)) from error
+
+    def open_files(self) -> Iterator[BinaryIO]:
+        """Open body, index and manifest, for another process. Raises OSError, and SourceChanged."""
+        try:
+            body, *others = open_files(self.folder)
+        except OSError as error:
+            if (gone := self._lost_source()) is not None:
+                raise gone from error
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            facts = SourceFacts.from_json((self.folder / SOURCE_NAME).read_bytes())
+            # Whether it was written to is checked by the driver, with each read and after each cell.
+            SourceFile.check_identity(body.fileno(), facts)
+        return iter((body, *others))
+
+    def _lost_source(self) -> SourceChanged | None:
+        """Return the error if the file that is read in place is gone."""
+        try:
+            facts = SourceFacts.from_json((self.folder / SOURCE_NAME).read_bytes())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return None if (self.folder / BODY_NAME).is_file() else SourceChanged(facts.path, "was removed")
+
+
+class NotPlain(Exception):
+    """A file cannot be read in place: its text is not UTF-8, or not all of it was written as it is."""
+
+
+def _watch(descriptor: int, facts: bytes, sha256: str) -> SourceFile:
+    return SourceFile(descriptor, SourceFacts.from_json(facts), sha256)
 
 
 class ContextFileWriter:
@@ -80,12 +131,16 @@ class ContextFileWriter:
     `begin_page`, `begin_message` and `heading` mark the text that is written next. That text must not be
     empty and must be in the same document.
 
+    With `source`, the text is that of this file, and stays there: only the index is written. `finish` raises
+    NotPlain if the text is not the file, byte for byte.
+
     The folder cannot be opened as a context until `finish` returns. Leaving the context manager aborts
     unless `finish` was called. Every failed write raises ContextFileError.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: SourceFacts | None = None) -> None:
         self._folder = folder
+        self._source = source
         self._documents: list[Document] = []
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
@@ -108,7 +163,7 @@ class ContextFileWriter:
             folder.chmod(0o700)
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
-            self._body = BodyFile(self._create(BODY_NAME))
+            self._body = BodyDigest() if source else BodyFile(self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text", *, headings_indexed: bool = False) -> None:
         """Start a document. Ends the one that is open. `headings_indexed` is as in Document."""
@@ -234,8 +289,14 @@ class ContextFileWriter:
         """Write index and manifest. Return the finished context."""
         if self._open is not None:
             self.end_document()
+        if self._source is not None and (self._replaced or self._bytes != self._source.size):
+            raise NotPlain
         with self._writing("finish"):
             sha256 = self._body.finish()
+            if self._source is not None:
+                (self._folder / BODY_NAME).symlink_to(self._source.path)
+                with self._create(SOURCE_NAME) as facts:
+                    facts.write(self._source.to_json().encode())
         done = ContextFile(
             folder=self._folder,
             chars=self._chars,
@@ -266,7 +327,7 @@ class ContextFileWriter:
         for spool in self._spools():
             spool.remove()
         with contextlib.suppress(OSError):
-            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
+            for name in (BODY_NAME, SOURCE_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
                 (self._folder / name).unlink(missing_ok=True)
             if self._made:
                 self._folder.rmdir()
@@ -294,6 +355,7 @@ class ContextFileWriter:
             "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
             "headings_indexed": [d.headings_indexed for d in done.documents],
             **({"originals": self._originals} if self._originals else {}),
+            **({"in_place": True} if self._source else {}),
         }
 
     def _spools(self) -> tuple[Spool, ...]:

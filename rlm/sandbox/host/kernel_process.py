@@ -24,7 +24,6 @@ from rlm.sandbox.folders.removal import remove, wait_at_most
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.events import checked_event
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
@@ -123,8 +122,7 @@ class KernelProcess:
         )
         with ExitStack() as stack:
             try:
-                names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
-                files = [stack.enter_context((context.folder / name).open("rb")) for name in names]
+                files = [stack.enter_context(file) for file in context.open_files()]
             except OSError as error:
                 raise KernelStartError(f"the context could not be passed to the kernel: {error}") from error
             try:

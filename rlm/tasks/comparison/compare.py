@@ -28,7 +28,7 @@ from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
-from rlm.runs.setup import check_question
+from rlm.runs.setup import cache_of, check_question
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
@@ -104,7 +104,7 @@ async def plan_comparison(rlm: RLM, context: Context, methods: Sequence[Method] 
         return replace(planned, tokens=window, cost_usd=prices.at_most(rlm.model, window, 0))
 
     with Workspace() as workspace:
-        loaded = await workspace.load(sources_of(context))
+        loaded = await workspace.load(sources_of(context), cache=cache_of(rlm.settings))
         with loaded.context.open() as body:
             return reduce(RunPlan.plus, [plan(method, body) for method in methods])
 

@@ -37,7 +37,7 @@ from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
-from rlm.sandbox.errors import SandboxError, SandboxRefused
+from rlm.sandbox.errors import SandboxError, SandboxRefused, SourceChanged
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.types import Span
 from rlm.settings import Limits
@@ -190,7 +190,7 @@ class Parts:
         again = False
         try:
             result = replace(await work(part), usage=part.run_context.metered.branch_usage)
-        except (SandboxRefused, JournalError, UsageError):
+        except (SandboxRefused, SourceChanged, JournalError, UsageError):
             raise
         except (RLMError, SandboxError) as failure:
             error, again = cause_of(failure), isinstance(failure, ModelError | SandboxError)

@@ -3,6 +3,9 @@
 A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints and the tables
 of pages, messages and headings) and `manifest.json`. The manifest is written last, so a folder without one
 is not a finished context.
+
+The body of a large plain file may be that file itself, read in place: then `body` is a link to it, and a
+fourth file, `source.json`, holds the facts by which the host notices a change. It never reaches the kernel.
 """
 
 from __future__ import annotations
@@ -11,20 +14,22 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 import sys
 import weakref
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from .checkpoints import BLOCK, Checkpoints
 from .pages import Pages
 from .place_index import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
+from .watched_file import WatchedFile
 from .window import BodyWindow
 
 __all__ = [
@@ -32,18 +37,27 @@ __all__ = [
     "FORMAT",
     "INDEX_NAME",
     "MANIFEST_NAME",
+    "SOURCE_NAME",
     "Body",
     "BodyError",
     "Document",
     "Span",
+    "Watch",
+    "open_files",
 ]
 
 FORMAT = 2
 BODY_NAME = "body"
 INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
+SOURCE_NAME = "source.json"
+
+Watch = Callable[[int, bytes, str], WatchedFile]
+"""Returns the file to read, from the body's descriptor, the content of `source.json` and the body's hash.
+Raises the host's error if the file changed. Raises ValueError, KeyError or TypeError for damaged facts."""
 
 _INDEXED_BEFORE = frozenset({"html", "pdf", "docx", "epub", "chat", "card"})
+_PIECE = 1 << 20
 _HEADER = 1_000  # characters: more than the longest header line of a message
 
 
@@ -87,7 +101,8 @@ class Body:
 
     `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `raw` holds
     the bytes, `buffer` the same for engines that need the buffer protocol. `marks` are the tables behind
-    `place`. `descriptor` is open on the file of a body made by `open`, else it is None.
+    `place`. `descriptor` is open on the file of a body made by `open`, else it is None. `watched` is the file
+    that the host reads in place, else None. Then only `raw` is safe: `buffer` is a mapping.
 
     A line ends at "\\n" only; a "\\r" is an ordinary character. "a\\nb" and "a\\nb\\n" have two lines, "" has
     none. A `window` of a body is a body too: it counts everything from its start and shares the files.
@@ -99,6 +114,7 @@ class Body:
         "_char",
         "_closing",
         "_line",
+        "_mapped",
         "_pages",
         "_points",
         "_sha256",
@@ -111,19 +127,27 @@ class Body:
         "lines",
         "marks",
         "raw",
+        "watched",
     )
 
     def __init__(
-        self, points: Checkpoints, marks: Marks, documents: tuple[Document, ...], sha256: str
+        self,
+        points: Checkpoints,
+        marks: Marks,
+        documents: tuple[Document, ...],
+        sha256: str,
+        mapped: mmap.mmap | bytes,
     ) -> None:
         self._points = points
-        self._pages = Pages(points.file)
+        self._mapped = mapped
+        self._pages = Pages(mapped)
+        self.watched = None if isinstance(points.file, mmap.mmap | bytes) else points.file
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
         self._closing: weakref.finalize[..., Body] | None = None
         self.descriptor: int | None = None
-        self.raw: mmap.mmap | bytes | BodyWindow = points.file
-        self.buffer: mmap.mmap | bytes | memoryview = points.file
+        self.raw: mmap.mmap | bytes | BodyWindow | WatchedFile = points.file
+        self.buffer: mmap.mmap | bytes | memoryview = mapped
         self.marks = marks
         self.chars = points.chars
         self.bytes = points.bytes
@@ -132,17 +156,22 @@ class Body:
         self.documents = documents
 
     @classmethod
-    def open(cls, folder: Path | str) -> Body:
-        """Map the context in `folder`. Raises BodyError if it is missing, unfinished or damaged."""
+    def open(cls, folder: Path | str, watch: Watch | None = None) -> Body:
+        """Map the context in `folder`. `watch` opens a file that is read in place. Raises BodyError if the
+        context is missing, unfinished or damaged, or is read in place and there is no `watch`."""
         folder = Path(folder)
         try:
-            with (
-                (folder / BODY_NAME).open("rb") as body,
-                (folder / INDEX_NAME).open("rb") as index,
-                (folder / MANIFEST_NAME).open("rb") as manifest,
-            ):
+            with ExitStack() as stack:
+                body, index, manifest = (stack.enter_context(file) for file in open_files(folder))
+                source = folder / SOURCE_NAME
+                facts = source.read_bytes() if source.exists() else None
                 opened = cls.open_descriptors(
-                    body.fileno(), index.fileno(), manifest.fileno(), name=str(folder)
+                    body.fileno(),
+                    index.fileno(),
+                    manifest.fileno(),
+                    name=str(folder),
+                    source=facts,
+                    watch=watch,
                 )
                 opened.descriptor = os.dup(body.fileno())
                 opened._closing = weakref.finalize(opened, os.close, opened.descriptor)
@@ -153,19 +182,37 @@ class Body:
             ) from error
 
     @classmethod
-    def open_descriptors(cls, body: int, index: int, manifest: int, *, name: str = "the context") -> Body:
+    def open_descriptors(
+        cls,
+        body: int,
+        index: int,
+        manifest: int,
+        *,
+        name: str = "the context",
+        source: bytes | None = None,
+        watch: Watch | None = None,
+    ) -> Body:
         """Map a context from descriptors of its three files, which the caller closes.
 
-        `name` is its name in errors. Raises BodyError if the files are damaged, OSError if they cannot be
-        read.
+        `name` is its name in errors. `source` is the content of its `source.json`, for a host that watches
+        the file of the body. Raises BodyError if the files are damaged, OSError if they cannot be read.
         """
         try:
             with open(manifest, "rb", closefd=False) as file:
                 facts = json.load(file)
             if facts["format"] != FORMAT:
                 raise BodyError(f"{name}: context format {facts['format']} is not {FORMAT}: make it again")
-            raw = _map_file(body)
-            blocks = facts["bytes"] // BLOCK + 1
+            watched: WatchedFile | None = None
+            if source is not None:
+                if watch is None:
+                    raise BodyError(f"{name} is read in place, and nothing watches its file")
+                watched = watch(body, source, facts["sha256"])
+            size, found = facts["bytes"], os.fstat(body).st_size
+            # A file that is read in place may have grown. The new part is not text of the body.
+            if found < size or (found > size and facts.get("in_place") is not True):
+                raise BodyError(f"{name}: the body has {found} bytes, its manifest says {size}")
+            mapped = _map_file(body, size)
+            blocks = size // BLOCK + 1
             char_marks, line_marks, pages, messages, headings = _columns(
                 index,
                 (
@@ -181,11 +228,11 @@ class Body:
                 Table(messages, MESSAGE_COLUMNS, places=2),
                 Table(headings, HEADING_COLUMNS),
             )
-            if len(raw) != facts["bytes"]:
-                raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
-            points = Checkpoints(raw, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"])
+            points = Checkpoints(
+                watched or mapped, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"]
+            )
             documents = tuple(_documents(facts))
-            return cls(points, marks, documents, facts["sha256"])
+            return cls(points, marks, documents, facts["sha256"], mapped)
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
                 f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
@@ -199,9 +246,9 @@ class Body:
         start = min(max(start, 0), self.chars)
         end = min(max(end, start), self.chars)
         first, last = self.byte_of(start), self.byte_of(end)
-        stretch = BodyWindow(self._points.file, self._byte + first, self._byte + last)
+        stretch = BodyWindow(self._points.file, self._mapped, self._byte + first, self._byte + last)
         documents = tuple(self._clip_documents(start, end))
-        other = Body(self._points, self.marks.window(start, end), documents, "")
+        other = Body(self._points, self.marks.window(start, end), documents, "", self._mapped)
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
         other.descriptor = self.descriptor
@@ -220,7 +267,10 @@ class Body:
     def sha256(self) -> str:
         """Return the SHA-256 of the bytes, in hexadecimal. A window computes it on first use."""
         if not self._sha256:
-            self._sha256 = hashlib.sha256(self.buffer).hexdigest()
+            digest = hashlib.sha256()
+            for low in range(0, self.bytes, _PIECE):
+                digest.update(self.read(low, min(low + _PIECE, self.bytes)))
+            self._sha256 = digest.hexdigest()
         return self._sha256
 
     def text(self, start: int, end: int) -> str:
@@ -334,8 +384,8 @@ class Body:
         with suppress(BufferError):
             if isinstance(self.raw, BodyWindow):
                 self.raw.release()
-            elif isinstance(self.raw, mmap.mmap):
-                self.raw.close()
+            elif isinstance(self._mapped, mmap.mmap):
+                self._mapped.close()
 
     def _clip_documents(self, start: int, end: int) -> Iterator[Document]:
         """Yield the parts of documents between `start` and `end`, with offsets from `start`."""
@@ -383,14 +433,26 @@ def _start_of(document: Document) -> int:
     return document.start
 
 
-def _map_file(descriptor: int) -> mmap.mmap | bytes:
+def open_files(folder: Path) -> Iterator[BinaryIO]:
+    """Open body, index and manifest of a context folder. Raises OSError, also if one is no regular file."""
+    for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME):
+        # A file that is read in place may have been replaced by a pipe, whose opening would wait.
+        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        file = os.fdopen(descriptor, "rb")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            file.close()
+            raise OSError(f"its {name} is no regular file")
+        yield file
+
+
+def _map_file(descriptor: int, size: int) -> mmap.mmap | bytes:
     # An empty file cannot be mapped.
-    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
 
 
 def _columns(descriptor: int, sizes: tuple[int, ...]) -> list[Any]:
     """Cut the index into columns of these sizes. Raises ValueError."""
-    raw = _map_file(descriptor)
+    raw = _map_file(descriptor, os.fstat(descriptor).st_size)
     if len(raw) != 8 * sum(sizes) or min(sizes) < 0:
         raise ValueError("index of the wrong size")
     if sys.byteorder == "big":

@@ -10,6 +10,8 @@ import mmap
 from bisect import bisect_left, bisect_right
 from typing import Any
 
+from .watched_file import WatchedFile
+
 __all__ = ["BLOCK", "Checkpoints", "count_chars"]
 
 BLOCK = 16 * 1024
@@ -28,7 +30,13 @@ class Checkpoints:
     __slots__ = ("_ascii", "_char_marks", "_line_marks", "bytes", "chars", "file", "lines")
 
     def __init__(
-        self, file: mmap.mmap | bytes, char_marks: Any, line_marks: Any, *, chars: int, lines: int
+        self,
+        file: mmap.mmap | bytes | WatchedFile,
+        char_marks: Any,
+        line_marks: Any,
+        *,
+        chars: int,
+        lines: int,
     ) -> None:
         self.file = file
         self._char_marks = char_marks

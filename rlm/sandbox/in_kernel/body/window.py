@@ -5,29 +5,36 @@ from __future__ import annotations
 import mmap
 from typing import Any
 
+from .watched_file import WatchedFile
+
 __all__ = ["BodyWindow"]
 
 
 class BodyWindow:
-    """The bytes from `start` to `end` of a mapping. Its offsets count from its own start.
+    """The bytes from `start` to `end` of a file. Its offsets count from its own start.
 
     `view` holds the same bytes for engines that need a buffer. Release it before the mapping is closed.
     """
 
     __slots__ = ("_end", "_file", "_start", "view")
 
-    def __init__(self, file: mmap.mmap | bytes, start: int, end: int) -> None:
+    def __init__(
+        self, file: mmap.mmap | bytes | WatchedFile, mapped: mmap.mmap | bytes, start: int, end: int
+    ) -> None:
         self._file = file
         self._start = start
         self._end = end
-        self.view = memoryview(file)[start:end]
+        self.view = memoryview(mapped)[start:end]
 
     def __len__(self) -> int:
         return self._end - self._start
 
     def __getitem__(self, at: Any) -> Any:
         if not isinstance(at, slice):
-            return self.view[at]
+            place = at + len(self) if at < 0 else at
+            if not 0 <= place < len(self):
+                raise IndexError(at)
+            return self._file[self._start + place]
         start, stop, step = at.indices(len(self))
         return self._file[self._start + start : self._start + max(start, stop) : step]
 

@@ -1,0 +1,1 @@
+"""Reads a large plain file where it is, without a copy of its text."""

@@ -1,0 +1,155 @@
+"""A large UTF-8 file that is indexed where it is, and not copied."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
+from rlm.documents.chat import form_of
+from rlm.documents.encoded_text import ScanningWriter
+from rlm.documents.encoding import Decoder
+from rlm.documents.formats.registry import format_of
+from rlm.documents.in_place.file_system import reports_changes
+from rlm.documents.kind import readable_kind, reader_faults
+from rlm.documents.loaded import Loaded, Skip
+from rlm.documents.rendering import LINE_WRITERS, Account
+from rlm.documents.sources.source import PathSource, Source
+from rlm.documents.time_limit import TimeLimit, TimeOver
+from rlm.sandbox.context.source_file import SourceFacts
+from rlm.sandbox.context.writer import NotPlain
+
+__all__ = ["PlainFile", "is_plain", "open_plain"]
+
+LEAST_BYTES = 16 << 20
+"""Smaller files are copied: that takes no time, and the journal keeps them."""
+SETTLED_SECONDS = 2.0
+"""A file that was written this recently is copied, because its writer may not be done."""
+_TICK_SECONDS = 0.1
+"""The clock of a file system may be this late. A change within one tick of it would not be seen."""
+
+
+def is_plain(sources: Sequence[Source]) -> bool:
+    """Return whether the sources are one file that is read in place, as far as its begin tells."""
+    with open_plain(sources) as plain:
+        return plain is not None
+
+
+@contextmanager
+def open_plain(sources: Sequence[Source]) -> Iterator[PlainFile | None]:
+    """Open the only source if it is a large local file that may be read in place, else yield None. No error
+    is raised: the loader reports it."""
+    try:
+        plain = _opened(sources)
+    except (OSError, Skip):
+        plain = None
+    try:
+        yield plain
+    finally:
+        if plain is not None:
+            plain.stream.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFile:
+    """An open file that begins with `head`. `path` is as given, `real` without links."""
+
+    path: Path
+    real: Path
+    stream: FileIO
+    kind: str
+    head: bytes
+
+    def load(
+        self, folder: Path, progress: Callable[[str, int], None] | None, limit: TimeLimit
+    ) -> Loaded | None:
+        """Write its index to `folder`. Return None if its text must be copied, because it is not UTF-8 to
+        its end, or not all of it could be read in time. `folder` is empty then. `progress` gets the name and
+        the bytes read, and may raise. Raises DocumentError if the file changes while it is read."""
+        name, descriptor = self.path.name, self.stream.fileno()
+        size = 0
+
+        def tick(read: int = 0) -> None:
+            nonlocal size
+            size += read
+            if progress is not None:
+                progress(name, size)
+            limit.check()
+
+        account = Account()
+        try:
+            before = os.fstat(descriptor)
+            with ScanningWriter(folder, SourceFacts.of(str(self.real), descriptor)) as writer:
+                rest = blocks(self.stream, self.path, tick)
+                rest = blocks_unless_changed(rest, self.stream, before, self.path)
+                writer.begin_document(name, self.kind, headings_indexed=format_of(self.kind).headings_indexed)
+                self._write(itertools.chain((self.head,), rest), writer, tick)
+                if self.kind == "text":
+                    account.note(
+                        name, *(f"it was read as text, because {fault}" for fault in reader_faults(name))
+                    )
+                account.note(name, *writer.encoded_notes())
+                return account.loaded(writer.finish(), "")
+        except (NotPlain, TimeOver, OSError):
+            return None
+
+    def _write(self, given: Iterator[bytes], writer: ScanningWriter, tick: Callable[[int], None]) -> None:
+        """Write the blocks as they are. Raises NotPlain if they cannot be."""
+        decoder = Decoder()
+        marking = LINE_WRITERS[self.kind](writer) if self.kind in LINE_WRITERS else None
+        write = writer.write if marking is None else marking.feed
+        for block in given:
+            if decoder.feed(block) is not block:
+                raise NotPlain
+            write(block)
+            tick(len(block))
+        if marking is not None:
+            marking.finish()
+
+
+def _opened(sources: Sequence[Source]) -> PlainFile | None:
+    """Return the only source, open, or None. Raises OSError or Skip."""
+    if len(sources) != 1 or not isinstance(sources[0], PathSource):
+        return None
+    path = sources[0].path
+    # Opening a pipe would take its data, and opening a device may have effects.
+    status = path.stat()
+    if not _may_stay(status):
+        return None
+    real = path.resolve(strict=True)
+    with ExitStack() as undo:
+        stream = undo.enter_context(open_file(real))
+        if not _may_stay(os.fstat(stream.fileno())):
+            return None
+        head = stream.read(BLOCK)
+        kind = readable_kind(path.name, head, pictures=False)
+        if format_of(kind).is_converted or head.startswith(codecs.BOM_UTF8) or _is_chat(kind, head):
+            return None
+        undo.pop_all()
+        return PlainFile(path, real, stream, kind, head)
+
+
+def _may_stay(status: os.stat_result) -> bool:
+    now = time.time()
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_size > LEAST_BYTES
+        and status.st_mtime <= now - SETTLED_SECONDS
+        and status.st_ctime <= now - _TICK_SECONDS
+        and reports_changes(status.st_dev)
+    )
+
+
+def _is_chat(kind: str, head: bytes) -> bool:
+    """Return whether it is a chat in JSON, which is rendered."""
+    if kind not in ("json", "jsonl"):
+        return False
+    return form_of(codecs.utf_8_decode(head, "replace", False)[0], lines=kind == "jsonl") is not None
