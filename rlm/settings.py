@@ -12,7 +12,7 @@ from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
-from rlm.prompts.recipes.root import Contract, Dialect
+from rlm.prompts.recipes.root import Contract, Dialect, Wording
 from rlm.retrieval.retriever import Stemming
 from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
@@ -25,6 +25,7 @@ class RootSettings:
     """Settings of the root.
 
     dialect: "rlms" also gives cells the names of that library (`context`, `llm_query`, `FINAL`, …).
+    prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.
@@ -32,6 +33,7 @@ class RootSettings:
 
     contract: Contract = "one-block"
     dialect: Dialect = "own"
+    prompt: Wording = "full"
     output_limit: int = 8_000
     output_tokens: int = 8_000
     compact_at: float = 0.8
