@@ -13,7 +13,7 @@ from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.dialect import Dialect
-from rlm.prompts.recipes.root import Contract
+from rlm.prompts.recipes.root import Contract, Wording
 from rlm.retrieval.retriever import Stemming
 from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
@@ -28,6 +28,7 @@ class RootSettings:
     dialect: the format of a model that was trained for another RLM system: its prompt, its names in cells
         (`context`, `llm_query`, `FINAL`, `SUBMIT`, `answer`, …) and its replies, with prose around the blocks
         and the answer outside of them. "rlms", "paper", "prime" or "dspy". The contract does not apply.
+    prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.
@@ -35,6 +36,7 @@ class RootSettings:
 
     contract: Contract = "one-block"
     dialect: Dialect = "own"
+    prompt: Wording = "full"
     output_limit: int = 8_000
     output_tokens: int = 8_000
     compact_at: float = 0.8

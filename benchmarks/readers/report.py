@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.readers.items import ARMS, RESULTS
 
-__all__ = ["main", "tables", "wilson", "with_tables"]
+__all__ = ["main", "share", "table", "tables", "wilson", "with_tables"]
 
 README = Path(__file__).with_name("README.md")
 _BEGIN, _END = "<!-- tables: written by report.py -->\n", "<!-- end of tables -->\n"
@@ -37,14 +37,14 @@ def wilson(hits: int, total: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _share(hits: int, total: int) -> str:
+def share(hits: int, total: int) -> str:
     if not total:
         return "–"
     low, high = wilson(hits, total)
     return f"{hits} of {total}: {100 * hits / total:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -58,8 +58,8 @@ def _preferences(verdicts: Sequence[Mapping[str, Any]]) -> str:
                 won = sum(one["prefers"] == "product" for one in own)
                 equal = sum(one["prefers"] == "equal" for one in own)
                 counts = (str(won), str(equal), str(len(own) - won - equal))
-                rows.append((f"{kind}, against {arm}", *counts, _share(won + equal, len(own))))
-    return _table(("pairs", "preferred", "equal", "not preferred", "preferred or equal (95 %)"), rows)
+                rows.append((f"{kind}, against {arm}", *counts, share(won + equal, len(own))))
+    return table(("pairs", "preferred", "equal", "not preferred", "preferred or equal (95 %)"), rows)
 
 
 def _arms(scores: Scores) -> str:
@@ -80,7 +80,7 @@ def _arms(scores: Scores) -> str:
             (
                 arm,
                 str(len(own)),
-                _share(sum(one["right"] for one in exact), len(exact)),
+                share(sum(one["right"] for one in exact), len(exact)),
                 f"{sum(theirs for _, theirs in shared)} to {sum(ours for ours, _ in shared)}",
                 f"{median(tokens):,.0f}",
                 f"{mean(one['calls'] for one in own):.1f}",
@@ -88,7 +88,7 @@ def _arms(scores: Scores) -> str:
             )
         )
     head = ("arm", "items", "exactly right (95 %)", "right, to product's", "tokens (median)", "calls (mean)")
-    return _table((*head, "seconds (median)"), rows)
+    return table((*head, "seconds (median)"), rows)
 
 
 def _product(scores: Scores) -> str:
@@ -104,8 +104,8 @@ def _product(scores: Scores) -> str:
     written = [one["as_written"] for one in own if one["as_written"]]
     lost = [reason for one in own for reason in one["discarded"]]
     rows = [
-        ("citations found in the text", _share(sum(one["verified"] for one in own), found)),
-        ("checked claims that are supported", _share(supported, checked)),
+        ("citations found in the text", share(sum(one["verified"] for one in own), found)),
+        ("checked claims that are supported", share(supported, checked)),
         ("claims that no check decided", str(unchecked)),
         ("tokens of a look-up (median, most)", f"{median(spent):,.0f}, {max(spent):,}" if spent else "–"),
         (
@@ -114,17 +114,17 @@ def _product(scores: Scores) -> str:
         ),
         (
             "summaries within their length at the first try",
-            _share(sum(one["kept"] for one in firsts), len(firsts)),
+            share(sum(one["kept"] for one in firsts), len(firsts)),
         ),
         (
             "lines of summaries that stand as a model first wrote them",
-            _share(sum(one[0] for one in written), sum(one[1] for one in written)),
+            share(sum(one[0] for one in written), sum(one[1] for one in written)),
         ),
         ("paid texts thrown away", str(len(lost))),
         ("replies of `not found` after which a run looked again", str(sum(one["declined"] for one in own))),
         ("items without an answer", str(sum(one["status"] == "no answer" for one in own))),
     ]
-    return _table(("the product", ""), rows)
+    return table(("the product", ""), rows)
 
 
 def _is_skipped(figures: Mapping[str, Any]) -> bool:

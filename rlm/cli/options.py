@@ -172,6 +172,15 @@ class RunOptions:
         ),
         FolderMay.SET,
     ] = "own"
+    root_prompt: Annotated[
+        Literal["full", "short"],
+        typer.Option(
+            envvar="RLM_ROOT_PROMPT",
+            rich_help_panel="How it runs",
+            help="The instructions of the root. short: half as many tokens; its blocks can ask help(NAME).",
+        ),
+        FolderMay.SET,
+    ] = "full"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,
@@ -304,7 +313,7 @@ class RunOptions:
             cascade=self.cascade,
             check_support=self.check,
             slow=self.slow,
-            root=RootSettings(contract=self.contract, dialect=self.dialect),
+            root=RootSettings(contract=self.contract, dialect=self.dialect, prompt=self.root_prompt),
             options=read_options("--option", self._capped(self.option)),
             sub_options=read_options("--sub-option", self._capped(self.sub_option)),
             facts=facts_in_force(ctx),

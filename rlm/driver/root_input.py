@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.routing.sub_models import SubModels
+from rlm.driver.root_helpers import root_helpers, root_notes
 from rlm.models.base import Model
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import Budget as PromptBudget
@@ -15,7 +16,7 @@ from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import blank_pages
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
+from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.settings import Limits, Settings
 
 __all__ = ["RootQuestion", "root_input"]
@@ -24,7 +25,6 @@ _MAX_NAMES = 20
 _SAMPLE_CHARS = 20_000
 _CHILD_FRAME = 600
 """Tokens of a child's prompt besides its slice."""
-_CHOICE = ", model=None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,9 @@ def root_input(
     answer_type = question.answer_type
     return RootInput(
         task=question.task,
-        helpers=tuple(
-            # With a single model there is nothing to choose.
-            HelperDoc(
-                helper.call if several else helper.call.replace(_CHOICE, ""), helper.summary, helper.fields
-            )
-            for helper in HELPERS
-            if (looks or not helper.needs_pages) and helper.name not in named
-        ),
+        helpers=root_helpers(root.prompt, several=bool(several), looks=looks, taken=named),
+        notes=root_notes(),
+        wording=root.prompt,
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
         tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),

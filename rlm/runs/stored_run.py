@@ -241,7 +241,8 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         slow=facts.get("slow", False),
         # Older versions stemmed every text as English.
         stemming=facts.get("stemming", "english"),
-        root=_restore(RootSettings, facts["root"]),
+        # Older versions had one prompt.
+        root=_restore(RootSettings, {"prompt": "full", **facts["root"]}),
         cascade=facts.get("cascade", False),
         # Older versions did not store the size of a chunk, which was fixed.
         child=_restore(ChildSettings, {"chunk_chars": _FORMER_CHUNK, **facts["child"]}),

@@ -6,8 +6,8 @@ Of the context body, only two previews of 500 characters are included.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -20,7 +20,16 @@ from rlm.prompts.recipes.dialect import Dialect, dialect_instructions
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
-__all__ = ["PREVIEW_CHARS", "Contract", "Dialect", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
+__all__ = [
+    "PREVIEW_CHARS",
+    "Contract",
+    "Dialect",
+    "HandleFacts",
+    "HelperDoc",
+    "RootInput",
+    "RootPrompt",
+    "Wording",
+]
 
 PREVIEW_CHARS = 500
 _MAX_NAMES = 40
@@ -29,6 +38,10 @@ _MAX_NAME_CHARS = 120
 _PLAIN_VARIABLE = re.compile(r"\w{1,60}: [\w.]{1,60}(?:, [\w., ]{1,40})?")
 
 Contract = Literal["one-block", "strict"]
+Wording = Literal["full", "short"]
+_TEMPLATES: Mapping[Wording, str] = {"full": "root.md", "short": "root_short.md"}
+_SHORT_TOOL = 200
+"""Characters of a tool's description in the short wording. `help` has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,8 @@ class RootInput:
     that the root sees. `answer_schema` is the text of a JSON Schema that the answer must match. `model` is
     the name given by the user; it selects text for the model family. `tools` are host functions besides the
     helpers. `earlier` are the previous questions in the same kernel, and `variables` what they left there.
+    `notes` are (part, text) of what helpers have in common, for the parts values, recurse and rules of the
+    full wording; in the short one `help` has them.
     """
 
     task: str
@@ -104,6 +119,8 @@ class RootInput:
     tools: tuple[HelperDoc, ...] = ()
     earlier: tuple[EarlierQuestion, ...] = ()
     variables: tuple[str, ...] = ()
+    wording: Wording = "full"
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 class RootPrompt:
@@ -209,18 +226,37 @@ def _task_items(given: RootInput) -> list[Item]:
 
 def _instructions(given: RootInput) -> str:
     data = table("root.toml")
-    tools = "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else ""
+    tools = "\n".join([data["tools"]["intro"], *_helper_lines(_shown_tools(given))]) if given.tools else ""
     if given.dialect != "own":
         return dialect_instructions(given.dialect) + tools
     return fill(
-        words("root.md"),
+        words(_TEMPLATES[given.wording]),
         {
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
             "helpers": "\n".join(_helper_lines(given.helpers)),
+            "values": _notes(given, "values", "- "),
+            "recurse": _notes(given, "recurse"),
+            "rules": _notes(given, "rules", "- "),
             "tools": tools,
         },
     )
+
+
+def _notes(given: RootInput, part: str, mark: str = "") -> str:
+    return "\n".join(f"{mark}{text}" for place, text in given.notes if place == part)
+
+
+def _shown_tools(given: RootInput) -> tuple[HelperDoc, ...]:
+    if given.wording == "full":
+        return given.tools
+    return tuple(replace(tool, summary=_cut(tool.summary)) for tool in given.tools)
+
+
+def _cut(summary: str) -> str:
+    if len(summary) <= _SHORT_TOOL:
+        return summary
+    return f"{summary[:_SHORT_TOOL].rstrip()} …"
 
 
 def _family_words(model: str) -> str:

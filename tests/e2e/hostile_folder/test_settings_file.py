@@ -49,6 +49,7 @@ HARMLESS = {
     "strategy": 'strategy = "rlm"',
     "contract": 'contract = "strict"',
     "dialect": 'dialect = "rlms"',
+    "root_prompt": 'root_prompt = "short"',
     "max_rounds": "max_rounds = 29",
     "max_depth": "max_depth = 0",
     "max_calls": "max_calls = 7",
@@ -93,9 +94,10 @@ def test_the_allowlist_is_this_and_covers_every_setting() -> None:
         "strategy",
         "contract",
         "dialect",
+        "root_prompt",
     }
     limits = {name for name, right in rights.items() if right is FolderMay.LOWER}
-    assert limits == set(HARMLESS) - {"strategy", "contract", "dialect"}
+    assert limits == set(HARMLESS) - {"strategy", "contract", "dialect", "root_prompt"}
     assert set(rights) == (set(HOSTILE) | set(HARMLESS)) - {"prices of models"}
 
 

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from rlm.driver.root_helpers import root_notes
 from rlm.prompts import (
     BudgetExceeded,
     EarlierQuestion,
@@ -36,7 +37,8 @@ HANDLE = HandleFacts(
 
 
 def root(task: str = "What was refunded in May?", **fields: object) -> RootInput:
-    return RootInput(task, HELPERS, **({"handle": HANDLE} | fields))  # type: ignore[arg-type]
+    given = {"handle": HANDLE, "notes": root_notes()} | fields
+    return RootInput(task, HELPERS, **given)  # type: ignore[arg-type]
 
 
 SYSTEM = RootPrompt().assemble(root()).system
@@ -178,7 +180,8 @@ def test_every_example_is_python_and_calls_only_known_helpers() -> None:
 
 def test_the_prompt_has_about_the_size_it_may_have() -> None:
     """About 1,650 real tokens; the estimate is about half as much again here."""
-    assert 1_900 < get_counter("estimate").count(words("root.md")) < 2_600
+    text = "\n".join([words("root.md"), *(text for _, text in root_notes())])
+    assert 1_900 < get_counter("estimate").count(text) < 2_600
 
 
 def test_helpers_are_rendered_as_given() -> None:

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt
+from rlm.driver.root_helpers import root_helpers, root_notes
+from rlm.prompts import HandleFacts, RootInput, RootPrompt
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
+from rlm.sandbox.in_kernel.helper_api.help import HelpDesk
 from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
 from rlm.sandbox.in_kernel.helper_api.registry import ARGUMENT_ALIASES, HELPERS, NAMES
 
 ROOT = RootPrompt().assemble(
     RootInput(
         task="x",
-        helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+        helpers=root_helpers("full", several=True, looks=True),
+        notes=root_notes(),
         handle=HandleFacts(chars=1, lines=1),
     )
 )
@@ -25,7 +28,9 @@ ROOT = RootPrompt().assemble(
 
 def function_of(name: str):
     """Return the function of a helper."""
-    return next(getattr(owner, name) for owner in (Helpers, Handle, DataViews) if hasattr(owner, name))
+    return next(
+        getattr(owner, name) for owner in (Helpers, Handle, DataViews, HelpDesk) if hasattr(owner, name)
+    )
 
 
 def bare(function) -> str:
@@ -55,7 +60,7 @@ def test_every_guess_is_of_a_parameter_that_there_is() -> None:
         assert len(set(guesses)) == len(guesses)
 
 
-@pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
+@pytest.mark.parametrize("helper", [helper for helper in HELPERS if not helper.on_demand])
 def test_a_helper_is_in_the_roots_prompt(helper) -> None:
     assert helper.call in ROOT.system
     assert helper.summary in ROOT.system

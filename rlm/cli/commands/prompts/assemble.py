@@ -142,6 +142,10 @@ def root(
         str, typer.Option(help="Add the instructions for this model's family.", show_default=False)
     ] = "",
     contract: Annotated[Literal["one-block", "strict"], typer.Option(help="The reply format.")] = "one-block",
+    wording: Annotated[
+        Literal["full", "short"],
+        typer.Option("--root-prompt", help="short: with details of helpers on demand."),
+    ] = "full",
     as_json: JsonOption = False,
     report: ReportOption = False,
     config: ConfigOption = None,
@@ -152,16 +156,14 @@ def root(
     Example:
       rlm prompts assemble root --model openai:gpt-5
     """
-    from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt
-    from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
+    from rlm.driver.root_helpers import root_helpers, root_notes
+    from rlm.prompts import HandleFacts, RootInput, RootPrompt
 
     given = RootInput(
         task="",
-        helpers=tuple(
-            HelperDoc(helper.call, helper.summary, helper.fields)
-            for helper in HELPERS
-            if not helper.needs_pages
-        ),
+        helpers=root_helpers(wording, several=True),
+        notes=root_notes(),
+        wording=wording,
         handle=HandleFacts(chars=0, lines=0),
         contract=contract,
         model=model,

@@ -36,4 +36,6 @@ def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callabl
             said = str(error).rpartition(".")[2]
             raise TypeError(f"{said}. Call {helper.call}.") from None
 
+    # Where `help` finds it.
+    call.entry = helper  # type: ignore[attr-defined]
     return call

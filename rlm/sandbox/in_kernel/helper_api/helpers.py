@@ -27,6 +27,7 @@ from .children import (
     failure_lines,
 )
 from .data_views import DataViews
+from .help import HelpDesk
 from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
@@ -74,7 +75,7 @@ class Helpers:
         self._namespace = namespace
         self._variables = variables
         self._outputs = outputs
-        owners = (self, handle, DataViews(handle))
+        owners = (self, handle, DataViews(handle), HelpDesk(self, namespace))
         for helper in HELPERS:
             owner = next(one for one in owners if hasattr(one, helper.name))
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))

@@ -19,12 +19,13 @@ class ToolError(Exception):
 
 
 class HostTool:
-    """One host tool. Its arguments and its result are JSON values.
+    """One host tool. Its arguments and its result are JSON values. `help` describes it by `entry`.
 
     Raises ToolError if it fails, and TypeError for arguments that do not match its signature.
     """
 
     def __init__(self, tool: Helper, channel: Caller) -> None:
+        self.entry = tool
         self.__name__ = tool.name
         self.__doc__ = f"{tool.call}\n\n{tool.summary}".rstrip()
         self._call = tool.call
