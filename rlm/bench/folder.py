@@ -140,12 +140,10 @@ class BenchFolder:
         file = path / _FACTS
         if file.exists():
             earlier = BenchFolder.read(path).facts
-            for name, value in facts.items():
-                if earlier.get(name) != value:
-                    raise UsageError(
-                        f"{path} was started with {name} {earlier.get(name)}, not {value}: use that, or give "
-                        "another --out"
-                    )
+            for name, before, now in _differences(earlier, facts):
+                raise UsageError(
+                    f"{path} was started with {name} {before}, not {now}: use that, or give another --out"
+                )
             known = dict(earlier["items"])
         elif (path / _RESULTS).stat().st_size:
             raise UsageError(f"{path} holds results without {_FACTS}: give another --out")
@@ -197,6 +195,18 @@ class BenchFolder:
                     f"{file}, line {number} is no result of rlm bench: give another --out"
                 ) from None
             self.rows[row.key] = row
+
+
+def _differences(
+    earlier: Mapping[str, Any], facts: Mapping[str, Any], within: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name of each fact that differs, what it was and what it is."""
+    for name, now in facts.items():
+        before = earlier.get(name)
+        if isinstance(before, Mapping) and isinstance(now, Mapping):
+            yield from _differences(before, now, f"{within}{name}.")
+        elif before != now:
+            yield f"{within}{name}", before, now
 
 
 def write_whole(file: Path, data: bytes) -> None:

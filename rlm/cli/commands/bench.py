@@ -54,7 +54,6 @@ A larger --limit, more arms or repetitions add to what the folder has.
 
 
 @takes_run_options(
-    each="for each run",
     without_effect={
         "store_mb": "a bench keeps every run",
         "verbose": "many runs take place at a time; `rlm show RUN --store DIR/runs.db` shows one",
@@ -131,8 +130,7 @@ def bench(
     *,
     options: RunOptions,
 ) -> None:
-    """Compare ways to answer with one model, on questions with known answers. --max-cost limits the whole
-    bench."""
+    """Compare ways to answer with one model. --max-cost limits the whole bench, other limits each run."""
     from rlm.bench import BenchFolder, find_suite, load_items, plan_bench
     from rlm.cli.telemetry import start_telemetry
 
@@ -144,6 +142,9 @@ def bench(
     arms = _arms(arm, options.model_name)
     items = load_items(chosen, limit=limit, seed=seed, chars=chars, data=data)
     settings = _settings(options.settings(ctx), folder)
+    started = BenchFolder.read(folder) if (folder / "bench.json").exists() else None
+    if run_cost is None and started is not None:
+        run_cost = started.facts["limits"]["cost_usd"]
     max_cost, each = _dollars(options.limits.max_cost, run_cost)
     limits = replace(options.limits, max_cost=each)
     start_telemetry()
@@ -156,7 +157,7 @@ def bench(
             'it into rlm.toml as [models."NAME"] with input_price and output_price, or leave --max-cost out'
         )
     if options.dry_run:
-        done = BenchFolder.read(folder).rows if (folder / "bench.json").exists() else {}
+        done = {} if started is None else started.rows
         plans = run_interruptible(plan_bench(rlm, items, arms, repeats, done))
         _print_plan(len(items), plans, as_json=options.as_json)
         return
