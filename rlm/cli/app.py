@@ -16,6 +16,7 @@ from rlm.cli.commands.agents.mcp import mcp
 from rlm.cli.commands.agents.skill import skill
 from rlm.cli.commands.ask import ask
 from rlm.cli.commands.batch import batch
+from rlm.cli.commands.bench import bench
 from rlm.cli.commands.compare import compare
 from rlm.cli.commands.doctor import doctor
 from rlm.cli.commands.journal.export import export
@@ -109,6 +110,7 @@ for _section, _command in (
     (_SET_UP, trust),
 ):
     app.command(rich_help_panel=_section)(_command)
+app.command(rich_help_panel=_MORE)(bench)
 runs_app.command()(waiting)
 app.add_typer(runs_app, name="runs", rich_help_panel=_BACK)
 app.add_typer(serve_app, name="serve", rich_help_panel=_SERVE)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm.answers.absence import judge_absence
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.playback.exchanges import Exchange, keep_exchanges
+from rlm.replay.attempts import ATTEMPTS, replay_attempts
 from rlm.results import RunResult
 from rlm.runs.setup import cache_of
 from rlm.runs.stored_run import StoredRun
@@ -19,7 +20,10 @@ from rlm.runtime import RLM
 from rlm.sessions.previous_questions import read_earlier_runs
 from rlm.settings import Settings
 
-__all__ = ["Replayed", "replay"]
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = ["Replayed", "read_replayable", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,20 @@ async def replay(
 
     with Workspace() as workspace:
         async with Journal.open(store) as journal:
-            left = await StoredRun.read(journal, run)
+            left = await read_replayable(journal, run)
             if left.result is None:
                 raise UsageError(f"run {left.run_id} has not ended. Resume it first (rlm resume)")
+            root, children, summary = left.replay_only_models()
+            rlm = RLM(
+                root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ()
+            )
+            rlm = rlm.as_of(left)
+            if left.facts.get("job") == ATTEMPTS:
+                with keep_exchanges() as exchanges:
+                    result = await replay_attempts(left, rlm, journal, workspace)
+                return Replayed(left, left.result, result, tuple(exchanges))
             earlier = await read_earlier_runs(journal, left)
             loaded = await left.load(journal, workspace, cache=cache_of(settings or Settings()))
-        root, children, summary = left.replay_only_models()
-        rlm = RLM(root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ())
-        rlm = rlm.as_of(left)
         async with (
             Journal.open(workspace.folder / "replay.db") as own,
             own.run(left.run_id, left.task, left.facts) as log,
@@ -77,6 +87,13 @@ async def replay(
         result = replace(result, stop_reason=left.result.stop_reason)
     # A release without this decision recorded the answer as it was finalized.
     return Replayed(left, judge_absence(left.task, left.result), result, tuple(exchanges))
+
+
+async def read_replayable(journal: Journal, run: str) -> StoredRun:
+    """Read a run of one question, or a job of attempts, to replay it. Raises JournalError."""
+    name = await journal.resolve(run)
+    kind = (await journal.get(name)).settings.get("job")
+    return await StoredRun.read(journal, name, job=kind if kind == ATTEMPTS else None)
 
 
 def _bytes(answer: Any) -> bytes:

@@ -123,11 +123,11 @@ def replay(
     """
     from rlm.cli.console.progress import Progress
     from rlm.journal import default_store
+    from rlm.replay import read_replayable
     from rlm.replay import replay as replay_run
-    from rlm.runs.stored_run import StoredRun
     from rlm.settings import Settings
 
-    stored = with_journal(store, lambda journal: StoredRun.read(journal, run))
+    stored = with_journal(store, lambda journal: read_replayable(journal, run))
     settings = Settings(sandbox=_level(sandbox, stored))
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         replayed = run_interruptible(

@@ -1,0 +1,1 @@
+"""Suites of others, read from files that the user has."""

@@ -1,0 +1,107 @@
+"""Test what `benchmarks/quality` adds to a bench: peers, and the Inspect task."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.quality import __main__ as quality
+from benchmarks.quality.environments import PEERS, Peer
+from rlm.bench import BenchFolder, find_suite, load_items, report_of
+
+FACTS = {
+    "suite": "needle",
+    "model": "openai:m@http://127.0.0.1:1/v1",
+    "sub_model": "m",
+    "judge": None,
+    "seed": 1,
+    "chars": 2_000,
+    "limits": {"rounds": 7},
+    "rlm": "0",
+}
+ITEMS = load_items(find_suite("needle"), limit=2, seed=1, chars=2_000, data=None)
+
+STUBS = {
+    "rlms": """
+class _Usage:
+    def to_dict(self):
+        one = {"total_calls": 2, "total_input_tokens": 30, "total_output_tokens": 4}
+        return {"model_usage_summaries": {"m": one}}
+class _Result:
+    usage_summary = _Usage()
+class RLM:
+    def __init__(self, **given):
+        self.given = given
+    def completion(self, text, root_prompt):
+        import json, os
+        result = _Result()
+        told = {"text": text, "question": root_prompt, "given": self.given, "env": sorted(os.environ)}
+        result.response = json.dumps(told)
+        return result
+""",
+}
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """Return a peer whose package is a stub that answers with all that it was told."""
+    folder = tmp_path / "peer"
+    folder.mkdir()
+    (folder / "rlm.py").write_text(STUBS["rlms"])
+    program = folder / "rlms.py"
+    program.write_text(PEERS["rlms"].program.read_text())
+    monkeypatch.setattr(quality, "PEERS", {"rlms": Peer("rlms", program)})
+    return folder
+
+
+def test_a_peer_gets_the_question_and_the_text_and_nothing_else(stub, tmp_path) -> None:
+    with BenchFolder.open(tmp_path / "out", FACTS, ITEMS) as folder:
+        assert quality.add_peer(folder, "rlms", Path(sys.executable), ITEMS, "sk-of-the-peer") == 2
+        assert quality.add_peer(folder, "rlms", Path(sys.executable), ITEMS, "sk-of-the-peer") == 0
+        row = folder.rows[ITEMS[0].id, "rlms", 1]
+        report = report_of(folder)
+    told = json.loads(row.said)
+    assert told["text"] == ITEMS[0].texts[0]
+    assert told["question"] == ITEMS[0].question
+    assert told["given"]["max_iterations"] == 7
+    assert told["given"]["backend_kwargs"]["model_name"] == "m"
+    assert set(told["env"]) <= {"PATH", "HOME", "PEER_KEY", "LC_CTYPE", "__CF_USER_TEXT_ENCODING"}
+    assert "sk-of-the-peer" not in (tmp_path / "out" / "results.jsonl").read_text()
+    assert (row.input_tokens, row.output_tokens, row.calls) == (30, 4, 2)
+    assert [arm.name for arm in report.arms] == ["rlms"]
+
+
+def test_a_peer_that_fails_is_an_error_with_its_last_line(stub, tmp_path) -> None:
+    (stub / "rlm.py").write_text("raise SystemExit('no such model for sk-of-the-peer')")
+    with BenchFolder.open(tmp_path / "out", FACTS, ITEMS) as folder:
+        quality.add_peer(folder, "rlms", Path(sys.executable), ITEMS[:1], "sk-of-the-peer")
+        (row,) = folder.rows.values()
+    assert (row.status, row.score, row.detail) == ("error", 0.0, "no such model for [key]")
+
+
+def test_no_key_leaves_for_another_server(monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    assert quality.key_of("openai:gpt-5") == "sk-of-openai"
+    assert quality.key_of("openai:gpt-5@https://gateway.example.com/v1") == ""
+
+
+async def test_the_inspect_task_runs_an_arm(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("inspect_ai", reason="needs the extra bench")
+    from benchmarks.quality.task import bench
+
+    monkeypatch.chdir(tmp_path)
+    made = bench(suite="needle", arm="truncated", limit=2, chars=2_000, out=str(tmp_path / "out"))
+    assert [sample.id for sample in made.dataset] == [item.id for item in ITEMS]
+    from inspect_ai import eval_async
+
+    (log,) = await eval_async(made, model="none", log_dir=str(tmp_path / "logs"), display="none")
+    assert log.status == "success", log.error
+    assert log.samples is not None
+    for sample in log.samples:
+        ((name, score),) = (sample.scores or {}).items()
+        assert name == "score_of_bench"
+        row = BenchFolder.read(tmp_path / "out" / "needle" / "truncated" / f"{sample.id}-1").rows
+        assert score.value == row[str(sample.id), "truncated", 1].score
