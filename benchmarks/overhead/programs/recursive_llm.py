@@ -20,7 +20,7 @@ rlm = RLM(
     max_depth=order["depth"],
     max_iterations=60,
     max_concurrent_subcalls=order["concurrency"],
-    repl_timeout=600,
+    repl_timeout=order["cell_seconds"],
 )
 answer = rlm.complete(query=order["task"], context=text)
 ended = time.monotonic()

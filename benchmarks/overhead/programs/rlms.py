@@ -24,6 +24,7 @@ rlm = RLM(
     environment="local",
     max_depth=order["depth"],
     max_iterations=60,
+    max_concurrent_subcalls=order["concurrency"],
 )
 result = rlm.completion(text, root_prompt=order["task"])
 ended = time.monotonic()

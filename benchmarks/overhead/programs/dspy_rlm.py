@@ -1,4 +1,5 @@
-"""One run of `dspy.RLM` in its local interpreter: `python dspy_local.py ORDER.json` prints when it began."""
+"""One run of `dspy.RLM`: `python dspy_rlm.py ORDER.json` prints when it began. The arm dspy-deno
+runs cells in Deno and Pyodide, the other in its local interpreter, which is no sandbox."""
 
 import json
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import dspy
 from dspy.primitives.local_interpreter import LocalInterpreter
+from dspy.primitives.python_interpreter import PythonInterpreter
 
 order = json.loads(Path(sys.argv[1]).read_text())
 text = Path(order["text"]).read_text()
@@ -23,7 +25,7 @@ rlm = dspy.RLM(
     max_iters=60,
     max_llm_calls=5_000,
     sub_lm=model("child"),
-    interpreter_factory=LocalInterpreter,
+    interpreter_factory=PythonInterpreter if order["arm"] == "dspy-deno" else LocalInterpreter,
 )
 result = rlm(context=text, query=order["task"])
 ended = time.monotonic()
