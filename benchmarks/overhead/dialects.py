@@ -70,7 +70,7 @@ ARMS: Mapping[str, Dialect] = {
         inner=f"sub_rlm('{INNER}', (0, 200))",
         deep=_fenced("peek(0, 1)\nfinalize('deep')"),
         slice="peek(0, 20)",
-        find="search({word!r})[0].text",
+        find="search({word!r})[0].line_text",
     ),
     "rlms": Dialect(
         wrap=_fenced,
