@@ -1,4 +1,4 @@
-"""The work of each row: the text, the task, and what the root writes, in the dialect of each arm."""
+"""The work of each row: the text, the task, and what the root writes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.overhead.server import INNER, OUTER
+from benchmarks.overhead.dialects import ARMS, Dialect
 
-__all__ = ["ARMS", "Dialect", "Work", "works"]
+__all__ = ["Run", "Work", "works", "write_text"]
 
 MB = 1_000_000
 HUNDRED = 100 * MB
@@ -18,97 +18,6 @@ ROUNDS = 20
 CHILDREN = 500
 SEQUENTIAL = 100
 LATENCY = 0.1
-TASK = f"{OUTER}: what does it say?"
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How a root of an arm writes. `wrap` makes a reply of code, `final` a reply that ends the run with the
-    value of an expression. `text` is the expression of the whole text, `batch(prompts, slices)` asks children
-    over an expression of a list, `one` a single child, `inner` a sub-RLM ("" if there is none), whose root
-    replies `deep`."""
-
-    wrap: Callable[[str], str]
-    final: Callable[[str], Sequence[str]]
-    batch: str
-    one: str
-    inner: str
-    deep: str
-    slice: str
-    find: str
-
-
-def _fenced(code: str) -> str:
-    return f"```repl\n{code}\n```"
-
-
-def _dspy(code: str) -> str:
-    return (
-        f"[[ ## reasoning ## ]]\nGo on.\n\n[[ ## code ## ]]\n```python\n{code}\n```\n\n[[ ## completed ## ]]"
-    )
-
-
-ARMS: Mapping[str, Dialect] = {
-    "ours": Dialect(
-        wrap=_fenced,
-        final=lambda value: [_fenced(f"peek(0, 1)\nfinalize(str({value}))")],
-        batch="sub_query_batch('q', [({at} * i, {at} * i + {at}) for i in range({count})])",
-        one="sub_query('q', ({at} * i, {at} * i + {at}))",
-        inner=f"sub_rlm('{INNER}', (0, 200))",
-        deep=_fenced("peek(0, 1)\nfinalize('deep')"),
-        slice="peek(0, 20)",
-        find="search({word!r})[0].text",
-    ),
-    "rlms": Dialect(
-        wrap=_fenced,
-        final=lambda value: [_fenced(f"answer['content'] = str({value})\nanswer['ready'] = True")],
-        batch="llm_query_batched(['q ' + context[{at} * i:{at} * i + {at}] for i in range({count})])",
-        one="llm_query('q ' + context[{at} * i:{at} * i + {at}])",
-        inner=f"rlm_query('{INNER} ' + context[:200])",
-        deep=_fenced("answer['content'] = 'deep'\nanswer['ready'] = True"),
-        slice="context[:20]",
-        find="context[context.find({word!r}):][:60]",
-    ),
-    "recursive-llm": Dialect(
-        wrap=lambda code: code,
-        final=lambda value: [f"final = str({value})\nprint(len(final))", "FINAL_VAR(final)"],
-        batch="llm_query_batched(['q'] * {count}, [context[{at} * i:{at} * i + {at}] "
-        "for i in range({count})])",
-        one="llm_query('q', context[{at} * i:{at} * i + {at}])",
-        inner=f"recursive_llm('{INNER}', context[:200])",
-        deep='FINAL("deep")',
-        slice="context[:20]",
-        find="context[context.find({word!r}):][:60]",
-    ),
-    "dspy": Dialect(
-        wrap=_dspy,
-        final=lambda value: [_dspy(f"SUBMIT(str({value}))")],
-        batch="llm_query_batched(['q ' + context[{at} * i:{at} * i + {at}] for i in range({count})])",
-        one="llm_query('q ' + context[{at} * i:{at} * i + {at}])",
-        inner="",
-        deep="",
-        slice="context[:20]",
-        find="context[context.find({word!r}):][:60]",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One row. `source` is the text or a file of it. `measure` makes the figures of the server's calls, the
-    order's start and end (monotonic seconds) and the memory. `arms` can do it."""
-
-    name: str
-    unit: str
-    root: Callable[[Dialect], Sequence[str]]
-    measure: Callable[[Run], float]
-    chars: int = 100_000
-    as_file: bool = False
-    latency: float = 0.0
-    concurrency: int = 16
-    depth: int = 1
-    warm: bool = False
-    arms: frozenset[str] = frozenset(ARMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +33,30 @@ class Run:
     peak_mb: float = 0.0
 
 
+Figure = Callable[[Run], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of run. `columns` are the rows of the table that it fills: the unit, and the figure of a run.
+    `goals` are what ours is to reach. `not_for` says why an arm can't do it."""
+
+    columns: Mapping[str, tuple[str, Figure]]
+    root: Callable[[Dialect], Sequence[str]]
+    goals: Mapping[str, float] = field(default_factory=dict)
+    chars: int = 100_000
+    as_file: bool = False
+    latency: float = 0.0
+    concurrency: int = 16
+    depth: int = 1
+    warm: bool = False
+    watches_memory: bool = False
+    not_for: Mapping[str, str] = field(default_factory=dict)
+
+
 def _between(run: Run, first: int, second: int) -> float:
-    return run.roots[second]["at"] - run.roots[first]["at"]
+    later, sooner = run.roots[second]["at"], run.roots[first]["at"]
+    return float(later - sooner)
 
 
 def _at_once(dialect: Dialect) -> Sequence[str]:
@@ -147,7 +78,7 @@ def _batch(dialect: Dialect) -> Sequence[str]:
 
 
 def _sequential(dialect: Dialect) -> Sequence[str]:
-    code = f"for i in range({SEQUENTIAL}):\n    said = {dialect.one.format(at=200)}\nprint(len(said))"
+    code = f"for i in range({SEQUENTIAL}):\n    said = {dialect.one.format(at=200)}\nprint('asked')"
     return [dialect.wrap("print(1)"), dialect.wrap(code), *dialect.final("'done'")]
 
 
@@ -172,48 +103,102 @@ def _per_round(run: Run) -> float:
     return 1_000 * _between(run, 1, ROUNDS) / (ROUNDS - 1)
 
 
+def _batch_turn(run: Run) -> float:
+    children = sum(one["role"] == "child" for one in run.calls)
+    if children < CHILDREN:
+        raise ValueError(f"only {children} of {CHILDREN} children were asked")
+    return _between(run, 1, 2)
+
+
 def _first_request(run: Run) -> float:
-    return run.roots[0]["at"] - run.began
+    return float(run.roots[0]["at"] - run.began)
 
 
 def _first_cell(run: Run) -> float:
-    return run.roots[1]["at"] - run.began
+    return float(run.roots[1]["at"] - run.began)
+
+
+def _peak(run: Run) -> float:
+    return run.peak_mb
+
+
+_ONLY_TEXT = dict.fromkeys(set(ARMS) - {"ours"}, "reads no file")
+_INTERPRETERS = {"fast-rlm": "each child is an interpreter of its own"}
+_BATCHES = {"droste": "50 prompts in a batch at most", **_INTERPRETERS}
+_FLAT = dict.fromkeys(("dspy", "dspy-deno", "droste", "predict-rlm"), "has no sub-RLMs by default")
 
 
 def works() -> tuple[Work, ...]:
-    """Return the rows, in the order of the table."""
-    us = frozenset({"ours"})
+    """Return the kinds of runs, in the order of the table."""
+    waves = -(-CHILDREN // 16) * LATENCY
+    batch = f"{CHILDREN} children of {LATENCY:g} s"
     return (
-        Work("cold process, one turn", "s", _at_once, lambda run: run.exited - run.spawned),
-        Work("overhead of a round", "ms", _rounds, _per_round),
         Work(
-            f"{CHILDREN} children of {LATENCY:g} s, 16 at once", "x ideal", _batch,
-            lambda run: _between(run, 1, 2) / (-(-CHILDREN // 16) * LATENCY), latency=LATENCY,
+            {"cold process, one turn": ("s", lambda run: run.exited - run.spawned)},
+            _at_once, {"cold process, one turn": 0.7},
+        ),
+        Work({"overhead of a round": ("ms", _per_round)}, _rounds, {"overhead of a round": 4}),
+        Work(
+            {f"{batch}, 16 at once": ("x ideal", lambda run: _batch_turn(run) / waves)}, _batch,
+            {f"{batch}, 16 at once": 1.03}, latency=LATENCY, not_for=_BATCHES,
         ),
         Work(
-            f"{CHILDREN} children of {LATENCY:g} s, 64 at once", "s", _batch,
-            lambda run: _between(run, 1, 2), latency=LATENCY, concurrency=64,
+            {f"{batch}, 64 at once": ("s", _batch_turn)}, _batch, {f"{batch}, 64 at once": 0.9},
+            latency=LATENCY, concurrency=64, not_for=_BATCHES,
         ),
         Work(
-            "one child after another", "ms each", _sequential,
-            lambda run: 1_000 * _between(run, 1, 2) / SEQUENTIAL, chars=200 * SEQUENTIAL,
+            {"one child after another": ("ms each", lambda run: 1_000 * _between(run, 1, 2) / SEQUENTIAL)},
+            _sequential, {"one child after another": 1.5}, chars=200 * SEQUENTIAL, not_for=_INTERPRETERS,
         ),
         Work(
-            "a sub-RLM, the turn", "s", _nested, lambda run: _between(run, 1, 2), depth=2,
-            arms=frozenset(ARMS) - {"dspy"},
+            {"a sub-RLM, the turn": ("s", lambda run: _between(run, 1, 2))}, _nested,
+            {"a sub-RLM, the turn": 0.08}, depth=2, not_for=_FLAT,
         ),
-        Work("text of 1 MB, first request", "s", _glance, _first_request, chars=MB),
-        Work("text of 1 MB, peak memory", "MB", _glance, lambda run: run.peak_mb, chars=MB),
-        Work("text of 100 MB, first cell", "s", _glance, _first_cell, chars=HUNDRED),
-        Work("text of 1 GB, first cell", "s", _glance, _first_cell, chars=GB),
-        Work("file of 100 MB, cold", "s", _glance, _first_request, HUNDRED, as_file=True, arms=us),
-        Work("file of 100 MB, warm", "s", _glance, _first_request, HUNDRED, as_file=True, warm=True, arms=us),
-        Work("file of 1 GB, cold", "s", _glance, _first_request, GB, as_file=True, arms=us),
-        Work("file of 1 GB, warm", "s", _glance, _first_request, GB, as_file=True, warm=True, arms=us),
-        Work("needle in 100 MB", "s", _needle, lambda run: run.ended - run.began, chars=HUNDRED),
         Work(
-            "needle in 100 MB, tokens of the root", "tokens", _needle,
-            lambda run: sum(one["tokens"] for one in run.roots), chars=HUNDRED,
+            {"text of 1 MB, first request": ("s", _first_request)},
+            _glance, {"text of 1 MB, first request": 0.5}, chars=MB,
+        ),
+        # Sampling the memory takes time of the machine: its runs are not those that are timed.
+        Work(
+            {"text of 1 MB, peak memory": ("MB", _peak)}, _glance, {"text of 1 MB, peak memory": 100},
+            chars=MB, watches_memory=True,
+        ),
+        Work(
+            {"text of 100 MB, first cell": ("s", _first_cell)},
+            _glance, {"text of 100 MB, first cell": 0.8}, chars=HUNDRED,
+        ),
+        Work(
+            {"text of 1 GB, first cell": ("s", _first_cell)},
+            _glance, {"text of 1 GB, first cell": 2.5}, chars=GB,
+        ),
+        *_files("100 MB", HUNDRED, 0.6, 0.5),
+        *_files("1 GB", GB, 1.5, 0.6),
+        Work(
+            {
+                "needle in 100 MB": ("s", lambda run: run.ended - run.began),
+                "needle in 100 MB, tokens of the root": (
+                    "tokens", lambda run: sum(one["tokens"] for one in run.roots)
+                ),
+            },
+            _needle, {"needle in 100 MB": 0.8, "needle in 100 MB, tokens of the root": 5_500}, chars=HUNDRED,
+        ),
+    )  # fmt: skip
+
+
+def _files(size: str, chars: int, cold: float, warm: float) -> tuple[Work, ...]:
+    names = [f"file of {size}, {kind}" for kind in ("cold", "warm", "peak memory")]
+    return (
+        Work(
+            {names[0]: ("s", _first_request)}, _glance, {names[0]: cold}, chars, as_file=True,
+            not_for=_ONLY_TEXT,
+        ),
+        Work(
+            {names[1]: ("s", _first_request)}, _glance, {names[1]: warm}, chars, as_file=True, warm=True,
+            not_for=_ONLY_TEXT,
+        ),
+        Work(
+            {names[2]: ("MB", _peak)}, _glance, {names[2]: 110}, chars, as_file=True, watches_memory=True,
+            not_for=_ONLY_TEXT,
         ),
     )  # fmt: skip
 
@@ -231,8 +216,7 @@ def write_text(folder: Path, chars: int) -> Path:
             stop = min(start + 10_000, chars // size)
             lines = [line.format(number) for number in range(start, stop)]
             if start <= middle < stop:
-                lines[middle - start] = (
-                    "2026-07-05T11:02:00Z ERROR the NEEDLE is at cus_4242: card expired" + " " * 14 + "\n"
-                )
+                needle = "2026-07-05T11:02:00Z ERROR the NEEDLE is at cus_4242: card expired"
+                lines[middle - start] = needle.ljust(size - 1) + "\n"
             file.write("".join(lines))
     return path

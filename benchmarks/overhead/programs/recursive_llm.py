@@ -7,21 +7,26 @@ from pathlib import Path
 
 from rlm import RLM
 
-order = json.loads(Path(sys.argv[1]).read_text())
-text = Path(order["text"]).read_text()
+
+def main() -> None:
+    order = json.loads(Path(sys.argv[1]).read_text())
+    text = Path(order["text"]).read_text()
+
+    began = time.monotonic()
+    rlm = RLM(
+        model="openai/root",
+        recursive_model="openai/child",
+        api_base=f"{order['url']}/v1",
+        api_key="key",
+        max_depth=order["depth"],
+        max_iterations=60,
+        max_concurrent_subcalls=order["concurrency"],
+        repl_timeout=order["cell_seconds"],
+    )
+    answer = rlm.complete(query=order["task"], context=text)
+    ended = time.monotonic()
+    print(json.dumps({"began": began, "ended": ended, "answer": answer}))
 
 
-began = time.monotonic()
-rlm = RLM(
-    model="openai/root",
-    recursive_model="openai/child",
-    api_base=f"{order['url']}/v1",
-    api_key="key",
-    max_depth=order["depth"],
-    max_iterations=60,
-    max_concurrent_subcalls=order["concurrency"],
-    repl_timeout=600,
-)
-answer = rlm.complete(query=order["task"], context=text)
-ended = time.monotonic()
-print(json.dumps({"began": began, "ended": ended, "answer": answer}))
+if __name__ == "__main__":
+    main()
