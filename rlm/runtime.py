@@ -171,14 +171,14 @@ class RLM(Completions):
         run_id: str | None,
     ) -> Run:
         """Return a run that is ready to start. `stack` closes what it uses."""
-        from rlm.journal import new_run_id
-
         workspace = stack.enter_context(Workspace())
         config = self._config()
         kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
         sources = () if context is None else sources_of(context)
         with warm_meanwhile(kernels, self.settings.strategy):
+            from rlm.journal import new_run_id
+
             loaded = await load_input(config, sources, workspace, pictures=True)
         body = stack.enter_context(loaded.context.open())
         if not body.chars and self.settings.strategy == "map-reduce":

@@ -31,8 +31,8 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
 from rlm.runs.question_kind import counts_records
-from rlm.sandbox.host.kernel_process import FreshKernels
-from rlm.sandbox.host.pool import KernelPool
+from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
+from rlm.sandbox.host.pool import KernelPool, SparesFirst
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import blank_pages
 from rlm.settings import Limits, Settings
@@ -57,6 +57,7 @@ _SUB_RLM_EVENTS = (
 _LEAST_WINDOW_OF_ROUNDS = 12_000
 _KERNELS_PER_RUN = 2
 _MAX_SHARED_SPARES = 2
+_USUAL_DEPTH = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +155,18 @@ class RunConfig:
 
     def kernels(self, shared: KernelPool | None = None) -> KernelPool:
         """Return a pool for one run. Its spare kernel starts while the run loads its input or waits for the
-        model. A pool on top of `shared` has no spare, because `shared` has its own."""
+        model. A pool on top of `shared` has no spare, because `shared` has its own. A run that may go deeper
+        than usual has one for its first sub-RLM, too."""
         if shared is not None:
             return KernelPool(_KERNELS_PER_RUN, spare=0, source=shared)
-        return KernelPool(_KERNELS_PER_RUN, source=self.fresh_kernels())
+        refill = self.limits.max_depth > _USUAL_DEPTH
+        return KernelPool(_KERNELS_PER_RUN, refill=refill, source=self.fresh_kernels())
+
+    def kernels_below(self, kernels: KernelSource) -> KernelSource:
+        """Return the source for the sub-RLMs of a run whose own kernel comes from `kernels`."""
+        if isinstance(kernels, KernelPool):
+            return SparesFirst(kernels, self.fresh_kernels())
+        return kernels
 
     def shared_kernels(self, runs: int) -> KernelPool:
         """Return a pool for `runs` concurrent runs, with a few spare kernels."""

@@ -273,7 +273,7 @@ class Run:
                 log,
                 replace(
                     self._resources,
-                    kernels=self.config.fresh_kernels(),
+                    kernels=self.config.kernels_below(self._resources.kernels),
                     kernel=None,
                     ranking=self._ranking_of_a_source,
                 ),

@@ -29,7 +29,7 @@ from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.isolation.probe import Candidate, candidates
-from rlm.sandbox.launch.brokers import BrokersUnavailable, open_broker
+from rlm.sandbox.launch.brokers import BrokersUnavailable, open_broker, warm_brokers
 from rlm.sandbox.launch.kernel_view import confinement, kernel_package
 from rlm.sandbox.launch.supervisor_process import (
     PlainSupervisors,
@@ -427,6 +427,10 @@ class FreshKernels:
         await kernel.close()
 
     def _candidates(self) -> tuple[list[Candidate], dict[str, str]]:
+        # Their imports take longer than the probes, which run meanwhile.
+        with suppress(SupervisorUnavailable):
+            self._supervisors.warm()
+        warm_brokers()
         _sweep_once(socket_top())
         return candidates(self._level, self._minimum)
 

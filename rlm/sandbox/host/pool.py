@@ -10,7 +10,7 @@ from typing import Self
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelProcess, KernelSource
 
-__all__ = ["KernelPool"]
+__all__ = ["KernelPool", "SparesFirst"]
 
 
 class KernelPool:
@@ -20,15 +20,21 @@ class KernelPool:
     kernels are kept started without a context. A kernel serves one context and is shut down on release, so
     that no variable leaks into another text.
 
+    With `refill`, a spare that was taken is replaced at once. Without, it is replaced once a spare has been
+    lent (`SparesFirst`): so who needs one kernel only has no second one in memory.
+
     The pool belongs to one event loop. Closing it, or leaving it as a context manager, shuts down all its
     kernels. `source` starts the kernels; the default uses the strongest isolation level available.
     """
 
-    def __init__(self, cap: int, *, spare: int = 1, source: KernelSource | None = None) -> None:
+    def __init__(
+        self, cap: int, *, spare: int = 1, refill: bool = True, source: KernelSource | None = None
+    ) -> None:
         if cap < 1 or spare < 0:
             raise ValueError(f"a pool needs room for a kernel: cap={cap}, spare={spare}")
         self._cap = cap
         self._spare = spare
+        self._refill = refill
         self._source = source or FreshKernels()
         self._room = asyncio.Semaphore(cap)
         self._spares: deque[asyncio.Task[KernelProcess]] = deque()
@@ -62,7 +68,20 @@ class KernelPool:
         if self._closed:
             await self.release(kernel)
             self._refuse_if_closed()
-        self.warm()
+        self._replace_spares()
+        return kernel
+
+    async def lend(self) -> KernelProcess | None:
+        """Return a spare kernel, also one that still starts, or None if there is none.
+
+        It no longer belongs to the pool, and counts for no cap: the caller shuts it down.
+        """
+        kernel = await self._acquire_spare()
+        if kernel is not None and self._closed:
+            await self._source.release(kernel)
+            kernel = None
+        self._refill = True
+        self._replace_spares()
         return kernel
 
     async def release(self, kernel: KernelProcess) -> None:
@@ -73,7 +92,7 @@ class KernelPool:
             if kernel in self._in_use:
                 self._in_use.remove(kernel)
                 self._room.release()
-                self.warm()
+                self._replace_spares()
 
     async def close(self) -> None:
         """Shut down every kernel, including those in use. Safe to call twice."""
@@ -94,6 +113,10 @@ class KernelPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _replace_spares(self) -> None:
+        if self._refill:
+            self.warm()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -128,3 +151,18 @@ class KernelPool:
             return await self._source.acquire()
         finally:
             self._starting -= 1
+
+
+class SparesFirst:
+    """A kernel source that takes the spares of `pool`, and those of `source` when there is none. Its kernels
+    count for no cap of the pool, so who holds one of the pool's kernels may wait for them."""
+
+    def __init__(self, pool: KernelPool, source: KernelSource) -> None:
+        self._pool = pool
+        self._source = source
+
+    async def acquire(self) -> KernelProcess:
+        return await self._pool.lend() or await self._source.acquire()
+
+    async def release(self, kernel: KernelProcess) -> None:
+        await self._source.release(kernel)

@@ -73,8 +73,9 @@ def _open(folder: Path, level: int) -> tuple[socket.socket, bool]:
 
 
 def warm_brokers() -> None:
-    """Start the worker in the background, so that its imports overlap the caller's."""
-    threading.Thread(target=_shared.warm, args=(_FUNCTION,), daemon=True).start()
+    """Start the worker in the background, if it does not run, so that its imports overlap the caller's."""
+    if _shared.level is None:
+        threading.Thread(target=_shared.warm, args=(_FUNCTION,), daemon=True).start()
 
 
 def shutdown_brokers() -> None:

@@ -74,12 +74,18 @@ class SupervisorLink:
 class Supervisors(Protocol):
     """Starts supervisors."""
 
+    def warm(self) -> None:
+        """Begin what the first start waits for. Returns at once. Raises SupervisorUnavailable."""
+
     async def open(self, log: Path) -> SupervisorLink:
         """Start a supervisor whose stderr goes to `log`. Raises SupervisorUnavailable."""
 
 
 class PlainSupervisors:
     """Starts each supervisor as a separate program. Slower than a forkserver, but it works everywhere."""
+
+    def warm(self) -> None:
+        """Do nothing: each one is started from nothing."""
 
     async def open(self, log: Path) -> SupervisorLink:
         channel, channel_theirs, helper, helper_theirs = socket_pairs()

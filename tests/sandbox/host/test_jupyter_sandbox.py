@@ -169,6 +169,43 @@ async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel,
     assert result.seconds < 10
 
 
+async def test_what_is_displayed_is_the_result_in_order(open_kernel) -> None:
+    """`display` and the last expression. A screen that is updated or cleared does not exist."""
+    kernel = await open_kernel()
+    code = (
+        "from IPython.display import clear_output, display, update_display\n"
+        "display([1]); display('two'); clear_output()\n"
+        "display({'text/plain': 'raw \\ud800', 'image/png': 'x'}, raw=True)\n"
+        "update_display(3, display_id='none')\n4"
+    )
+    assert (await run(kernel, code)).result == "[1]\n'two'\nraw ?\n4"
+    many = await run(kernel, "for i in range(1_000): display('x' * 30_000)", round=2)
+    assert 15_000 < len(many.result or "") < 21_000
+    assert (await run(kernel, "pass", round=3)).result is None
+
+
+@pytest.mark.parametrize(
+    "left", ["object()", "None", "open('f', 'w')", "type('S', (), {'flush': lambda s: 1 / 0})()"]
+)
+async def test_what_a_cell_leaves_as_stdout_loses_no_reply(open_kernel, left) -> None:
+    """ipykernel flushes the streams before it replies."""
+    kernel = await open_kernel()
+    assert (await run(kernel, f"import sys; print(1); sys.stdout = sys.stderr = {left}")).stdout == "1\n"
+    assert (await run(kernel, "sys.stdout.close(); sys.stdout = sys.__stdout__", round=2)).status == "ok"
+    assert (await run(kernel, "2", round=3)).result == "2"
+
+
+async def test_what_a_thread_prints_belongs_to_the_cell_that_runs(open_kernel) -> None:
+    kernel = await open_kernel()
+    code = (
+        "import threading, time\n"
+        "def tell():\n    time.sleep(0.2)\n    print('late', flush=True)\n    told.set()\n"
+        "told = threading.Event(); thread = threading.Thread(target=tell); thread.start()"
+    )
+    assert (await run(kernel, code)).stdout == ""
+    assert (await run(kernel, "told.wait(20); print('on')", round=2)).stdout == "late\non\n"
+
+
 async def test_an_earlier_rounds_output_is_available_whole(open_kernel) -> None:
     kernel = await open_kernel()
     await run(kernel, "print('y' * 100_000)", round=4)
