@@ -1,4 +1,4 @@
-"""Tests of benchmarks/readers/wordings: the golds follow from the texts, and runs go through both wordings."""
+"""Tests of the wordings: the golds follow from the texts, and runs go through both wordings."""
 
 from __future__ import annotations
 
