@@ -106,6 +106,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "confined": {"level": _number(_MAX_LEVEL), "layers": _layers},
     "computing": {"seconds": _computed_seconds},
     "connected": {},
+    "ended": {},
     "interrupted": {},
     "refused": {"failed": _some_layers},
     "failed": {"detail": _text(_DETAIL)},

@@ -45,10 +45,11 @@ __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 _SHUTDOWN_SECONDS = 2.0
 _DEAD_KERNEL_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
+_REST_SECONDS = 30.0
 _MAX_UNREAD_EVENTS = 32
 _SOCKETS = "s"
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
-_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "died")
+_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "ended", "died")
 _BROKER_EVENTS = ("connected", "result")
 _LOG_BYTES = 10_000
 
@@ -68,6 +69,8 @@ class KernelProcess:
         self._is_helper_attached = False
         self._is_closing = False
         self._computed = 0.0
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -156,6 +159,13 @@ class KernelProcess:
 
     async def execute(self, number: int, code: str, round_: int) -> None:
         """Send a cell. Its result is an event with the id `number`. Raises KernelDied."""
+        # The processes of this cell must not be taken for those that the last one left.
+        try:
+            async with asyncio.timeout(_REST_SECONDS):
+                await self._at_rest.wait()
+        except TimeoutError:
+            await self.kill("what the last cell left could not be ended")
+            raise KernelDied(f"the kernel died: {self.death}") from None
         await self._send(self._supervisor, {"op": "begin_cell"})
         await self._send(self._broker, {"op": "execute", "id": number, "code": code, "round": round_})
 
@@ -323,9 +333,12 @@ class KernelProcess:
                     # Only now: a top-level await notices the signal when a message arrives after it.
                     with suppress(KernelDied):
                         await self._send(self._broker, {"op": "wake"})
+                elif event["event"] == "ended":
+                    self._at_rest.set()
                 else:
                     self._queue(event)
                 if event["event"] == "result":
+                    self._at_rest.clear()
                     # Nothing that the cell left computes on.
                     with suppress(KernelDied):
                         await self._send(self._supervisor, {"op": "end_cell"})
@@ -349,6 +362,7 @@ class KernelProcess:
 
     def _mark_dead(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
+        self._at_rest.set()
         self._events.put_nowait({"event": "gone", "detail": detail})
 
 

@@ -64,7 +64,7 @@ class SupervisorServer:
                         self._next(self._begin_cell())
                     case "end_cell":
                         self._has_cell = False
-                        self._next(self._provisioner.end_cell())
+                        self._next(self._end_cell())
                     case "interrupt":
                         # Without a cell the kernel is stopped: the signal would hit the next one.
                         if self._has_cell:
@@ -90,6 +90,11 @@ class SupervisorServer:
 
     async def _begin_cell(self) -> None:
         self._provisioner.begin_cell(self._report_computing)
+
+    async def _end_cell(self) -> None:
+        await self._provisioner.end_cell()
+        with suppress(ConnectionError):
+            await self._send({"event": "ended"})
 
     def _report_computing(self, seconds: float) -> None:
         """Tell the driver what the kernel computed: its clock stands still while children are in flight."""

@@ -32,6 +32,7 @@ HONEST = [
     {"event": "failed", "detail": "no answer"},
     {"event": "died", "detail": "it ended by itself", "complaint": ""},
     {"event": "connected"},
+    {"event": "ended"},
     {"event": "interrupted"},
 ]
 
