@@ -44,12 +44,11 @@ __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 _SHUTDOWN_SECONDS = 2.0
 _DEAD_KERNEL_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
-_STOP_SECONDS = 30.0
-"""For killing what a cell left, before the next cell begins. A watcher that takes longer hangs."""
+_REST_SECONDS = 30.0
 _MAX_UNREAD_EVENTS = 32
 _SOCKETS = "s"
 _CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
-_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "stopped", "died")
+_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "computing", "ended", "died")
 _BROKER_EVENTS = ("connected", "result")
 _LOG_BYTES = 10_000
 
@@ -69,9 +68,8 @@ class KernelProcess:
         self._is_helper_attached = False
         self._is_closing = False
         self._computed = 0.0
-        self._stops = 0
-        self._has_stopped = asyncio.Event()
-        self._has_stopped.set()
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -159,14 +157,13 @@ class KernelProcess:
 
     async def execute(self, number: int, code: str, round_: int) -> None:
         """Send a cell. Its result is an event with the id `number`. Raises KernelDied."""
-        # The kernel and its watcher hear of a cell on two channels. A cell that began before the watcher has
-        # killed what the last one left would lose its own processes.
+        # The processes of this cell must not be taken for those that the last one left.
         try:
-            await asyncio.wait_for(self._has_stopped.wait(), _STOP_SECONDS)
+            async with asyncio.timeout(_REST_SECONDS):
+                await self._at_rest.wait()
         except TimeoutError:
-            await self.kill(f"what its last cell left could not be killed in {_STOP_SECONDS:g} s")
-        if self.death is not None:
-            raise KernelDied(self.death)
+            await self.kill("what the last cell left could not be ended")
+            raise KernelDied(f"the kernel died: {self.death}") from None
         await self._send(self._supervisor, {"op": "begin_cell"})
         await self._send(self._broker, {"op": "execute", "id": number, "code": code, "round": round_})
 
@@ -186,7 +183,6 @@ class KernelProcess:
     async def kill(self, reason: str) -> None:
         """Tell the supervisor to kill the kernel. Marks it as dead at once."""
         self.death = reason
-        self._has_stopped.set()
         with suppress(KernelDied):
             await self._send(self._supervisor, {"op": "kill"})
 
@@ -331,21 +327,17 @@ class KernelProcess:
                 event = checked_event(message, events)
                 if event["event"] == "died":
                     self.death = self.death or f"the kernel died: {event['detail']}"
-                    self._has_stopped.set()
                 if event["event"] == "interrupted":
                     # Only now: a top-level await notices the signal when a message arrives after it.
                     with suppress(KernelDied):
                         await self._send(self._broker, {"op": "wake"})
-                elif event["event"] == "stopped":
-                    self._stops -= 1
-                    if self._stops <= 0:
-                        self._has_stopped.set()
+                elif event["event"] == "ended":
+                    self._at_rest.set()
                 else:
                     self._queue(event)
                 if event["event"] == "result":
+                    self._at_rest.clear()
                     # Nothing that the cell left computes on.
-                    self._stops += 1
-                    self._has_stopped.clear()
                     with suppress(KernelDied):
                         await self._send(self._supervisor, {"op": "end_cell"})
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -368,7 +360,7 @@ class KernelProcess:
 
     def _mark_dead(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
-        self._has_stopped.set()
+        self._at_rest.set()
         self._events.put_nowait({"event": "gone", "detail": detail})
 
 

@@ -94,7 +94,7 @@ class SupervisorServer:
     async def _end_cell(self) -> None:
         await self._provisioner.end_cell()
         with suppress(ConnectionError):
-            await self._send({"event": "stopped"})
+            await self._send({"event": "ended"})
 
     def _report_computing(self, seconds: float) -> None:
         """Tell the driver what the kernel computed: its clock stands still while children are in flight."""

@@ -32,8 +32,8 @@ HONEST = [
     {"event": "failed", "detail": "no answer"},
     {"event": "died", "detail": "it ended by itself", "complaint": ""},
     {"event": "connected"},
+    {"event": "ended"},
     {"event": "interrupted"},
-    {"event": "stopped"},
 ]
 
 

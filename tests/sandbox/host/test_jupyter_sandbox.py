@@ -195,6 +195,13 @@ async def test_what_a_cell_leaves_as_stdout_loses_no_reply(open_kernel, left) ->
     assert (await run(kernel, "2", round=3)).result == "2"
 
 
+async def test_a_name_that_utf8_cannot_carry_is_reported(open_kernel) -> None:
+    """It ended the kernel."""
+    kernel = await open_kernel()
+    result = await run(kernel, "globals()['\\ud800'] = 1")
+    assert (result.status, result.report.changed) == ("ok", (VariableInfo("?", "int", ""),))
+
+
 async def test_what_a_thread_prints_belongs_to_the_cell_that_runs(open_kernel) -> None:
     kernel = await open_kernel()
     code = (

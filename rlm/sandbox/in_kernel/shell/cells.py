@@ -61,17 +61,18 @@ class Cells:
 
     def before(self, code: str, cell_id: object) -> None:
         """Restore the helpers and start to collect output. `cell_id` is the number of the round."""
+        self._code = code
+        number = str(cell_id or "")
+        self._round = int(number) if number.isdecimal() else self._round + 1
+        # First of all: whatever interrupts this, the output of an earlier cell is not sent again.
+        self._stdout.begin()
+        self._stderr.begin()
         if self._shared:
             self._follow_question()
         for name, value in self._ours.items():
             # A cell may have deleted it (`%reset` deletes all).
             self._namespace.setdefault(name, value)
         self._namespace["helpers"] = self._ours["helpers"]
-        self._code = code
-        number = str(cell_id or "")
-        self._round = int(number) if number.isdecimal() else self._round + 1
-        self._stdout.begin()
-        self._stderr.begin()
 
     def _follow_question(self) -> None:
         """Switch to the question that this cell belongs to."""
