@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import verifiers as vf
+from verifiers.utils.message_utils import normalize_messages
 
 from rlm.documents import Context
 from rlm.errors import ModelUnavailable, RLMError
@@ -65,12 +66,13 @@ class _Policy:
 
     async def generate(self, request: Request) -> Reply:
         """Ask the policy. Its client retries."""
-        if request.role == "root" and "/" not in request.run:
+        if request.role == "root" and not request.run.partition("/")[2]:
             turn = _Turn(request, asyncio.get_running_loop().create_future())
             self._rollout.turns.put_nowait(turn)
             return await turn.reply
         try:
-            response = await self._env.get_model_response(self._state, _prompt(request))
+            messages = normalize_messages(_prompt(request))
+            response = await self._env.get_model_response(self._state, messages)
         except vf.Error as error:
             raise ModelUnavailable(f"the policy did not answer a child ({type(error).__name__})") from error
         return _reply(response)

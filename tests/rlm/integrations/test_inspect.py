@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # the packages below have wa
 
 from inspect_ai import Task, eval_async  # noqa: E402
 from inspect_ai.dataset import Sample  # noqa: E402
-from inspect_ai.model import ModelOutput, get_model  # noqa: E402
+from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.scorer import match  # noqa: E402
 
 from rlm.integrations.inspect import rlm_solver  # noqa: E402
@@ -28,6 +28,8 @@ def sample(**metadata) -> Sample:
 
 def scripted(*replies: str):
     outputs = [ModelOutput.from_content("mockllm/model", reply) for reply in replies]
+    for one in outputs:
+        one.usage = ModelUsage(input_tokens=10, output_tokens=5, total_tokens=15)
     return get_model("mockllm/model", custom_outputs=outputs)
 
 
