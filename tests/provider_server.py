@@ -209,7 +209,13 @@ class ProviderServer:
         path = head[0].split(" ")[1]
         behaviour = self._answer(head[0].split(" ")[0], path, headers, body)
         stream = _stream_of(path)
-        return await self._behave(behaviour, stream, reader, writer)
+        try:
+            return await self._behave(behaviour, stream, reader, writer)
+        except ConnectionError:
+            # A client that leaves before the first bytes are sent hangs up, too.
+            if isinstance(behaviour, Silence):
+                self.hung_up.set()
+            raise
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Behaviour:
         if method == "GET" or path.endswith(
