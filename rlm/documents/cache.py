@@ -275,7 +275,7 @@ def _check(folder: Path, entry: dict[str, Any]) -> None:
     disk.
     """
     files = entry["files"]
-    if not {BODY_NAME, INDEX_NAME, MANIFEST_NAME} <= files.keys():
+    if not {BODY_NAME, INDEX_NAME, MANIFEST_NAME} <= set(files):
         raise ValueError("incomplete")
     if files != {name: _facts(folder / name) for name in files}:
         raise ValueError("changed")
