@@ -120,6 +120,19 @@ async def test_a_run_is_told_the_wording_of_its_settings_and_what_help_prints(ru
     assert search.example.splitlines()[0] in shown
 
 
+async def test_help_describes_a_tool_by_name_and_as_itself(run, block) -> None:
+    def price(name: str) -> float:
+        """Return the price of an article."""
+        return 2.5 if name == "bolt" else 0.0
+
+    model = ScriptedModel.of(
+        root=[block("help('price')\nhelp(price)"), block("peek(0, 1)\nfinalize('done')")]
+    )
+    await run(model, settings=SHORT, tools=[price])
+    shown = model.requests[1].messages[-1].content
+    assert shown.count("Return the price of an article.") == 2
+
+
 async def test_the_wording_shapes_the_scaffold(run, block) -> None:
     results = [
         await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")]), settings=settings)
