@@ -1,4 +1,4 @@
-"""Tests of the wordings: the golds follow from the texts, and runs go through both wordings."""
+"""Tests of benchmarks/readers/wordings: golds that follow from the texts, and runs with both wordings."""
 
 from __future__ import annotations
 
@@ -146,10 +146,10 @@ def test_both_wordings_are_asked_and_compared(tmp_path: Path) -> None:
             "needle-full-0: right in 1 rounds",
             "needle-short-0: right in 1 rounds",
         ]
-        systems = {one.body["model"]: one.system for one in server.received}
+        systems = {one.body["model"]: one.system for one in server.requests}
         assert "help(NAME)" in systems["two"]
         assert "help(NAME)" not in systems["one"]
-        asked = len(server.received)
+        asked = len(server.requests)
         assert command(*given).count("done before") == 2
-        assert len(server.received) == asked
+        assert len(server.requests) == asked
         assert "| needle | 1 of 1, 1.0, " in command("report")

@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from rlm.driver.root_helpers import root_helpers, root_notes
+from rlm.journal import Journal
 from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt, get_counter
+from rlm.runs.stored_run import StoredRun, settings_of
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, NAMES
 from rlm.settings import RootSettings, Settings
 from rlm.testing import ScriptedModel
@@ -120,6 +122,19 @@ async def test_a_run_is_told_the_wording_of_its_settings_and_what_help_prints(ru
     assert search.example.splitlines()[0] in shown
 
 
+async def test_help_describes_a_tool_by_name_and_as_itself(run, block) -> None:
+    def price(name: str) -> float:
+        """Return the price of an article."""
+        return 2.5 if name == "bolt" else 0.0
+
+    model = ScriptedModel.of(
+        root=[block("help('price')\nhelp(price)"), block("peek(0, 1)\nfinalize('done')")]
+    )
+    await run(model, settings=SHORT, tools=[price])
+    shown = model.requests[1].messages[-1].content
+    assert shown.count("Return the price of an article.") == 2
+
+
 async def test_the_wording_shapes_the_scaffold(run, block) -> None:
     results = [
         await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")]), settings=settings)
@@ -155,3 +170,13 @@ async def test_every_example_of_help_runs(run, block, tree) -> None:
     )
     result = await run(model, context=tree, settings=SHORT)
     assert result.answer == []
+
+
+async def test_a_stored_run_keeps_its_wording(run, block) -> None:
+    """Runs of older versions had the full one, whatever the default is."""
+    result = await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")]), settings=SHORT)
+    async with Journal.open(run.store) as journal:
+        facts = (await StoredRun.read(journal, result.run_id)).facts
+    assert settings_of(Settings(), facts).root.prompt == "short"
+    older = {**facts, "root": {name: value for name, value in facts["root"].items() if name != "prompt"}}
+    assert settings_of(SHORT, older).root.prompt == "full"
