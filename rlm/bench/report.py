@@ -10,6 +10,7 @@ from typing import Any
 from rlm.bench.folder import BenchFolder, Row
 from rlm.bench.scoring import Interval, Paired, interval_of, paired
 from rlm.escaping import markdown_line
+from rlm.results import LIMITS_OF
 
 __all__ = ["ArmReport", "BenchReport", "report_of"]
 
@@ -53,6 +54,7 @@ class ArmReport:
     no_answer: int
     too_long: int
     errors: int
+    limited: int
     cut: int
     groups: Mapping[str, Interval]
 
@@ -203,6 +205,7 @@ def _arm_report(
         no_answer=sum(row.status == "no answer" for row in rows),
         too_long=sum(row.status == "too long" for row in rows),
         errors=sum(row.status == "error" for row in rows),
+        limited=sum(row.stop_reason in LIMITS_OF for row in rows),
         cut=sum(row.is_cut for row in rows),
         groups=by_kind,
     )
@@ -251,6 +254,7 @@ def _remark(arm: ArmReport) -> str:
             (arm.not_found, "said to be not in the text"),
             (arm.no_answer, "without an answer (scored 0)"),
             (arm.errors, "failed (scored 0)"),
+            (arm.limited, "stopped at a limit"),
             (arm.cut, "got a part of the text"),
         )
         if count

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_RUN_COST = 0.5
+_RUN_COST = 1.0
 _STORE_MB = 1 << 30
 """No run of a bench is dropped from its journal: it is the evidence."""
 
@@ -119,7 +119,7 @@ def bench(
     run_cost: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="US dollars of one run. Default: 0.5, and at most --max-cost.", show_default=False
+            min=0.0, help="US dollars of one run. Default: 1, and at most --max-cost.", show_default=False
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="Runs in parallel.")] = 4,

@@ -43,7 +43,7 @@ ITEMS = [
 ]
 FACTS = {"suite": "test", "model": "m", "sub_model": "m", "seed": 1, "rlm": "0", "judge": None}
 DIRECT = f'940\nEvidence:\n"{FACT}"'
-PRICED = {"scripted:memory": ModelFacts(input_price=1_000.0, output_price=1_000.0)}
+PRICED = {"scripted:memory": ModelFacts(input_price=1.0, output_price=1.0)}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def make(tmp_path, sandbox_level, block):
             root=lambda _: Reply(block(f"peek(0, 9)\nfinalize('940', evidence=[{FACT!r}])"), usage=usage),
         )
         settings = Settings(sandbox=sandbox_level, store=folder.store, store_mb=1 << 30, facts=PRICED)
-        rlm = RLM(model, settings=settings, limits=Limits(max_cost=2.0))
+        rlm = RLM(model, settings=settings, limits=Limits(max_cost=0.05))
         return Bench(
             rlm,
             options.pop("items", ITEMS),
@@ -88,7 +88,7 @@ async def test_a_bench_is_scored_reported_and_replayed(opened, make, sandbox_lev
     direct, attempts = report.arms
     assert (direct.name, attempts.name, report.reference) == ("direct", "attempts-2", "direct")
     assert (direct.runs, direct.interval.count, direct.tokens) == (6, 3, 1_000)
-    assert direct.cost_usd == pytest.approx(6.0)
+    assert direct.cost_usd == pytest.approx(0.006)
     assert (direct.citations, direct.verified) == (6, 6)
     assert attempts.difference.equal == 3
     assert attempts.tokens == 2_000
@@ -134,14 +134,14 @@ async def test_a_failing_provider_is_asked_again_by_the_next_start(opened, make)
 
 
 async def test_the_budget_holds_for_the_whole_bench(opened, make) -> None:
-    """Each run may take $2 and takes $1: with $3.5 the third may not start, however many run at a time."""
-    end = await make(opened, "direct", max_cost=3.5, jobs=3).run()
+    """Each run may take $0.05 and takes $0.001: with $0.0515 the third may not start, in any order."""
+    end = await make(opened, "direct", max_cost=0.0515, jobs=3).run()
     assert end.missing == 1
     assert "larger --max-cost" in end.stopped
-    assert sum(row.cost_usd for row in opened.rows.values()) == pytest.approx(2.0)
-    end = await make(opened, "direct", max_cost=3.5).run()
+    assert sum(row.cost_usd for row in opened.rows.values()) == pytest.approx(0.002)
+    end = await make(opened, "direct", max_cost=0.0515).run()
     assert (end.missing, len(opened.rows)) == (1, 2)
-    assert (await make(opened, "direct", max_cost=4.0).run()).missing == 0
+    assert (await make(opened, "direct", max_cost=0.0525).run()).missing == 0
 
 
 async def test_an_interrupted_bench_resumes_its_runs(opened, make, block) -> None:
