@@ -27,6 +27,12 @@ _READ_LINES = """async function* readLines(reader) {
 }"""
 _STD_IMPORT = 'import { readLines } from "https://deno.land/std@0.186.0/io/mod.ts";'
 
+_MICROPIP = """await pyodide.loadPackage("micropip");
+    await pyodide.runPythonAsync(`
+import micropip
+await micropip.install(["requests", "httpx"])
+`);"""
+
 
 class EnvironmentFailed(Exception):
     """An arm can't be installed. The text says why, in a line."""
@@ -74,10 +80,12 @@ ARM_PROGRAMS: Mapping[str, ArmProgram] = {
     "fast-rlm": ArmProgram(
         ["fast-rlm==0.5.0", "deno>=2,<3"],
         "run_fast_rlm.py",
-        "its default: Deno and Pyodide; its YAML parser comes from npm instead of JSR",
+        "its default: Deno and Pyodide; its YAML parser comes from npm instead of JSR, and requests "
+        "and httpx, which it loads from a CDN at each start, are left out",
         [
             Patch("fast_rlm/_engine/deno.json", "jsr:@std/yaml@^1.0.0", "npm:yaml@^2"),
             Patch("fast_rlm/_engine/deno.json", "jsr:@std/dotenv@^0.217.0", "npm:dotenv@^16"),
+            Patch("fast_rlm/_engine/src/subagents.ts", _MICROPIP, "void 0;"),
         ],
     ),
     "droste": ArmProgram(["droste==0.26.0"], "run_droste.py", "its native environment, no sandbox"),
