@@ -18,6 +18,7 @@ ARMS = {
     "ours": {"requirement": "this tree", "note": "confined"},
     "other": {"requirement": "other==1", "note": "no sandbox"},
 }
+_EMPTY: dict[str, Any] = {"values": [], "noisy": [], "failures": []}
 
 
 def facts_of(*rows: dict[str, Any], missing: dict[str, str] | None = None) -> dict[str, Any]:
@@ -25,7 +26,9 @@ def facts_of(*rows: dict[str, Any], missing: dict[str, str] | None = None) -> di
 
 
 def row(ours: dict[str, Any], other: dict[str, Any], goal: float | None = None) -> dict[str, Any]:
-    return {"name": "a round", "unit": "ms", "goal": goal, "arms": {"ours": ours, "other": other}}
+    cells = {"ours": ours, "other": other}
+    arms = {arm: cell if "not_for" in cell else _EMPTY | cell for arm, cell in cells.items()}
+    return {"name": "a round", "unit": "ms", "goal": goal, "arms": arms}
 
 
 def test_the_page_and_the_pictures_are_what_the_results_give() -> None:
@@ -65,7 +68,7 @@ def test_results_reach_the_page(tmp_path: Path) -> None:
         ({"values": [3.0]}, {"values": [2.0]}, None, "**behind**: 2 of 2, 1.5 × other"),
         ({"values": [3.0]}, {"not_for": "reads no file"}, None, "alone"),
         ({"values": [], "noisy": [1.0, 2.0]}, {"values": [2.0]}, None, "not measured"),
-        ({"values": [1.0], "failure": "it died"}, {"values": [2.0]}, None, "not measured"),
+        ({"values": [], "failures": ["it died"]}, {"values": [2.0]}, None, "not measured"),
     ],
 )
 def test_the_standing_of_ours(
@@ -76,9 +79,9 @@ def test_the_standing_of_ours(
 
 
 def test_failures_and_missing_arms_are_told_and_are_no_markup() -> None:
-    failed = row({"values": [1.0]}, {"values": [], "failure": "no `answer` | <b>\nat all"})
+    failed = row({"values": [1.0]}, {"values": [], "failures": ["no `answer` | <b>\nat all"]})
     table = times_table(facts_of(failed, missing={"third": "no wheel"}))
-    assert "| failed |" in table
+    assert "| failed 1 times |" in table
     assert "- a round, other: `no 'answer' | <b> at all`." in table
     assert "- third could not be installed: `no wheel`." in table
 
