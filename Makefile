@@ -62,7 +62,9 @@ fuzz: setup
 		$(PY) -m pytest tests/fuzz -p no:xdist -s
 
 bench: setup
-	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name
+	@mkdir -p build
+	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name \
+		--benchmark-json=build/benchmarks.json
 
 # Rewrites the lock files (needs uv). They hold hashes and no addresses.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["ARM_PROGRAMS", "ArmProgram", "EnvironmentFailed", "make_environment", "run_environment"]
@@ -27,6 +27,12 @@ _READ_LINES = """async function* readLines(reader) {
 }"""
 _STD_IMPORT = 'import { readLines } from "https://deno.land/std@0.186.0/io/mod.ts";'
 
+_MICROPIP = """await pyodide.loadPackage("micropip");
+    await pyodide.runPythonAsync(`
+import micropip
+await micropip.install(["requests", "httpx"])
+`);"""
+
 
 class EnvironmentFailed(Exception):
     """An arm can't be installed. The text says why, in a line."""
@@ -44,12 +50,13 @@ class Patch:
 @dataclass(frozen=True, slots=True)
 class ArmProgram:
     """What is installed for an arm, the program that makes one run of it, and how it runs code. `patches`
-    stand in for what its Deno program loads from other hosts than the package registries."""
+    stand in for what its Deno program (`deno`) loads from other hosts than the package registries."""
 
     requirements: Sequence[str]
     program: str
     note: str
-    patches: Sequence[Patch] = field(default=())
+    patches: Sequence[Patch] = ()
+    deno: str = ""
 
     @property
     def path(self) -> Path:
@@ -70,15 +77,19 @@ ARM_PROGRAMS: Mapping[str, ArmProgram] = {
         "dspy_rlm.py",
         f"its default: Deno and Pyodide; {_LINES}",
         [Patch("dspy/primitives/runner.js", _STD_IMPORT, _READ_LINES)],
+        "dspy/primitives/runner.js",
     ),
     "fast-rlm": ArmProgram(
         ["fast-rlm==0.5.0", "deno>=2,<3"],
         "run_fast_rlm.py",
-        "its default: Deno and Pyodide; its YAML parser comes from npm instead of JSR",
+        "its default: Deno and Pyodide; its YAML parser comes from npm instead of JSR, and requests "
+        "and httpx, which it loads from a CDN at each start, are left out",
         [
             Patch("fast_rlm/_engine/deno.json", "jsr:@std/yaml@^1.0.0", "npm:yaml@^2"),
             Patch("fast_rlm/_engine/deno.json", "jsr:@std/dotenv@^0.217.0", "npm:dotenv@^16"),
+            Patch("fast_rlm/_engine/src/subagents.ts", _MICROPIP, "void 0;"),
         ],
+        "fast_rlm/_engine/src/subagents.ts",
     ),
     "droste": ArmProgram(["droste==0.26.0"], "run_droste.py", "its native environment, no sandbox"),
     "predict-rlm": ArmProgram(
@@ -86,6 +97,7 @@ ARM_PROGRAMS: Mapping[str, ArmProgram] = {
         "run_predict_rlm.py",
         f"its default: Deno and Pyodide, without packages preinstalled; {_LINES}",
         [Patch("predict_rlm/backends/jspi/payload.js", _STD_IMPORT, _READ_LINES)],
+        "predict_rlm/backends/jspi/payload.js",
     ),
 }
 
@@ -109,10 +121,12 @@ def make_environment(arm: str, folder: Path) -> Path:
         subprocess.run(pip, check=True, capture_output=True, text=True, timeout=_TIMEOUT)
         for patch in program.patches:
             _apply(patch, home)
+        if program.deno:
+            _download(_installed(program.deno, home), arm, folder)
     except subprocess.TimeoutExpired:
         raise EnvironmentFailed(f"not installed within {_TIMEOUT} s") from None
     except subprocess.CalledProcessError as error:
-        raise EnvironmentFailed((error.stderr.strip().splitlines() or ["pip failed"])[-1][:200]) from None
+        raise EnvironmentFailed((error.stderr.strip().splitlines() or ["it failed"])[-1][:200]) from None
     stamp.write_text(wanted)
     return python
 
@@ -123,8 +137,26 @@ def run_environment(arm: str, folder: Path) -> dict[str, str]:
     return {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "DENO_DIR": str(folder / arm / "deno")}
 
 
+def _installed(file: str, home: Path) -> Path:
+    (found,) = home.glob(f"lib/python3*/site-packages/{file}")
+    return found
+
+
+def _download(file: Path, arm: str, folder: Path) -> None:
+    """Download the modules of a Deno program, so that no run waits for them."""
+    subprocess.run(
+        [folder / arm / "bin" / "deno", "cache", "--quiet", file],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        cwd=file.parent,
+        env={**os.environ, **run_environment(arm, folder)},
+    )
+
+
 def _apply(patch: Patch, home: Path) -> None:
-    (file,) = home.glob(f"lib/python3*/site-packages/{patch.file}")
+    file = _installed(patch.file, home)
     text = file.read_text("utf-8")
     if patch.old not in text and patch.new not in text:
         raise EnvironmentFailed(f"{patch.file} is not the file that was patched before")

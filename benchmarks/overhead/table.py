@@ -50,13 +50,12 @@ def robustness_table(facts: Mapping[str, Any]) -> str:
 def _cell(cell: Mapping[str, Any]) -> str:
     if "not_for" in cell:
         return "–"
-    if "failure" in cell:
-        return "failed"
-    values = cell["values"]
+    values, failures = cell["values"], len(cell["failures"])
     if not values:
-        return f"all {len(cell['noisy'])} noisy"
+        return f"failed {failures} times" if failures else f"all {len(cell['noisy'])} noisy"
     middle, low, high = statistics.median(values), min(values), max(values)
-    return f"{_number(middle)} ({_number(low)}–{_number(high)}, n {len(values)})"
+    told = f", {failures} failed" if failures else ""
+    return f"{_number(middle)} ({_number(low)}–{_number(high)}, n {len(values)}{told})"
 
 
 def _number(value: float) -> str:
@@ -66,9 +65,7 @@ def _number(value: float) -> str:
 def _standing(row: Mapping[str, Any]) -> str:
     """Tell the place of ours among the arms that have a figure, and by how much it lost if it did."""
     medians = {
-        arm: statistics.median(cell["values"])
-        for arm, cell in row["arms"].items()
-        if cell.get("values") and "failure" not in cell
+        arm: statistics.median(cell["values"]) for arm, cell in row["arms"].items() if cell.get("values")
     }
     if OURS not in medians:
         return "not measured"
@@ -88,7 +85,9 @@ def _arms(facts: Mapping[str, Any]) -> str:
     lines += [f"- {arm} could not be installed: {_safe(why)}.\n" for arm, why in facts["missing"].items()]
     cells = [(row["name"], arm, cell) for row in facts["rows"] for arm, cell in row["arms"].items()]
     failed = [
-        f"- {name}, {arm}: {_safe(cell['failure'])}.\n" for name, arm, cell in cells if "failure" in cell
+        f"- {name}, {arm}: {_safe(cell['failures'][-1])}.\n"
+        for name, arm, cell in cells
+        if cell.get("failures")
     ]
     unfit = sorted({f"- –, {arm}: {cell['not_for']}.\n" for _, arm, cell in cells if "not_for" in cell})
     machine = facts["machine"]

@@ -13,6 +13,9 @@ from benchmarks.overhead.works import Work, works, write_text
 
 __all__ = ["rows_of", "times"]
 
+_FAILURES = 2
+"""An arm that failed so often at a kind of run is not asked for it again."""
+
 
 def rows_of(words: Sequence[str]) -> list[Work]:
     """Return the kinds of runs with a row whose name holds one of the words."""
@@ -27,10 +30,10 @@ def times(
     for work in rows:
         text = write_text(folder, work.chars)
         cells = {name: {arm.name: _empty_cell(work, arm) for arm in arms} for name in work.columns}
-        failed: set[str] = set()
+        first = next(iter(cells.values()))
         for repetition in range(repeat):
             for arm in arms:
-                if arm.name in work.not_for or arm.name in failed:
+                if arm.name in work.not_for or len(first[arm.name]["failures"]) >= _FAILURES:
                     continue
                 print(f"{next(iter(cells))}: {arm.name}, {repetition + 1} of {repeat}", file=sys.stderr)
                 try:
@@ -42,9 +45,8 @@ def times(
                         if not one.is_noisy:
                             break
                 except (RunFailed, ValueError, IndexError) as error:
-                    failed.add(arm.name)
                     for row in cells.values():
-                        row[arm.name]["failure"] = str(error)
+                        row[arm.name]["failures"].append(str(error))
         for name, row in cells.items():
             unit, _ = work.columns[name]
             found.append({"name": name, "unit": unit, "goal": work.goals.get(name), "arms": row})
@@ -54,4 +56,4 @@ def times(
 def _empty_cell(work: Work, arm: Arm) -> dict[str, Any]:
     if arm.name in work.not_for:
         return {"not_for": work.not_for[arm.name]}
-    return {"values": [], "noisy": []}
+    return {"values": [], "noisy": [], "failures": []}

@@ -1,0 +1,96 @@
+"""Writes the tables of docs/benchmarks.md from the committed results, and the pictures of docs/growth.
+
+    python -m benchmarks.page [--check]
+
+`--check` writes nothing, and fails if the page or a picture is not what the results give. A table without
+results says that it is not measured yet. Needs no model, no network and no other machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.micro.table import micro_table
+from benchmarks.overhead.table import robustness_table, times_table
+from benchmarks.scale.table import growth_pictures, growth_table
+
+__all__ = ["PAGE", "main", "page_of", "pictures_of"]
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURES = ROOT / "docs" / "growth"
+NOT_MEASURED = "Not measured yet.\n"
+
+
+def _growth(facts: Mapping[str, Any]) -> str:
+    """Return the tables with their pictures."""
+    pictures = "".join(f"![{name}](growth/{name})\n" for name in growth_pictures(facts))
+    return f"{growth_table(facts)}\n{pictures}"
+
+
+_TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "times": ("overhead/results/times.json", times_table),
+    "robustness": ("overhead/results/robustness.json", robustness_table),
+    "growth": ("scale/results/growth.json", _growth),
+    "micro": ("micro/results/micro.json", micro_table),
+}
+"""The results of each table, and what writes it."""
+
+
+def page_of(page: str, benchmarks: Path) -> str:
+    """Return the page with each table between its marks. Raises ValueError if a mark is missing."""
+    for name, (file, table) in _TABLES.items():
+        begin, end = f"<!-- {name}: written by benchmarks/page.py -->\n", f"<!-- end of {name} -->\n"
+        before, has_begin, rest = page.partition(begin)
+        _, has_end, after = rest.partition(end)
+        if not (has_begin and has_end):
+            raise ValueError(f"the page has no marks for {name}: {begin.strip()} and {end.strip()}")
+        facts = _facts(benchmarks / file)
+        page = f"{before}{begin}{NOT_MEASURED if facts is None else table(facts)}{end}{after}"
+    return page
+
+
+def pictures_of(benchmarks: Path) -> dict[str, str]:
+    """Return the pictures by the names of their files."""
+    facts = _facts(benchmarks / _TABLES["growth"][0])
+    return {} if facts is None else growth_pictures(facts)
+
+
+def _facts(file: Path) -> dict[str, Any] | None:
+    if not file.exists():
+        return None
+    facts: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return facts
+
+
+def main() -> None:
+    """Write the page and the pictures, or check them."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.page",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    wanted = {PAGE: page_of(PAGE.read_text("utf-8"), ROOT / "benchmarks")}
+    wanted |= {PICTURES / name: picture for name, picture in pictures_of(ROOT / "benchmarks").items()}
+    stale = [path for path in PICTURES.glob("*.svg") if path not in wanted]
+    changed = [path for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
+    if options.check:
+        for path in [*changed, *stale]:
+            print(f"{path.relative_to(ROOT)} is not what the results give: run python -m benchmarks.page")
+        sys.exit(bool(changed or stale))
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], "utf-8")
+    for path in stale:
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main()
