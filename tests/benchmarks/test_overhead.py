@@ -101,6 +101,7 @@ def test_a_patch_needs_the_file_that_it_was_made_for(tmp_path: Path) -> None:
     assert (folder / "runner.js").read_text() == "import those"
 
 
+@pytest.mark.timeout(300)
 def test_an_arm_that_can_not_be_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ARM_PROGRAMS, "none", ArmProgram([str(tmp_path / "none.whl")], "ours.py", "nothing"))  # type: ignore[arg-type]
     with pytest.raises(EnvironmentFailed, match=r"none\.whl"):
