@@ -140,7 +140,7 @@ def _passages(item: Item, count: int) -> tuple[str, ...]:
 
 def sources_of_texts(texts: Sequence[str]) -> list[TextSource]:
     """Return texts as sources, with the names that texts of a plain run have."""
-    return [TextSource(f"text {number}", text) for number, text in enumerate(texts, 1)]
+    return [TextSource("text", text) for text in texts]
 
 
 def _beginning(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
