@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from rlm.accounting.metered_model import estimate
 from rlm.bench.item import Item
+from rlm.documents import TextSource
 from rlm.driver.direct import room_of
 from rlm.errors import UsageError
 from rlm.retrieval.retriever import Retriever
@@ -18,7 +19,7 @@ from rlm.runtime import RLM
 from rlm.settings import Limits, Settings
 from rlm.tasks.attempts import MAX_ATTEMPTS
 
-__all__ = ["DEFAULT_ARMS", "Arm", "Given", "TooLong", "find_arm"]
+__all__ = ["DEFAULT_ARMS", "Arm", "Given", "TooLong", "find_arm", "sources_of_texts"]
 
 _PASSAGES = 8
 _NUMBERED = re.compile(r"(depth|attempts|bm25)-(\d{1,2})")
@@ -36,6 +37,11 @@ class Given:
 
     texts: tuple[str, ...]
     is_cut: bool
+
+    @property
+    def sources(self) -> list[TextSource]:
+        """Return the texts as the context of a run: a text that looks like a path is a text, too."""
+        return sources_of_texts(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +132,15 @@ def find_arm(name: str) -> Arm:
 
 def _passages(item: Item, count: int) -> tuple[str, ...]:
     """Return the best passages in the order of the text; the beginning if no word of the question occurs."""
-    with Retriever.over(list(item.texts)) as retriever:
+    with Retriever.over(sources_of_texts(item.texts)) as retriever:
         packs = retriever.retrieve(item.question.replace('"', " "), count)
     found = sorted(packs, key=lambda pack: pack.start)
     return tuple(pack.text for pack in found) or (item.texts[0][:1_000],)
+
+
+def sources_of_texts(texts: Sequence[str]) -> list[TextSource]:
+    """Return texts as sources, with the names that texts of a plain run have."""
+    return [TextSource("text", text) for text in texts]
 
 
 def _beginning(texts: Sequence[str], tokens: int) -> tuple[str, ...]:

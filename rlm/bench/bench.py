@@ -14,6 +14,7 @@ from rlm.bench.budget import BenchBudget
 from rlm.bench.folder import BenchFolder, Key, Row
 from rlm.bench.item import Item
 from rlm.bench.scoring import Judge, score
+from rlm.documents import TextSource
 from rlm.errors import BudgetExhausted, ConfigurationError, JournalError, ModelError, RLMError
 from rlm.playback.recording import Recording
 from rlm.prompts import PromptError
@@ -166,7 +167,7 @@ class _Work:
             try:
                 given = await asyncio.to_thread(arm.give, rlm, item)
                 row = replace(row, is_cut=given.is_cut)
-                result = await self._result(rlm, arm, row.run_id, item.question, list(given.texts))
+                result = await self._result(rlm, arm, row.run_id, item.question, given.sources)
             except TooLong as error:
                 return replace(row, run_id="", status="too long", detail=str(error))
             except (SandboxRefused, ConfigurationError, JournalError, ModelError):
@@ -181,7 +182,9 @@ class _Work:
         said = said_by(result, await self.journal.events(row.run_id))
         return _measured(row, result, said)
 
-    async def _result(self, rlm: RLM, arm: Arm, run_id: str, question: str, texts: list[str]) -> RunResult:
+    async def _result(
+        self, rlm: RLM, arm: Arm, run_id: str, question: str, texts: list[TextSource]
+    ) -> RunResult:
         begun = await self.journal.holds(run_id)
         if arm.attempts > 1:
             if begun:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-from rlm.bench.arms import Arm, TooLong
+from rlm.bench.arms import Arm, TooLong, sources_of_texts
 from rlm.bench.folder import Key
 from rlm.bench.item import Item
 from rlm.runtime import RLM
@@ -48,12 +48,12 @@ async def _plan_arm(
         runs += count
         try:
             # Without children, nothing of the text is in a prompt but what the code prints.
-            texts = [_NO_TEXT] if arm.kind == "code" else list(arm.give(own, item).texts)
+            given = None if arm.kind == "code" else arm.give(own, item)
         except TooLong:
             too_long += count
             continue
         if count:
-            contexts.append(texts)
+            contexts.append(sources_of_texts([_NO_TEXT]) if given is None else given.sources)
             counts.append(count * arm.attempts)
     plans = list(zip(await own.plan_each(contexts), counts, strict=True))
     costs = [None if plan.cost_usd is None else plan.cost_usd * count for plan, count in plans]

@@ -139,7 +139,6 @@ def bench(
     if replay:
         _replay(BenchFolder.read(folder), options.settings(ctx), options)
         return
-    arms = _arms(arm, options.model_name)
     items = load_items(chosen, limit=limit, seed=seed, chars=chars, data=data)
     settings = _settings(options.settings(ctx), folder)
     started = BenchFolder.read(folder) if (folder / "bench.json").exists() else None
@@ -156,6 +155,7 @@ def bench(
             f"--max-cost cannot be enforced: a price of {rlm.model.name} or of another model is unknown; put "
             'it into rlm.toml as [models."NAME"] with input_price and output_price, or leave --max-cost out'
         )
+    arms = _arms(arm, options.model_name)
     if options.dry_run:
         done = {} if started is None else started.rows
         plans = run_interruptible(plan_bench(rlm, items, arms, repeats, done))

@@ -8,7 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from provider_server import Answer
+
+pytestmark = pytest.mark.timeout(400)
+"""Each test runs several commands."""
 
 GENERATED = ("bench", "needle", "--model", "extractive", "--chars", "4000")
 
