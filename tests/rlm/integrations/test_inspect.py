@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from rlm import Limits, Settings
@@ -20,6 +23,13 @@ from rlm.integrations.inspect import rlm_solver  # noqa: E402
 
 TEXT = "Line one.\nThe word is xyzzy.\n"
 QUESTION = "What is the word?"
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what an evaluation leaves open while its warnings are no errors."""
+    yield
+    gc.collect()
 
 
 def sample(**metadata) -> Sample:
