@@ -147,16 +147,18 @@ class Handle:
     def peek(self, start: Any, end: int | None = None, unit: str = "chars") -> Text:
         """Return the text from `start` to `end`, in characters or in whole lines with their line ends.
 
-        Offsets are clamped, and negative ones count from the end. The text is "" if `start` is beyond `end`.
-        Alone, `start` is a place: a hit (its lines with their context), a chunk, a span, a section, a
-        document. The `.span` of the text is its place. Raises ValueError for another unit or more than
-        100,000 characters.
+        Offsets are clamped, and negative ones count from the end: `peek(-900)` is the last 900 characters.
+        The text is "" if `start` is beyond `end`. Alone, `start` is a place: a hit (its lines with their
+        context), a chunk, a span, a section, a document. The `.span` of the text is its place. Raises
+        ValueError for another unit or more than 100,000 characters.
         """
-        if end is None:
-            if hasattr(type(start), "__index__"):
+        if end is None and hasattr(type(start), "__index__"):
+            if start >= 0:
                 raise TypeError(
                     "end is missing: peek(start, end), or around(offset) for the lines around one"
                 )
+            end = self._body.lines if unit == "lines" else self._body.chars
+        if end is None:
             return self._bounded(*stretch_of(self._body, start, "start"))
         first, last = whole_number("start", start), whole_number("end", end)
         if unit == "chars":

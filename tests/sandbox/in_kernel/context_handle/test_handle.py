@@ -101,6 +101,12 @@ def test_peek_is_a_clamped_slice_that_knows_its_span(story: Handle, start: int, 
     assert STORY[by_line.span.start : by_line.span.end] == by_line
 
 
+def test_a_negative_offset_alone_reads_to_the_end(story: Handle) -> None:
+    assert story.peek(-7) == STORY[-7:]
+    assert story.peek(-2, unit="lines") == "".join(STORY.splitlines(keepends=True)[-2:])
+    assert story.peek(-len(STORY) - 1) == STORY
+
+
 def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
     """Any other unit is a ValueError. The error for more than max_peek advises chunk."""
     with pytest.raises(ValueError, match=r"unit='words' is not a unit: use 'chars' or 'lines'"):
