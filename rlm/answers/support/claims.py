@@ -13,7 +13,7 @@ from typing import Any
 from rlm.citation_markers import Mark, marks_in
 from rlm.prompts import is_not_found, states_absence
 
-__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentences_of"]
+__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentences_of", "with_one_stop"]
 
 MAX_CLAIMS = 1_000
 """Claims of one answer. Later ones are joined to the last, which is then too long to be checked."""
@@ -25,7 +25,8 @@ _LEAD = re.compile(
 )
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[ \t]|\*\*[^*\n]{1,200}\*\*:?[ \t]*$|[-=*_|: \t]{3,}$)")
 _END = re.compile(r"[.!?…][\"'”’»)\]*_]{0,3}(?=\s)|[。！？][”」』）]{0,2}")
-_MARKS_AFTER = re.compile(r"(?:[ \t]*\[[0-9⁰¹²³⁴⁵⁶⁷⁸⁹,; \t]{1,40}\])+")
+_MARKS_AFTER = re.compile(r"(?:[ \t]*(?:\[[0-9⁰¹²³⁴⁵⁶⁷⁸⁹,; \t]{1,40}\]|[.!?…](?=[\s\[]|$)))+")
+"""Marks, and a stop of their own: `he said "no." [1].`"""
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|vs|cf|approx|no|nr|fig|mr|mrs|ms|dr|st|sec|ver|prof|inc|ltd|co|z\.b|d\.h|bzw|ca)"
     r"|\b[^\W\d_]|^\W*\d{1,3})\.$",
@@ -35,6 +36,7 @@ _WRAPPED = re.compile(r"(?<=[^\s.!?…:|>)\]-])[ \t]*\n(?=[a-zß-ÿ])")
 """A line break within a sentence: the next line goes on in lower case."""
 _TRAILING = " \t|*_"
 _CLOSING = "\"'”’»"
+_SECOND_STOP = re.compile(r"(?<=[^.!?…][.!?…])([\"'”’»)\]*_]{0,3})[ \t]*[.!?…]$")
 _BEFORE_STOP = re.compile(r" (?=[.,;:!?…](?:\s|$))")
 _TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-| :\t]*$")
 _WORD = re.compile(r"[^\W_]")
@@ -101,7 +103,12 @@ def _without(answer: str, start: int, end: int, marks: Sequence[Mark]) -> str:
     for mark in marks:
         kept.append(answer[at : mark.start])
         at = mark.end
-    return _BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split()))
+    return with_one_stop(_BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split())))
+
+
+def with_one_stop(sentence: str) -> str:
+    """Return a sentence without the stop that followed its marks, if it has another: `"No." [1].`"""
+    return _SECOND_STOP.sub(r"\1", sentence)
 
 
 def _sentences(answer: str, *, with_introductions: bool = False) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from rlm.answers.support.claims import sentences_of
+from rlm.answers.support.claims import sentences_of, with_one_stop
 from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_in
 from rlm.models.offline.extractive.answer_texts import is_extracts
@@ -158,7 +158,7 @@ def _claims_of_answer(result: RunResult, numbers: dict[int, int]) -> list[tuple[
     for piece in sentences_of(text):
         marks = list(marks_in(f" {piece}"))
         words = _without_marks(piece)
-        if not words:
+        if not words_of(words):
             continue
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
         marked.append(bool(marks))
@@ -197,7 +197,7 @@ def _without_marks(text: str) -> str:
         at = mark.end
         if padded[at : at + 1] in _STOPS:
             kept = kept.rstrip()
-    return " ".join((kept + padded[at:]).split())
+    return with_one_stop(" ".join((kept + padded[at:]).split()))
 
 
 def _overlap(one: Citation, other: Citation) -> bool:

@@ -99,7 +99,7 @@ INSTRUCTIONS = {
     "loop back on incomplete coverage": "loop back to Orient or Compute when coverage is incomplete",
     "only what variables support": "Finalize only what variables you can inspect support",
     "a subset is admitted": "(all, or which, chosen how, and which failed)",
-    "coverage in whole-input answers": "include coverage, in a sentence without numbers of evidence: chunks processed",
+    "coverage in whole-input answers": "include coverage, in a sentence without numbers",
     "counts are exact": "`.total` and `count(pattern)` are exact",
     "a hit list is no count": "Never take the length of a hit list for a count",
     "exactly one block": "exactly one ` ```repl ` block of Python and nothing else",

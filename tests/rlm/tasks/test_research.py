@@ -264,6 +264,13 @@ def test_a_sentence_does_not_end_within_a_quotation_nor_where_a_line_was_wrapped
     ]
 
 
+def test_a_stop_of_its_own_after_the_marks_is_no_sentence() -> None:
+    quotes = ("We will all join you, soon.", "By night she danced for him.")
+    answer = f'She says: "{quotes[0]}" [1]. [2] {quotes[1]} [2].'
+    found = findings_of(answer, *quotes)
+    assert found == [(f'She says: "{quotes[0]}"', (1, 2)), (quotes[1], (2,))]
+
+
 def test_a_sentence_without_a_mark_has_the_sources_of_the_next_one() -> None:
     """It was shown as unverified, though it was the one that answered."""
     found = findings_of("Three dogs, from a shelter. He names Toby [1]. Nobody knows more.", "Toby is his")

@@ -26,6 +26,9 @@ from rlm.answers.support.claims import MAX_CLAIMS, claims_of
             [('He said "I had to do it. Twice." and left.', (1,))],
         ),
         ("She wrote “Go. Now” [2]. It rained [1].", [("She wrote “Go. Now”.", (2,)), ("It rained.", (1,))]),
+        ('He said "No." [1]. It broke! [2] [1].', [('He said "No."', (1,)), ("It broke!", (2, 1))]),
+        ('"No." [1]. [2] It rained.', [('"No."', (1, 2)), ("It rained.", ())]),
+        ("Well... it broke [1]...", [("Well...", ()), ("it broke ...", (1,))]),
         ("Not in the documents: they name no price.", []),
         ({"price": 5, "who": ["Ann", None, ""]}, [("price: 5", (1, 2)), ("who: Ann", (1, 2))]),
         (None, []),
@@ -51,6 +54,8 @@ def test_claims_of_any_text_are_in_order_and_do_not_overlap(answer: str) -> None
 
 
 @pytest.mark.timeout(15)
-@pytest.mark.parametrize("piece", ["a. ", "[1] ", "- x\n", "1.1.", "[1,", "a.\n[1]\n", "| --- ", "e.g."])
+@pytest.mark.parametrize(
+    "piece", ["a. ", "[1] ", "- x\n", "1.1.", "[1,", "a.\n[1]\n", "| --- ", "e.g.", "a. . ", ". [1]", "…"]
+)
 def test_a_hostile_answer_of_any_length_takes_linear_time(piece: str) -> None:
     assert len(claims_of(piece * 50_000, 1)) <= MAX_CLAIMS
