@@ -28,7 +28,7 @@ class RootSettings:
     dialect: the format of a model that was trained for another RLM system: its prompt, its names in cells
         (`context`, `llm_query`, `FINAL`, `SUBMIT`, `answer`, …) and its replies, with prose around the blocks
         and the answer outside of them. "rlms", "paper", "prime" or "dspy". The contract does not apply.
-    prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more.
+    prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more. "full" has all.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.
@@ -36,7 +36,7 @@ class RootSettings:
 
     contract: Contract = "one-block"
     dialect: Dialect = "own"
-    prompt: Wording = "full"
+    prompt: Wording = "short"
     output_limit: int = 8_000
     output_tokens: int = 8_000
     compact_at: float = 0.8

@@ -177,10 +177,10 @@ class RunOptions:
         typer.Option(
             envvar="RLM_ROOT_PROMPT",
             rich_help_panel="How it runs",
-            help="The instructions of the root. short: half as many tokens; its blocks can ask help(NAME).",
+            help="The instructions of the root. full: all details of helpers, in twice as many tokens.",
         ),
         FolderMay.SET,
-    ] = "full"
+    ] = "short"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,

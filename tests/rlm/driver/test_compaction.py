@@ -18,7 +18,7 @@ from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
 WINDOW = ModelWindow(context=10_600, output=1_000)
-SETTINGS = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
+SETTINGS = Settings(strategy="rlm", root=RootSettings(prompt="full", output_tokens=1_000))
 ROUNDS = 12
 NOTES = "## Task Summary\n- count the words [r1]\n\n## Key Decisions\n- none"
 

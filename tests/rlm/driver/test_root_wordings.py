@@ -17,6 +17,7 @@ from rlm.settings import RootSettings, Settings
 from rlm.testing import ScriptedModel
 
 SHORT = Settings(strategy="rlm", root=RootSettings(prompt="short"))
+FULL = Settings(strategy="rlm", root=RootSettings(prompt="full"))
 FULLEST = RootInput(
     task="x",
     helpers=root_helpers("short", several=True, looks=True),
@@ -138,7 +139,7 @@ async def test_help_describes_a_tool_by_name_and_as_itself(run, block) -> None:
 async def test_the_wording_shapes_the_scaffold(run, block) -> None:
     results = [
         await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")]), settings=settings)
-        for settings in (SHORT, Settings(strategy="rlm"), SHORT)
+        for settings in (SHORT, FULL, SHORT)
     ]
     assert results[0].scaffold == results[2].scaffold != results[1].scaffold
 

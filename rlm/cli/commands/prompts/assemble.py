@@ -144,8 +144,8 @@ def root(
     contract: Annotated[Literal["one-block", "strict"], typer.Option(help="The reply format.")] = "one-block",
     wording: Annotated[
         Literal["full", "short"],
-        typer.Option("--root-prompt", help="short: with details of helpers on demand."),
-    ] = "full",
+        typer.Option("--root-prompt", help="full: with all details of helpers."),
+    ] = "short",
     as_json: JsonOption = False,
     report: ReportOption = False,
     config: ConfigOption = None,
