@@ -18,7 +18,7 @@ from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
 WINDOW = ModelWindow(context=10_600, output=1_000)
-SETTINGS = Settings(strategy="rlm", root=RootSettings(prompt="full", output_tokens=1_000))
+SETTINGS = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
 ROUNDS = 12
 NOTES = "## Task Summary\n- count the words [r1]\n\n## Key Decisions\n- none"
 
@@ -209,11 +209,12 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
 
 async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
     """While the window holds them nothing is folded, and no summary is paid for."""
+    full = Settings(strategy="rlm", root=RootSettings(prompt="full", output_tokens=1_000))
     cells = [block(f"x{n} = {n}\nprint('word{n} ' * 620)") for n in range(1, 4)]
     model = ScriptedModel.of(
         root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW
     )
-    result = await run(model, settings=SETTINGS)
+    result = await run(model, settings=full)
     assert result.answer == 6
     assert {request.role for request in model.requests} == {"root"}
     asked = [data["prompt_tokens"] for data in await events(run, "model_call")]
