@@ -147,6 +147,8 @@ class Call(Generic[_T]):
             asking.cancel()
             telling.cancel()
         if self._task.done():
+            # A short run ends before its lines are due.
+            await self._report_lines(context)
             return self._task.result()
         self._turns += 1
         self._has_asked.clear()
@@ -182,13 +184,16 @@ class Call(Generic[_T]):
     async def _tell(self, context: Context[Any, Any]) -> None:
         while True:
             await self._has_lines.wait()
-            while self._lines:
-                _, line = self._lines.popleft()
-                self._sent += 1
-                with suppress(Exception):  # a client that is gone must not end the run
-                    await context.report_progress(self._sent, None, line)
+            await self._report_lines(context)
             self._has_lines.clear()
             await asyncio.sleep(_BETWEEN_PROGRESS)
+
+    async def _report_lines(self, context: Context[Any, Any]) -> None:
+        while self._lines:
+            _, line = self._lines.popleft()
+            self._sent += 1
+            with suppress(Exception):  # a client that is gone must not end the run
+                await context.report_progress(self._sent, None, line)
 
 
 class Calls:

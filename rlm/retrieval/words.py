@@ -175,7 +175,9 @@ class Tokens:
             self._connection.executemany(f"INSERT INTO {table}(rowid, text) VALUES (?, ?)", rows)  # noqa: S608
             tokens = self._connection.execute(f"SELECT doc, term FROM {table}_tokens ORDER BY doc, offset")  # noqa: S608
             for number, term in tokens:
-                found[number - 1].append(term)
+                # SQLite gives NULL for a token that it cannot decode.
+                if term is not None:
+                    found[number - 1].append(term)
         finally:
             self._connection.execute(f"INSERT INTO {table}({table}) VALUES ('delete-all')")  # noqa: S608
         return found

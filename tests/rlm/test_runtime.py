@@ -300,7 +300,7 @@ async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
         seen.append(len(supervisors().split()))
         return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
 
-    result = await run(ScriptedModel.of(root=root))
+    result = await run(ScriptedModel.of(root=root), limits=Limits(max_depth=2))
     assert (result.answer, seen) == (1, [2, 2])
     await no_broker_is_left()
 

@@ -26,8 +26,11 @@ def call():
             print(str(error)[:100])
             if "often" in str(error):
                 return
-for _ in range(12):
-    threading.Thread(target=call).start()
+threads = [threading.Thread(target=call) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
 """
 MARKS = """
 peek(0, 5)
@@ -68,7 +71,7 @@ def hostile(request: pytest.FixtureRequest, tmp_path: Path, rlm_process):
     cell, text = HOSTILE[request.param]
     (tmp_path / "body.txt").write_text(text)
     (tmp_path / "schema.json").write_text(json.dumps({"type": "string", "pattern": ENDLESS}))
-    replies = [{"role": "root", "reply": f"```repl\n{cell}\n# {number}\n```"} for number in range(20)]
+    replies = [{"role": "root", "reply": f"```repl\n{cell}\n# {number}\n```"} for number in range(400)]
     replies += [{"role": "child", "reply": CHILD}] * 20
     (tmp_path / "model.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
