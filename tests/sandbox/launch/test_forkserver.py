@@ -78,10 +78,11 @@ async def until_gone(*pids: int) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return all descendants."""
+    """Return all descendants, whichever threads started them."""
     found = []
-    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-        found += [child, *children_of(child)]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            found += [child, *children_of(child)]
     return found
 
 
