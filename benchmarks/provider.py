@@ -17,6 +17,7 @@ from typing import Any
 __all__ = ["provider"]
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 _TEXT = "The slice says nothing of note."
 
 
@@ -30,13 +31,12 @@ def provider(latency: float, root: str = _TEXT) -> Iterator[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-    finally:
-        process.stdin.close()
-        process.wait(10)
+    with process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.kill()  # its standard input ends it, too, where this process is killed
 
 
 def _openai(text: str) -> bytes:
@@ -83,6 +83,9 @@ async def _serve(latency: float, root: str) -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                if head.startswith(b"get "):  # a question about the model, as some clients ask
+                    writer.write(_NOT_FOUND)
+                    continue
                 length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
                 body = await reader.readexactly(length)
                 await asyncio.sleep(latency)

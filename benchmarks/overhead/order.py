@@ -117,10 +117,9 @@ def scripted_server() -> Iterator[Server]:
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield Server(f"http://127.0.0.1:{process.stdout.readline().strip()}", process.pid)
-    finally:
-        process.stdin.close()
-        process.wait(10)
+    with process:
+        assert process.stdout is not None
+        try:
+            yield Server(f"http://127.0.0.1:{process.stdout.readline().strip()}", process.pid)
+        finally:
+            process.kill()  # its standard input ends it, too, where this process is killed

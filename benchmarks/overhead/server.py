@@ -209,7 +209,8 @@ def _tokens(text: str) -> int:
 
 
 async def _serve() -> None:
-    runner = web.AppRunner(ScriptedServer().app(), access_log=None)
+    # A turn that is held is not waited for at the end.
+    runner = web.AppRunner(ScriptedServer().app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
