@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.overhead.dialects import ARMS, NOTE
 from benchmarks.overhead.memory import PeakMemory
 from benchmarks.overhead.order import Arm, Order, Server, printed_by
-from benchmarks.overhead.processes import end, started_by
+from benchmarks.overhead.processes import counting_orphans, end, started_by
 from benchmarks.overhead.server import Script
 from benchmarks.overhead.works import Run, Work
 
@@ -61,15 +61,16 @@ def measure(work: Work, arm: Arm, server: Server, text: Path, *, noise: float) -
         )
         busy, own = _busy_seconds(), _own_seconds(server.process)
         spawned = time.monotonic()
-        process = order.start(arm, home, folder)
-        with PeakMemory(process.pid, is_active=work.watches_memory) as memory:
-            try:
-                out, err = process.communicate(timeout=_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                end(started_by(process.pid))
-                process.communicate()
-                raise RunFailed(f"no answer within {_TIMEOUT} s") from None
-        exited = time.monotonic()
+        with counting_orphans(server.process):
+            process = order.start(arm, home, folder)
+            with PeakMemory(process.pid, is_active=work.watches_memory) as memory:
+                try:
+                    out, err = process.communicate(timeout=_TIMEOUT)
+                except subprocess.TimeoutExpired:
+                    end(started_by(process.pid))
+                    process.communicate()
+                    raise RunFailed(f"no answer within {_TIMEOUT} s") from None
+            exited = time.monotonic()
         others = _busy_seconds() - busy - (_own_seconds(server.process) - own)
     printed = printed_by(out)
     if printed is None:

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
-from contextlib import suppress
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.gigabyte.memory import descendants
+from rlm.sandbox.isolation.syscalls import libc
 
-__all__ = ["Process", "end", "started_by", "still_alive"]
+__all__ = ["Process", "counting_orphans", "end", "started_by", "still_alive"]
+
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_ORPHAN_SECONDS = 2.0
 
 Process = tuple[int, int]
 """A process by its number and the time of its start: numbers are used again."""
+
+
+@contextmanager
+def counting_orphans(spared: int) -> Iterator[None]:
+    """Let processes whose parent ends in the block become children of this one, and reap them after it. So
+    their time is counted as that of this process's children. `spared` is a child that is not waited for."""
+    libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+        deadline = time.monotonic() + _ORPHAN_SECONDS
+        while (orphans := set(descendants()) - {spared}) and time.monotonic() < deadline:
+            for orphan in orphans:
+                with suppress(ChildProcessError):
+                    os.waitpid(orphan, os.WNOHANG)
+            time.sleep(0.01)
+    finally:
+        libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def started_by(process: int) -> set[Process]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,18 @@ __all__ = ["MeteredModel", "MeteredReply", "estimate", "least_thinking", "messag
 
 _COUNTER = get_counter("estimate")
 _LEAST_THINKING_SHARE = 4
+_SHORT = 10_000
+"""Characters of a text whose tokens are remembered."""
 
 
 def estimate(text: str) -> int:
     """Estimate the tokens of `text`, never below the real number. Reservations use this estimate."""
+    return _estimate_again(text) if len(text) <= _SHORT else _COUNTER.count(text)
+
+
+@lru_cache(maxsize=256)
+def _estimate_again(text: str) -> int:
+    """Estimate the tokens of a message. Cached: every round counts all messages of the root again."""
     return _COUNTER.count(text)
 
 

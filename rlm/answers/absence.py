@@ -7,8 +7,7 @@ from calendar import day_name, month_name
 from contextlib import closing
 from dataclasses import replace
 
-from rlm.models.offline.extractive.answer_texts import HINT, is_extracts
-from rlm.models.offline.extractive.words import distinctive_terms, is_overview, subject_words, terms
+from rlm.models.base import EXTRACTIVE
 from rlm.prompts import is_not_found, states_absence
 from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
@@ -44,14 +43,23 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
         return result
     if states_absence(answer):
         return replace(result, answer=answer + _describe_unread(result), found=False)
-    extracts = is_extracts(result)
-    if extracts and not (terms(question) or is_overview(question)):
+    if any(usage.model == EXTRACTIVE for usage in result.usage):
+        return _judge_extracts(question, result, answer)
+    return not_found(result) if is_not_found(answer) else result
+
+
+def _judge_extracts(question: str, result: RunResult, answer: str) -> RunResult:
+    # Only runs without a language model need these modules.
+    from rlm.models.offline.extractive.answer_texts import HINT, is_extracts
+    from rlm.models.offline.extractive.words import is_overview, terms
+
+    if not is_extracts(result):
+        return not_found(result) if is_not_found(answer) else result
+    if not (terms(question) or is_overview(question)):
         return replace(result, found=False)  # nothing was searched, so nothing is denied
-    if is_not_found(answer) or (extracts and not result.citations):
-        if not extracts:
-            return not_found(result)
+    if is_not_found(answer) or not result.citations:
         return _denied(result, f"{NO_WORDS}{_describe_unread(result)} {HINT}")
-    if extracts and not _mentions_names(question, result):
+    if not _mentions_names(question, result):
         # The extracts may still be useful, and their citations are verified.
         closest = f"{NO_WORDS}{_describe_unread(result)} {_NEAREST}\n{answer}"
         return replace(result, answer=closest, confidence="low", found=False)
@@ -78,6 +86,8 @@ def _describe_unread(result: RunResult) -> str:
 def _mentions_names(question: str, result: RunResult) -> bool:
     """Return whether the extracts contain the names in the question and half of its other subject words.
     Without a name they must contain more than half, or one of two."""
+    from rlm.models.offline.extractive.words import subject_words
+
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
     about = subject_words(question)
     with closing(Tokens()) as tokens:
@@ -94,6 +104,8 @@ def _mentions_names(question: str, result: RunResult) -> bool:
 def _names(question: str) -> list[str]:
     """Return the names in the question: capitalized words within a sentence, identifiers, numbers, quoted
     phrases. Days and months are not names. If nearly every word is capitalized, capitals do not count."""
+    from rlm.models.offline.extractive.words import distinctive_terms
+
     capitals = _NAME.findall(question)
     if len(capitals) > _MAX_CAPITALS * len(question.split()):
         capitals = []

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, lru_cache
 
 from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import SchemaError
@@ -153,6 +154,7 @@ def _opens_like_prompt(flat: str) -> bool:
     return any(sentence in flat for sentence in _instructions())
 
 
+@cache
 def _instructions() -> tuple[str, ...]:
     """Return the lines and sentences that a child is told, the longest first."""
     data = table("child.toml")
@@ -187,6 +189,11 @@ def _scripts(text: str) -> Counter[str]:
     sample = text if len(text) <= _SCRIPT_SAMPLE else text[:: len(text) // _SCRIPT_SAMPLE]
     for letter, count in Counter(sample).items():
         if letter.isalpha():
-            script = unicodedata.name(letter, "?").split(" ")[0].split("-")[0]
-            counts["CJK" if script in ("HIRAGANA", "KATAKANA") else script] += count
+            counts[_script(letter)] += count
     return counts
+
+
+@lru_cache(maxsize=10_000)
+def _script(letter: str) -> str:
+    script = unicodedata.name(letter, "?").split(" ")[0].split("-")[0]
+    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script

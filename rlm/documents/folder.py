@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from rlm.errors import DocumentError
 
-__all__ = ["FoundFile", "files_of"]
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+__all__ = ["FoundFile", "files_of", "patterns_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,7 @@ def files_of(
         raise DocumentError(
             f"cannot read {folder}: {error.strerror}. Check its permissions or name another folder"
         ) from error
-    return _walk(
-        _WalkSettings(folder.resolve(), GitIgnoreSpec.from_lines(exclude), tick), folder, "", entries, ()
-    )
+    return _walk(_WalkSettings(folder.resolve(), patterns_of(tuple(exclude)), tick), folder, "", entries, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,14 @@ def _walk(
         yield from _walk(settings, path, name + "/", below, rules)
 
 
+@lru_cache(maxsize=16)
+def patterns_of(lines: tuple[str, ...]) -> GitIgnoreSpec:
+    """Return the patterns in the lines of a .gitignore file."""
+    from pathspec import GitIgnoreSpec  # a context of one text needs none
+
+    return GitIgnoreSpec.from_lines(lines)
+
+
 def _sorted_entries(folder: Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
@@ -110,7 +119,7 @@ def _rules_of(folder: Path, base: str, entries: list[os.DirEntry[str]]) -> _Rule
         lines = (folder / ".gitignore").read_text("utf-8", errors="replace").splitlines()
     except OSError:
         return None  # the walk yields it as unreadable
-    return _Rules(base, GitIgnoreSpec.from_lines(lines))
+    return _Rules(base, patterns_of(tuple(lines)))
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:

@@ -11,13 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from pathspec import GitIgnoreSpec
-
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
 from rlm.documents.companions import is_companion, open_companion
 from rlm.documents.encoded_text import ScanningWriter
-from rlm.documents.folder import files_of
+from rlm.documents.folder import files_of, patterns_of
 from rlm.documents.formats.containers.members import Members, safe_name
 from rlm.documents.formats.containers.outer import Outer
 from rlm.documents.formats.converter import Converter
@@ -152,7 +150,7 @@ class _Loading:
         self._limit = limit
         self._folder = folder
         self._is_begun = False
-        self._exclude = GitIgnoreSpec.from_lines([".git/"])
+        self._exclude: tuple[str, ...] = (".git/",)
         self._originals = originals
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
@@ -196,7 +194,7 @@ class _Loading:
             raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
-        self._exclude = GitIgnoreSpec.from_lines((".git/", *exclude))
+        self._exclude = (".git/", *exclude)
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
@@ -416,7 +414,7 @@ class _Loading:
         name = outer.name
         if member.name:
             inner = safe_name(member.name) or "unnamed"
-            if self._exclude.match_file(inner):
+            if patterns_of(self._exclude).match_file(inner):
                 return
             name += f"/{inner}"
         self._start(name)

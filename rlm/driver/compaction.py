@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate
@@ -15,10 +16,12 @@ from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.playback.cursor import NO_QUESTION
 from rlm.playback.question_id import identify_notes
 from rlm.playback.recording import RecordedCompaction
-from rlm.prompts.history import Folding, Summary, drive_async, extract, summary_steps
-from rlm.prompts.history import Message as Said
 from rlm.prompts.recipes.folded import folded_rounds
 from rlm.prompts.tokens.counters import get_counter
+
+if TYPE_CHECKING:
+    from rlm.prompts.history import Message as Said
+    from rlm.prompts.history import Summary
 
 __all__ = ["Compactor", "Folded", "Round"]
 
@@ -147,6 +150,10 @@ class Compactor:
         self, said: Sequence[Said], names: Sequence[str], room: int, last: int, *, resumed: bool
     ) -> str:
         """Make the notes. Return why the model's are not used, "" when they are or no model was asked."""
+        # Most runs end before they fold.
+        from rlm.prompts.history import Folding, drive_async, extract, summary_steps
+        from rlm.prompts.history import Message as Said
+
         fault = ""
         if not is_extractive(self._model) and room >= _MIN_NOTES:
             window = self._model.window
@@ -211,6 +218,8 @@ def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Fo
 
 def _said(messages: Sequence[Message], rounds: Sequence[Round]) -> tuple[list[Said], list[str]]:
     """Return the messages as a history, and the name of the round of each (`r3`)."""
+    from rlm.prompts.history import Message as Said
+
     said: list[Said] = []
     names: list[str] = []
     at = -1

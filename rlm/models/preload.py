@@ -30,11 +30,11 @@ def import_early(models: Iterable[Model]) -> None:
 
 
 def _import_clients(models: Mapping[str, HttpModel]) -> None:
-    is_new = False
+    has_new_sdk = False
     with suppress(ImportError):  # the call that needs the library reports it
         for name, model in models.items():
-            is_new |= model.import_client()
+            has_new_sdk |= model.import_client() and not model.is_lean
             price(name, TokenUsage())  # fills the cache of price listings
-    if is_new:
+    if has_new_sdk:
         # So many new objects soon trigger a full collection. Do it now rather than amid a batch.
         gc.collect()

@@ -23,7 +23,6 @@ from rlm.prompts.errors import (
     UnknownCounter,
     UnknownStage,
 )
-from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
 from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
 from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
@@ -31,6 +30,7 @@ from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootProm
 from rlm.prompts.tokens.counters import Counter, counter_names, get_counter
 
 if TYPE_CHECKING:
+    from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
     from rlm.prompts.recipes.card.context import CardContext, Document
     from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
     from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
@@ -100,7 +100,7 @@ __all__ = [
     "states_absence",
 ]
 
-# These recipes are imported on first use: a run needs none of them.
+# These are imported on first use: few runs need them.
 _HOMES = {
     "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
     "CardBudget": "rlm.prompts.recipes.card.settings",
@@ -111,7 +111,9 @@ _HOMES = {
     "CitedAnswer": "rlm.prompts.recipes.cited_answer",
     "CitedInput": "rlm.prompts.recipes.cited",
     "CitedPrompt": "rlm.prompts.recipes.cited",
+    "CompactedHistory": "rlm.prompts.history",
     "Document": "rlm.prompts.recipes.card.context",
+    "Message": "rlm.prompts.history",
     "Npc": "rlm.prompts.recipes.scoped.prompt",
     "Pack": "rlm.prompts.recipes.cited",
     "ScopedInput": "rlm.prompts.recipes.scoped.prompt",
@@ -121,6 +123,8 @@ _HOMES = {
     "TileInput": "rlm.prompts.recipes.tiles",
     "TilePrompt": "rlm.prompts.recipes.tiles",
     "TileStats": "rlm.prompts.recipes.tiles",
+    "compact_history": "rlm.prompts.history",
+    "compact_history_async": "rlm.prompts.history",
     "is_complete": "rlm.prompts.recipes.card.prompt",
 }
 

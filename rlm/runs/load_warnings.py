@@ -29,7 +29,7 @@ def warnings_of(loaded: Loaded) -> list[str]:
             f"skipped {count:,} source{'' if count == 1 else 's'} "
             f"({Path(first.path).name} is {first.reason}{', …' if count > 1 else ''})"
         )
-    warnings += _at_most(loaded.remarks, "remarks about documents")
+    warnings += _at_most(_group_alike(loaded.remarks), "remarks about documents")
     if loaded.replaced:
         warnings.append(f"{loaded.replaced:,} bytes are not valid text; replaced by U+FFFD")
     if loaded.guessed:
@@ -51,7 +51,23 @@ def _document_warnings(loaded: Loaded) -> list[str]:
         else:
             named = ", ".join(Path(path).name for path in paths[:_MAX_NAMED])
             lines.append(f"skipped {len(paths):,} documents, {reason}: {remedy} ({named}, …)")
-    return _at_most([*lines, *loaded.notes], "documents were not read, or only in part")
+    lines += _group_alike(loaded.notes)
+    return _at_most(lines, "documents were not read, or only in part")
+
+
+def _group_alike(notes: Sequence[str]) -> list[str]:
+    """Return notes of the form `NAME: TEXT`. More than three with the same text share a line."""
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        name, _, text = note.partition(": ")
+        names.setdefault(text, []).append(name)
+    lines: list[str] = []
+    for text, alike in names.items():
+        if len(alike) > _MAX_NAMED and text:
+            lines.append(f"{alike[0]}, and {len(alike) - 1:,} documents like it: {text}")
+        else:
+            lines += [f"{name}: {text}" if text else name for name in alike]
+    return lines
 
 
 def _at_most(lines: Sequence[str], of_what: str) -> list[str]:

@@ -31,7 +31,6 @@ from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.models.base import is_extractive
-from rlm.models.offline.extractive.computing import is_computed
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.degradation import KERNEL_DIED
 from rlm.results import RunResult, RunTotals, Strategy
@@ -244,6 +243,8 @@ class Run:
         """Return whether cells of `extractive` compute the answer, although the input is short."""
         if self.config.settings.strategy != "auto" or not is_extractive(self.config.model):
             return False
+        from rlm.models.offline.extractive.computing import is_computed
+
         return is_computed(self._task, self.input.body.documents)
 
     async def _run_sub_rlm(
@@ -492,8 +493,7 @@ class Run:
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
             warning = isolation_warning(isolation.level, missing)
-            # Only for the result: the observers got KernelOpened. `add` ignores what it has.
-            self._warnings.add(Warned(warning))
+            self._warnings.add(Warned(warning))  # only for the result: the observers got KernelOpened
             self.run_context.degradations.note("isolation", warning)
 
     def _totals(self) -> RunTotals:

@@ -135,8 +135,8 @@ def test_modules_of_the_first_call_are_imported_while_the_input_loads(tmp_path: 
     assert done.stdout == "False False\nTrue True\n"
 
 
-def test_the_collector_scans_imported_objects_once() -> None:
-    """Freezing runs during loading, because it stops every thread. Many runs pay for it once."""
+def test_the_collector_scans_the_objects_of_an_sdk_once() -> None:
+    """A full collection stops every thread, so it runs during loading. Many runs pay for it once."""
     code = (
         "import gc, threading\n"
         "from rlm.models import resolve\n"
@@ -145,7 +145,7 @@ def test_the_collector_scans_imported_objects_once() -> None:
         "seen = []\n"
         "gc.callbacks.append(lambda phase, info: phase == 'stop' and seen.append(info['generation']))\n"
         "for _ in range(2):\n"
-        "    import_early([resolve('openai:m@http://127.0.0.1:9/v1', {})])\n"
+        "    import_early([resolve('openai:m@http://127.0.0.1:9/v1', {'RLM_MODEL_CLIENT': 'sdk'})])\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"
         "print(seen)\n"
     )
@@ -313,6 +313,13 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
     result = await run(model, limits=Limits(max_seconds=12.0))
     assert (result.answer, result.forced, result.stop_reason) == ("one", True, "finalized")
     assert result.seconds < 30
+
+
+def test_notes_of_the_same_text_make_one_line() -> None:
+    alike = [f"{number}.csv: read as a table" for number in range(5)]
+    few = [f"{name}.xls: 2 of 9 sheets were read" for name in "ab"]
+    lines = warnings_of(Loaded(None, notes=(*alike, *few)))  # type: ignore[arg-type]
+    assert lines == ["0.csv, and 4 documents like it: read as a table", *few]
 
 
 def test_many_guesses_make_one_short_line() -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias, cast
 
-from pydantic_core import PydanticSerializationError, to_json
-
 from rlm.documents.sources.frame import FrameLike, SeriesLike, frame_source, is_frame
 from rlm.documents.sources.source import (
     SCHEME,
@@ -102,6 +100,8 @@ def _refuse_path_or_url(text: str) -> None:
 
 def _json_source(value: Any) -> TextSource:
     """Return data as a JSON document. Dates, decimals, dataclasses and pydantic models become JSON, too."""
+    from pydantic_core import PydanticSerializationError, to_json
+
     try:
         data = to_json(value, indent=2, inf_nan_mode="constants", fallback=_plain)
     except (PydanticSerializationError, UnicodeError, ValueError) as error:

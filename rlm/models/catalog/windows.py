@@ -27,9 +27,10 @@ def known_models() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def window_of(model: str, provider: str | None = None) -> ModelWindow:
+def window_of(model: str, provider: str | None = None, *, own_server: bool = False) -> ModelWindow:
     """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at all makers
-    of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False."""
+    of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False.
+    For a server of the user's own the price data is not asked: its import takes half a second."""
     own = PROVIDERS.get(provider) if provider is not None else None
     # Two ways to one provider's models, such as Gemini's, share what is known of them.
     specs = [
@@ -43,7 +44,8 @@ def window_of(model: str, provider: str | None = None) -> ModelWindow:
     if listed is not None:
         return ModelWindow(*windows[listed], sees=sees(model))
     # Of names without a provider, only those of the makers: many servers have a `llama3`.
-    lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
+    is_sold = [spec for spec in specs if spec.price_list and not own_server]
+    lists = [spec.price_list for spec in is_sold if provider or spec.own_sdk]
     contexts = (_find_context(model, price_list) for price_list in lists)
     context = next((found for found in contexts if found is not None), None)
     if context is None:

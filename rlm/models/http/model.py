@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from rlm.errors import ConfigurationError
 from rlm.models.base import Model, ModelWindow, Reply, Request
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.addresses import is_loopback
+from rlm.models.catalog.addresses import is_loopback, is_private
 from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
@@ -134,7 +134,7 @@ class HttpModel(ABC):
         given = self._options.window
         if given is not None and given.known:
             return given
-        listed = window_of(self._model, self._provider)
+        listed = self._listed_window
         found = None if self.facts is None else self.facts.window(listed if listed.known else DEFAULT_WINDOW)
         window = found or listed
         return window if given is None else replace(window, output=min(given.output, window.context))
@@ -142,8 +142,12 @@ class HttpModel(ABC):
     @property
     def _most(self) -> int | None:
         """Return the most tokens that the provider allows for a reply and its thinking; None if unknown."""
-        listed = window_of(self._model, self._provider).output
+        listed = self._listed_window.output
         return None if listed <= DEFAULT_WINDOW.output else listed
+
+    @property
+    def _listed_window(self) -> ModelWindow:
+        return window_of(self._model, self._provider, own_server=is_private(self._endpoint.base_url))
 
     def room(self, request: Request) -> int:
         """Return the output limit to send: the tokens of the reply's text and of its thinking."""

@@ -7,6 +7,8 @@ import re
 import ssl
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -35,8 +37,8 @@ def check_route(endpoint: Endpoint, options: ModelOptions) -> None:
                 "used: name an HTTP proxy in its place, or except the host in no_proxy"
             )
     if options.ca_file is not None:
-        _load_certificates(options.ca_file)
-    elif os.environ.get("SSL_CERT_FILE"):
+        _load_certificates(options.ca_file, "ca_file")
+    elif os.environ.get("SSL_CERT_FILE") and _has_tls(endpoint, options):
         _load_certificates(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
 
 
@@ -56,19 +58,22 @@ def trusted_on(endpoint: Endpoint, options: ModelOptions) -> ssl.SSLContext | No
     """Return the certificates to trust for `endpoint`; None where the route has no TLS. Building them is
     slow, so build one context for all connections."""
     if options.ca_file is not None:
-        return _load_certificates(options.ca_file)
-    if not endpoint.base_url.startswith("https:") and not (proxy_to(endpoint, options) or "").startswith(
-        "https:"
-    ):
-        return None
-    return _trust_system()
+        return _load_certificates(options.ca_file, "ca_file")
+    return _trust_system() if _has_tls(endpoint, options) else None
+
+
+def _has_tls(endpoint: Endpoint, options: ModelOptions) -> bool:
+    urls = (endpoint.base_url, proxy_to(endpoint, options) or "")
+    return any(url.startswith("https:") for url in urls)
 
 
 def _trust_system() -> ssl.SSLContext:
     """Return the certificates that the environment names, else the system's."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if file or folder:
-        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+    if file:
+        return _load_certificates(file, "SSL_CERT_FILE")
+    if folder:
+        return ssl.create_default_context(capath=folder)
     paths = ssl.get_default_verify_paths()
     file, folder = paths.cafile, paths.capath
     hashed = folder is not None and any(map(_HASHED_NAME.fullmatch, os.listdir(folder)))  # noqa: PTH208
@@ -100,14 +105,23 @@ def _check_environment_proxies(env: Mapping[str, str]) -> None:
         check_url(url, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
 
 
-def _load_certificates(ca_file: str, setting: str = "ca_file") -> ssl.SSLContext:
-    context = ssl.create_default_context()
+def _load_certificates(file: str, setting: str) -> ssl.SSLContext:
+    """Return the certificates of `file`, with the system's for the setting `ca_file`."""
     try:
-        context.load_verify_locations(cafile=ca_file)
+        return _make_context(file, Path(file).stat().st_mtime_ns, with_systems=setting == "ca_file")
     except ssl.SSLError:
-        raise ConfigurationError(f"{setting} {ca_file} holds no certificate: give a PEM file") from None
+        raise ConfigurationError(f"{setting} {file} holds no certificate: give a PEM file") from None
     except OSError as error:
         raise ConfigurationError(
-            f"{setting} {ca_file} can't be read: {error.strerror}; check the path"
+            f"{setting} {file} can't be read: {error.strerror}; check the path"
         ) from None
+
+
+@lru_cache(maxsize=8)
+def _make_context(file: str, _changed: int, *, with_systems: bool) -> ssl.SSLContext:
+    """Make a context. Cached: it takes 50 ms, and every model checks its route."""
+    if not with_systems:
+        return ssl.create_default_context(cafile=file)
+    context = ssl.create_default_context()
+    context.load_verify_locations(cafile=file)
     return context

@@ -227,7 +227,7 @@ def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, v
     """Proxies and certificates of the environment are used; an invalid one is named in one line."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError, match=rf"^{variable} .*{message}") as caught:
-        make_model("http://localhost:1")
+        make_model("https://localhost:1")
     assert "secret" not in str(caught.value)
 
 
