@@ -52,7 +52,9 @@ class _Statements(Transaction):
         return [dict(row) for row in self._connection.execute(text(sql), parameters).mappings()]
 
     def has_table(self, name: str) -> bool:
-        return self.scalar("SELECT to_regclass(:name)::text", name=name) is not None
+        # Not to_regclass, which may answer from a cache that is older than the lock of _make_schema.
+        query = "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = :name AND pg_table_is_visible(oid)"
+        return bool(self.scalar(query, name=name))
 
     def _execute_many(self, sql: str, rows: Sequence[Row]) -> None:
         with _conflicts():

@@ -75,7 +75,7 @@ async def test_the_root_is_told_of_several_models_only(run, block, named) -> Non
         texts.append("\n".join(message.content for message in root.requests[0].messages))
     alone, with_two = texts
     assert "model=" not in alone
-    assert "model=None" in with_two
+    assert "model= of a child or sub-RLM" in with_two
     assert "'cheap' (default, 100,000 tokens), 'strong' (100,000 tokens, 5 x its price)" in with_two
 
 
