@@ -285,10 +285,10 @@ async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
 
 
 async def comes_true(condition: Callable[[], bool]) -> bool:
-    """Return whether the condition becomes true within five seconds. It is about other processes, so there
+    """Return whether the condition becomes true within twenty seconds. It is about other processes, so there
     is no event to wait for.
     """
-    for _ in range(250):
+    for _ in range(1_000):
         if condition():
             return True
         await asyncio.sleep(0.02)
