@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import describe_machine
 from benchmarks.overhead.dialects import ARMS
 from benchmarks.overhead.environments import ARM_PROGRAMS, EnvironmentFailed, make_environment
 from benchmarks.overhead.order import Arm, scripted_server
@@ -25,7 +23,6 @@ __all__ = ["main"]
 def main() -> None:
     """Run the arms in turn, print the table, and write the figures."""
     options = _parser().parse_args()
-    repeat = options.repeat or (2 if options.quick else 5)
     options.environments.mkdir(parents=True, exist_ok=True)
     arms, missing = [], {}
     for name in options.arms:
@@ -35,15 +32,9 @@ def main() -> None:
             missing[name] = str(error)
             continue
         arms.append(Arm(name, python, options.environments.resolve()))
-    with scripted_server() as server, tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        if options.part == "times":
-            works = rows_of(options.rows)
-            if options.quick:
-                works = [work for work in works if work.chars < 10**9]
-            rows = times(works, arms, server, Path(folder), repeat=repeat, noise=options.noise)
-        else:
-            repeat = options.repeat or (1 if options.quick else 3)
-            rows = robustness(hazards_of(options.rows), arms, server, Path(folder), repeat=repeat)
+    is_times = options.part == "times"
+    full, quick = (5, 2) if is_times else (3, 1)
+    repeat = options.repeat or (quick if options.quick else full)
     facts: dict[str, Any] = {
         "part": options.part,
         "quick": options.quick,
@@ -51,18 +42,22 @@ def main() -> None:
         "noise": options.noise,
         "arms": {arm.name: _told(arm.name) for arm in arms},
         "missing": missing,
-        "machine": {
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "system": platform.platform(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        },
-        "rows": rows,
+        "machine": describe_machine(),
+        "rows": [],
     }
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
-    print(times_table(facts) if options.part == "times" else robustness_table(facts))
+    with scripted_server() as server, tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        if is_times:
+            works = [work for work in rows_of(options.rows) if not options.quick or work.chars < 10**9]
+            rows = times(works, arms, server, Path(folder), repeat=repeat, noise=options.noise)
+        else:
+            rows = robustness(hazards_of(options.rows), arms, server, Path(folder), repeat=repeat)
+        for row in rows:
+            facts["rows"].append(row)
+            if options.json:
+                # After each row: who stops it keeps what was measured.
+                options.json.parent.mkdir(parents=True, exist_ok=True)
+                options.json.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+    print(times_table(facts) if is_times else robustness_table(facts))
     sys.exit(0 if arms else 1)
 
 

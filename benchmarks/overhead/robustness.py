@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,12 @@ def hazards_of(words: Sequence[str]) -> list[Hazard]:
 
 def robustness(
     rows: Sequence[Hazard], arms: Sequence[Arm], server: Server, folder: Path, *, repeat: int
-) -> list[dict[str, Any]]:
-    """Return one mapping a row of the table: for each arm in how many runs it held, and why it did not."""
+) -> Iterator[dict[str, Any]]:
+    """Yield one mapping a row of the table: for each arm in how many runs it held, and why it did not."""
     text = folder / "poisoned.txt"
     lines = ["the yard serves a request".ljust(99) + "\n" for _ in range(400)]
     lines[7] = f"{POISON} is here".ljust(99) + "\n"
     text.write_text("".join(lines))
-    found = []
     for hazard in rows:
         cells = {arm.name: {"held": 0, "runs": 0, "reason": ""} for arm in arms}
         for repetition in range(repeat):
@@ -49,8 +48,7 @@ def robustness(
                 cell["runs"] += 1
                 cell["held"] += not reason
                 cell["reason"] = reason or cell["reason"]
-        found.append({"name": hazard.name, "wanted": hazard.wanted, "arms": cells})
-    return found
+        yield {"name": hazard.name, "wanted": hazard.wanted, "arms": cells}
 
 
 def run_hazard(hazard: Hazard, arm: Arm, server: Server, text: Path) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,8 @@ def rows_of(words: Sequence[str]) -> list[Work]:
 
 def times(
     rows: Sequence[Work], arms: Sequence[Arm], server: Server, folder: Path, *, repeat: int, noise: float
-) -> list[dict[str, Any]]:
-    """Return one mapping a row of the table. A noisy repetition is made again, once."""
-    found = []
+) -> Iterator[dict[str, Any]]:
+    """Yield one mapping a row of the table. A noisy repetition is made again, once."""
     for work in rows:
         text = write_text(folder, work.chars)
         cells = {name: {arm.name: _empty_cell(work, arm) for arm in arms} for name in work.columns}
@@ -49,8 +48,7 @@ def times(
                         row[arm.name]["failures"].append(str(error))
         for name, row in cells.items():
             unit, _ = work.columns[name]
-            found.append({"name": name, "unit": unit, "goal": work.goals.get(name), "arms": row})
-    return found
+            yield {"name": name, "unit": unit, "goal": work.goals.get(name), "arms": row}
 
 
 def _empty_cell(work: Work, arm: Arm) -> dict[str, Any]:

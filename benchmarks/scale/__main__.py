@@ -6,16 +6,14 @@ python -m benchmarks.scale --json benchmarks/scale/results/growth.json
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import describe_machine
 from benchmarks.overhead.order import scripted_server
 from benchmarks.scale.series import MEASURES, SERIES, PointFailed, measure_point
 from benchmarks.scale.table import growth_table
@@ -54,11 +52,7 @@ def main() -> None:
             found.append({"name": series.name, "points": _medians(points), "failure": failure})
     facts: dict[str, Any] = {
         "repeat": 1 if options.quick else options.repeat,
-        "machine": {
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        },
+        "machine": describe_machine(),
         "series": found,
     }
     if options.json:
