@@ -235,7 +235,12 @@ def _computed(citation: Citation, piece: ComputedFrom, body: Body) -> Citation:
     if not citation.verified or not all(one.verified for one in others):
         return replace(citation, verified=False)
     told = dict.fromkeys(
-        one.cell_place.rsplit(", ", 1)[-1] if one.cell_place else str(one.line) for one in others
+        one.place
+        if one.document != citation.document
+        else one.cell_place.rsplit(", ", 1)[-1]
+        if one.cell_place
+        else str(one.line)
+        for one in others
     )
     left = piece.total - len(piece.rows)
     more = f" and {left:,} more row{'' if left == 1 else 's'}" if left else ""

@@ -86,3 +86,23 @@ def test_broken_rows_end_the_kernel(piece) -> None:
     params = {"value": "x", "confidence": None, "evidence": [piece], "read": [], "scanned": []}
     with pytest.raises(ValueError, match=r"span|evidence"):
         finalization(params, 100)
+
+
+async def test_a_row_of_two_tables_is_one_piece(run, block, tmp_path) -> None:
+    """An answer numbers its evidence by rows, so a row may not become several pieces."""
+    (tmp_path / "orders.csv").write_text("order id;city\n" + "".join(f"{n};c{n % 3}\n" for n in range(9)))
+    (tmp_path / "notes.csv").write_text("order,minutes\n" + "".join(f"{n},{n}\n" for n in range(9)))
+    query = (
+        'select city, avg(minutes) mean from orders join notes on notes."order" = orders."order id" '
+        "group by city order by city"
+    )
+    answer = "c0 takes 3 [1], c1 takes 4 [2], c2 takes 5 [3]."
+    cell = f"rows = sql({query!r})\nprint(rows)\nfinalize({answer!r}, evidence=list(rows))"
+    model = ScriptedModel.of(root=[block("print(tables())"), block(cell)])
+    result = await run(model, tmp_path)
+    told = model.requests[1].messages[-1].content
+    assert result.text == answer.replace("[1]", "[¹]").replace("[2]", "[²]").replace("[3]", "[³]")
+    assert [one.place for one in result.citations] == ["notes.csv:1, orders.csv:1"] * 3
+    assert all(one.verified for one in result.citations)
+    assert '"order id"' in told
+    assert '"order"' in told

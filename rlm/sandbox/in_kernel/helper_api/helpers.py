@@ -37,6 +37,8 @@ __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
 _MIN_QUOTE = 20
+_MOST_TABLES = 10
+"""Tables of a computed row that are cited."""
 _MOST_COMPUTED = 20
 """Computed rows that are cited one by one. More are cited by their tables."""
 _CARRIED = "The result of the steps so far:"
@@ -371,12 +373,15 @@ class Helpers:
         if isinstance(given, Hit):
             return [list(given.proof())]
         if isinstance(given, SqlRows):
-            is_traced = len(given) <= _MOST_COMPUTED and any(row.sources for row in given)
-            if not is_traced:
+            if len(given) > _MOST_COMPUTED:
                 return [list(span) for span in given.spans()]
             return [piece for row in given for piece in self._evidence(row)]
         if isinstance(given, SqlRow) and given.sources is not None:
             return [{"rows": [list(span) for span in given.sources.first], "total": given.sources.total}]
+        if isinstance(given, SqlRow) and len(given.places) > 1:
+            # One piece for all its tables: the answer numbers its evidence by rows.
+            places = [list(span) for span in given.places[:_MOST_TABLES]]
+            return [{"rows": places, "total": len(places)}]
         if isinstance(given, (SqlRow, File)):
             return pieces_of(given)
         if isinstance(given, MergedItem):

@@ -178,16 +178,16 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "tables",
         "()",
-        "these and Markdown's tables",
+        "the tables of CSV, JSON, Markdown, workbooks and databases",
         ("name", "document", "rows", "columns", "start", "end"),
-        brief="the tables of CSV, JSON and Markdown: .name, .columns",
+        brief="the tables of CSV, JSON, Markdown, workbooks and databases: .name, .columns",
         example=("for table in tables():\n    print(table.name, table.rows, table.columns)"),
     ),
     Helper(
         "sql",
         "(query, params=())",
-        "one SELECT (SQLite) over the tables, for counts, sums, joins; its rows are evidence, too",
-        brief="one SELECT over them; rows are evidence",
+        "one SELECT (SQLite) over the tables, for counts, sums, joins; a row is row['name'], and evidence",
+        brief="one SELECT (SQLite) over them; a row is row['name'], and evidence",
         example=(
             'rows = sql("select status, count(*) n from orders group by status order by n desc")\n'
             "print(rows[:10])"

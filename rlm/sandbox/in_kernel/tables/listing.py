@@ -12,6 +12,13 @@ __all__ = ["TableFields", "TableList", "table_record"]
 _MOST_LISTED = 20
 _MOST_COLUMNS = 40
 _SAMPLE = 40
+_RESERVED = """
+add all and as between by case check column commit create default delete distinct drop else end escape except
+exists foreign from group having in index insert intersect into is join limit not null on or order primary
+references select set table then to transaction union unique update using values when where
+"""
+_KEYWORDS = frozenset(_RESERVED.split())
+"""Words of SQLite that name a column only in double quotes."""
 
 
 class TableFields:
@@ -44,11 +51,18 @@ class Columns(Records):
 
     def __repr__(self) -> str:
         printed = [
-            f"{one.name} {one.type}{_sample(one.sample)}"
+            f"{_in_query(one.name)} {one.type}{_sample(one.sample)}"
             for one in list.__getitem__(self, slice(_MOST_COLUMNS))
         ]
         more = len(self) - len(printed)
         return ", ".join(printed) + (f" and {more:,} more" if more else "")
+
+
+def _in_query(name: str) -> str:
+    """Return a name as a query writes it: `order id` is `"order id"`."""
+    if name.isidentifier() and name.casefold() not in _KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _sample(value: Any) -> str:
