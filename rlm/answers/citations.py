@@ -29,7 +29,7 @@ _MAX_PLACES = 10
 _SENTENCE_END = " \t\n.,;:!?…"
 _WORD = re.compile(r"\w+")
 # Possessive, because a backtrack would keep a state for each character.
-_PARAGRAPH = r"[^{marks}\n]*+(?:\n(?![ \t]*\n)[^{marks}\n]*+)*+"
+_PARAGRAPH = r"[^{marks}\n]*+(?:(?!\n[ \t]*\n)\n[^{marks}\n]*+)*+"
 _QUOTED = re.compile(
     "|".join(
         f"{opens}({_PARAGRAPH.format(marks=opens + closes)}){closes}"

@@ -47,7 +47,7 @@ _HEAD = re.compile(
 """A name before its arguments."""
 _FENCE = re.compile(r"(`{3,}|~{3,})\w*[ \t]*")
 _BARE = re.compile(
-    r"\s*+(?:```(?:json|tool_call)?[ \t]*+\n)?+\s*+[\[{]\s*+(?:\{\s*+)?+\"(?:name|tool|function|type|id)\""
+    r"\s*+(?:```(?:json|tool_call)?[ \t]*+\n)?\s*+[\[{]\s*+(?:\{\s*+)?+\"(?:name|tool|function|type|id)\""
 )
 _JSON_NAME = re.compile(r"\"name\"\s{0,10}:\s{0,10}\"([^\"\\]{1,200})\"")
 _CODE_TOOL = re.compile(r"(?i)repl|python|\bpy\b|exec|code|interpret|jupyter|notebook|\bcell|\brun\b|kernel")

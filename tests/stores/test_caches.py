@@ -18,6 +18,8 @@ import pytest
 from rlm import __version__
 
 LINE = "The grass is green. The sky is blue. Here we go. There and back again.\n"
+# Python before 3.11.4 knows no filters, and unpacks as this one does.
+_FILTER: dict[str, Any] = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
 HALF = LINE * (4_400_000 // len(LINE) // 2)
 NEEDLE = "One of the special magic numbers for loving-cockroach is: {}.\n"
 INDEX = "8d927149fe06b8d1d81026b5494d5f3bd8374663-fts5-1-1"
@@ -29,7 +31,7 @@ def cache(old: Path) -> Path:
     home = Path(os.environ["XDG_CACHE_HOME"])
     home.mkdir(parents=True)
     with tarfile.open(old / "cache.tar.xz") as tar:
-        tar.extractall(home, filter="tar")
+        tar.extractall(home, **_FILTER)
     for path in (home / "rlm").rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return home / "rlm"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 __all__ = ["Figures", "digits_of", "figures_of", "missing_figures", "without_dates"]
 
-_NUMBER = re.compile(r"(?<![\w.,:])\d++(?:[.,:]\d+)*+(?![\w:]|[.,]\d)")
+# Python before 3.11.5 keeps the comma of a last, failed round of `(?:[.,]\d+)*+`: so each round looks ahead.
+_NUMBER = re.compile(r"(?<![\w.,:])\d++(?:(?=[.,:]\d)[.,:]\d++)*+(?![\w:]|[.,]\d)")
 _DIGITS = re.compile(r"\d+")
 _MONTHS = (
     ("jan", "gen", "ene", "янв"),
@@ -53,7 +54,9 @@ _UNITS = {
     "thousand": "k", "million": "mn", "billion": "bn",
 }  # fmt: skip
 _WITH_UNIT = re.compile(
-    r"([$€£¥])\s?(\d++(?:[.,]\d+)*+)|(?<![\w.,])(\d++(?:[.,]\d+)*+)[\s-]?(%|[a-z]{1,10}\b)", re.IGNORECASE
+    r"([$€£¥])\s?(\d++(?:(?=[.,]\d)[.,]\d++)*+)"
+    r"|(?<![\w.,])(\d++(?:(?=[.,]\d)[.,]\d++)*+)[\s-]?(%|[a-z]{1,10}\b)",
+    re.IGNORECASE,
 )
 _NUMERALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "

@@ -9,7 +9,7 @@ from functools import lru_cache
 from rlm.models.base import ModelWindow
 from rlm.models.catalog.listings import find_listing
 from rlm.models.catalog.sight import sees
-from rlm.models.registry import PROVIDERS
+from rlm.models.registry import PROVIDERS, ProviderSpec
 
 __all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
 
@@ -30,7 +30,8 @@ def known_models() -> tuple[str, ...]:
 def window_of(model: str, provider: str | None = None, *, own_server: bool = False) -> ModelWindow:
     """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at all makers
     of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False.
-    For a server of the user's own the price data is not asked: its import takes half a second."""
+    For a server of the user's own the price data is asked only for names like those of the provider's own
+    models: its import takes half a second."""
     own = PROVIDERS.get(provider) if provider is not None else None
     # Two ways to one provider's models, such as Gemini's, share what is known of them.
     specs = [
@@ -44,8 +45,9 @@ def window_of(model: str, provider: str | None = None, *, own_server: bool = Fal
     if listed is not None:
         return ModelWindow(*windows[listed], sees=sees(model))
     # Of names without a provider, only those of the makers: many servers have a `llama3`.
-    is_sold = [spec for spec in specs if spec.price_list and not own_server]
-    lists = [spec.price_list for spec in is_sold if provider or spec.own_sdk]
+    lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
+    if own_server and not any(_family(model) in _families(spec) for spec in specs):
+        lists = []
     contexts = (_find_context(model, price_list) for price_list in lists)
     context = next((found for found in contexts if found is not None), None)
     if context is None:
@@ -66,6 +68,16 @@ def _find_version(model: str, names: tuple[str, ...]) -> str | None:
     """Return the longest of `names` that `model` is, or is a version of."""
     candidates = [name for name in names if model == name or _is_version(model, name)]
     return max(candidates, key=len, default=None)
+
+
+def _families(spec: ProviderSpec) -> set[str]:
+    return {_family(name) for name in (*spec.windows, *spec.outputs, spec.default_model)}
+
+
+def _family(model: str) -> str:
+    """Return the first word of a name: `gpt` of `gpt-5`, `o` of `o3`."""
+    name = model.rpartition("/")[2].casefold()
+    return name[: next((at for at, letter in enumerate(name) if not letter.isalpha()), len(name))]
 
 
 def _strip_cloud(model: str) -> str:

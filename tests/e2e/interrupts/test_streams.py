@@ -103,7 +103,7 @@ def test_a_home_that_cannot_be_written(rlm, sandbox_flag) -> None:
 def test_a_bad_environment_is_one_line(rlm, tmp_path) -> None:
     """The exit code is 2, and nothing is spent."""
     (tmp_path / "a.txt").write_text("text\n")
-    asked = ["ask", "What?", str(tmp_path / "a.txt"), "--model", "openai:m@http://127.0.0.1:9/v1"]
+    asked = ["ask", "What?", str(tmp_path / "a.txt"), "--model", "openai:m@https://127.0.0.1:9/v1"]
     ran = rlm(*asked, env={"SSL_CERT_FILE": "/nope"})
     assert ran.code == 2
     assert "SSL_CERT_FILE /nope" in ran.one_line

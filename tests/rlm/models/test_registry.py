@@ -180,6 +180,18 @@ def test_windows():
         assert replace(window_of(unknown), sees=None) == ModelWindow(128_000, 8_000, known=False)
 
 
+def test_the_price_data_is_not_loaded_for_a_server_of_ones_own() -> None:
+    """Its import takes half a second. A gateway's name of a provider's own model is looked up."""
+    code = (
+        "import sys\n"
+        "from rlm.models.catalog.windows import window_of\n"
+        "for name in ('qwen3-32b', 'gpt-4o-mini'):\n"
+        "    print(window_of(name, 'openai', own_server=True).known, 'genai_prices' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\nTrue True\n"
+
+
 def test_windows_are_those_of_the_price_data():
     """Every model with an output limit has a window there. A model that it lacks belongs into `windows`."""
     for prefix, spec in PROVIDERS.items():

@@ -68,6 +68,11 @@ async def test_a_broker_has_no_right_no_network_and_no_file(broker) -> None:
         assert "0" not in facts["Uid"].split()
     for namespace in ("user", "mnt", "pid", "net", "ipc", "uts"):
         assert os.readlink(f"/proc/{pid}/ns/{namespace}") != os.readlink(f"/proc/self/ns/{namespace}")
+    if os.getuid() != 0:
+        # Not even the user who started it can look into it.
+        with pytest.raises(PermissionError):
+            Path(f"/proc/{pid}/environ").read_bytes()
+        return
     assert b"KEY" not in Path(f"/proc/{pid}/environ").read_bytes()
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
