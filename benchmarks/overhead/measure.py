@@ -61,7 +61,7 @@ def measure(work: Work, arm: Arm, server: Server, text: Path, *, noise: float) -
         )
         busy, own = _busy_seconds(), _own_seconds(server.process)
         spawned = time.monotonic()
-        with counting_orphans(server.process):
+        with counting_orphans():
             process = order.start(arm, home, folder)
             with PeakMemory(process.pid, is_active=work.watches_memory) as memory:
                 try:

@@ -22,15 +22,20 @@ Process = tuple[int, int]
 
 
 @contextmanager
-def counting_orphans(spared: int) -> Iterator[None]:
+def counting_orphans() -> Iterator[None]:
     """Let processes whose parent ends in the block become children of this one, and reap them after it. So
-    their time is counted as that of this process's children. `spared` is a child that is not waited for."""
+    their time is counted as that of this process's children. What runs on after two seconds is killed.
+    Children from before are let alone."""
+    older = set(descendants())
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
         deadline = time.monotonic() + _ORPHAN_SECONDS
-        while (orphans := set(descendants()) - {spared}) and time.monotonic() < deadline:
+        while orphans := set(descendants()) - older:
             for orphan in orphans:
+                if time.monotonic() > deadline:
+                    with suppress(ProcessLookupError):
+                        os.kill(orphan, signal.SIGKILL)
                 with suppress(ChildProcessError):
                     os.waitpid(orphan, os.WNOHANG)
             time.sleep(0.01)
