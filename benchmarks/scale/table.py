@@ -20,14 +20,14 @@ def growth_table(facts: Mapping[str, Any]) -> str:
     """Return a table of each series: the measures at each size, and the exponents with their intervals."""
     machine = facts["machine"]
     parts = [
-        f"Medians of {facts['repeat']} runs, each in a new process; {machine['cores']} cores, "
+        f"{_repeated(facts['repeat'])} in a new process; {machine['cores']} cores, "
         f"Python {machine['python']}, {machine['date']}.\n"
     ]
     for one in facts["series"]:
         series = _series(one["name"])
         head = [series.axis, *(_unit(name) for name in MEASURES)]
         rows = [
-            [f"{int(size):,}", *(f"{point[name]:,.4g}" for name in MEASURES)]
+            [f"{int(size):,}", *(_shown(point[name]) for name in MEASURES)]
             for size, point in one["points"].items()
         ]
         rows.append(["exponent (95 %)", *(_exponent(one, name) for name in MEASURES)])
@@ -62,6 +62,14 @@ def draw_growth(facts: Mapping[str, Any], folder: Path) -> list[Path]:
     return paths
 
 
+def _repeated(runs: int) -> str:
+    return "One run of each size," if runs == 1 else f"Medians of {runs} runs, each"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:,.4g}"
+
+
 def _series(name: str) -> Series:
     return next(series for series in SERIES if series.name == name)
 
@@ -87,6 +95,6 @@ def _expected(one: Mapping[str, Any], series: Series, name: str) -> str:
         return "–"
     wanted, found = series.expected[name], fit(_points(one, name))
     if found is None:
-        return f"{wanted:g}"
+        return f"≤ {wanted:g}"
     held = found.exponent <= wanted + _CLOSE
-    return f"{wanted:g}: {'held' if held else '**more**'}"
+    return f"≤ {wanted:g}: {'held' if held else '**more**'}"

@@ -74,7 +74,7 @@ def _facts(**exponents: float) -> dict[str, object]:
 def test_the_table_tells_what_grows_more_than_expected() -> None:
     table = growth_table(_facts(calls=1, cost=1, seconds=1.4))
     (expected,) = [line for line in table.splitlines() if line.startswith("| expected")]
-    assert expected == "| expected | 0: held | 1: held | 1: held | 0: held | 1: **more** |"
+    assert expected == "| expected | ≤ 0: held | ≤ 1: held | ≤ 1: held | ≤ 0: held | ≤ 1: **more** |"
     assert "1.40 (1.40 to 1.40)" in table
 
 
