@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,24 +23,27 @@ Process = tuple[int, int]
 
 @contextmanager
 def counting_orphans() -> Iterator[None]:
-    """Let processes whose parent ends in the block become children of this one, and reap them after it. So
-    their time is counted as that of this process's children. What runs on after two seconds is killed.
-    Children from before are let alone."""
+    """Adopt the processes whose parent ends in the block, and reap them after it. Their time then counts as
+    that of this process's children. One that runs on for two seconds is killed. Older children stay."""
     older = set(descendants())
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
-        deadline = time.monotonic() + _ORPHAN_SECONDS
-        while orphans := set(descendants()) - older:
-            for orphan in orphans:
-                if time.monotonic() > deadline:
-                    with suppress(ProcessLookupError):
-                        os.kill(orphan, signal.SIGKILL)
-                with suppress(ChildProcessError):
-                    os.waitpid(orphan, os.WNOHANG)
-            time.sleep(0.01)
     finally:
+        _reap_all_but(older)
         libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _reap_all_but(older: Set[int]) -> None:
+    deadline = time.monotonic() + _ORPHAN_SECONDS
+    while orphans := set(descendants()) - older:
+        for orphan in orphans:
+            if time.monotonic() > deadline:
+                with suppress(ProcessLookupError):
+                    os.kill(orphan, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(orphan, os.WNOHANG)
+        time.sleep(0.01)
 
 
 def started_by(process: int) -> set[Process]:

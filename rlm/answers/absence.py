@@ -44,17 +44,18 @@ def judge_absence(question: str, result: RunResult) -> RunResult:
     if states_absence(answer):
         return replace(result, answer=answer + _describe_unread(result), found=False)
     if any(usage.model == EXTRACTIVE for usage in result.usage):
-        return _judge_extracts(question, result, answer)
+        # Only runs without a language model need this module.
+        from rlm.models.offline.extractive.answer_texts import is_extracts
+
+        if is_extracts(result):
+            return _judge_extracts(question, result, answer)
     return not_found(result) if is_not_found(answer) else result
 
 
 def _judge_extracts(question: str, result: RunResult, answer: str) -> RunResult:
-    # Only runs without a language model need these modules.
-    from rlm.models.offline.extractive.answer_texts import HINT, is_extracts
+    from rlm.models.offline.extractive.answer_texts import HINT
     from rlm.models.offline.extractive.words import is_overview, terms
 
-    if not is_extracts(result):
-        return not_found(result) if is_not_found(answer) else result
     if not (terms(question) or is_overview(question)):
         return replace(result, found=False)  # nothing was searched, so nothing is denied
     if is_not_found(answer) or not result.citations:

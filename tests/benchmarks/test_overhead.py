@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.gigabyte.memory import descendants
 from benchmarks.overhead import environments
 from benchmarks.overhead.dialects import ARMS
 from benchmarks.overhead.environments import ARM_PROGRAMS, ArmProgram, EnvironmentFailed, Patch
 from benchmarks.overhead.hazards import hazards
 from benchmarks.overhead.measure import RunFailed, measure
 from benchmarks.overhead.order import Arm, Server, scripted_server
+from benchmarks.overhead.processes import counting_orphans
 from benchmarks.overhead.robustness import hazards_of, robustness
 from benchmarks.overhead.times import rows_of
 from benchmarks.overhead.works import works, write_text
@@ -25,6 +29,26 @@ OURS = Arm("ours", Path(sys.executable), Path("/nonexistent"))
 def server() -> Iterator[Server]:
     with scripted_server() as running:
         yield running
+
+
+def test_orphans_of_a_run_are_ended_and_counted() -> None:
+    """A child from before the run stays. The time of an orphan counts as that of a child."""
+    burn = "import time\nwhile time.process_time() < 0.4: pass\ntime.sleep(60)"
+    with subprocess.Popen(["sleep", "60"]) as older:
+        before = _seconds_of_children()
+        with counting_orphans():
+            subprocess.run(["sh", "-c", '"$0" -c "$1" &', sys.executable, burn], check=True)
+        used = _seconds_of_children() - before
+        left = descendants()
+        older.kill()
+    assert used > 0.3
+    assert older.pid in left
+    assert len(left) == 1
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_every_arm_has_a_program_and_a_dialect() -> None:

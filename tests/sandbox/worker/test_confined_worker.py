@@ -204,7 +204,7 @@ def test_a_worker_holds_no_key_and_cannot_be_traced(start, way: Candidate, monke
     started = descendants() - before
     assert len(started) >= 2
     for pid in started:
-        # An ordinary user can not look into those that hide.
+        # An ordinary user cannot read the environment of those that hide.
         with suppress(PermissionError) if os.getuid() != 0 else nullcontext():
             assert b"PLANTED" not in Path(f"/proc/{pid}/environ").read_bytes()
     statuses = [Path(f"/proc/{pid}/status").read_text() for pid in started]
