@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE, RUSSIAN_NEEDLE
 from benchmarks.gigabyte.handle import best
@@ -24,12 +23,14 @@ _QUOTES = {
 }
 
 
-def rows(folder: Path) -> Iterator[Row]:
+def rows(body: Body) -> Iterator[Row]:
     """Measure each set of quotes."""
-    with Body.open(folder) as body:
-        for name, (quotes, there) in _QUOTES.items():
-            with MemoryWatch() as watch:
-                seconds, cited = best(lambda quotes=quotes: asyncio.run(cite(quotes, "", body)), 1)
-            verified = sum(citation.verified for citation in cited.citations)
-            assert (verified, cited.unsearched) == (there, ()), (name, verified, cited.unsearched)
-            yield Row(f"evidence: {name}", seconds, "s", None, f"{watch.driver_growth:.0f} MB")
+    for name, (quotes, there) in _QUOTES.items():
+        with MemoryWatch() as watch:
+            seconds, cited = best(lambda quotes=quotes: asyncio.run(cite(quotes, "", body)), 1)
+        verified = sum(citation.verified for citation in cited.citations)
+        assert verified == there, (name, verified)
+        note = f"{watch.driver_growth:.0f} MB"
+        if cited.unsearched:
+            note += f"; {len(cited.unsearched)} were not searched in time"
+        yield Row(f"evidence: {name}", seconds, "s", None, note)

@@ -42,18 +42,17 @@ COUNTED = ("kernel", "合同", "договор", r"id=\d+7 ")
 _ROUNDS = 3
 
 
-def rows(folder: Path) -> Iterator[Row]:
-    """Measure each method of the handle."""
-    with Body.open(folder) as body:
-        handle = Handle(body)
-        yield from _peeks(handle, body)
-        yield from _literals(handle, folder / "body")
-        for pattern in REGEXES:
-            seconds, hits = best(lambda pattern=pattern: handle.search(pattern))
-            per_gb = seconds * (1 << 30) / body.bytes
-            yield Row(f"search {pattern}", per_gb, "s/GB", 2.0, f"{len(hits)} hits")
-        yield from _counts(handle, folder / "body")
-        yield from _chunks(handle)
+def rows(body: Body, path: Path) -> Iterator[Row]:
+    """Measure each method of the handle over `body`, whose text is the file at `path`."""
+    handle = Handle(body)
+    yield from _peeks(handle, body)
+    yield from _literals(handle, path)
+    for pattern in REGEXES:
+        seconds, hits = best(lambda pattern=pattern: handle.search(pattern))
+        per_gb = seconds * (1 << 30) / body.bytes
+        yield Row(f"search {pattern}", per_gb, "s/GB", 2.0, f"{len(hits)} hits")
+    yield from _counts(handle, path)
+    yield from _chunks(handle)
 
 
 def best(action: Callable[[], Any], rounds: int = _ROUNDS) -> tuple[float, Any]:

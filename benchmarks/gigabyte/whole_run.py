@@ -50,7 +50,7 @@ def rows(path: Path, store: Path) -> Iterator[Row]:
     assert result.answer == "7481920 [1]", result
     assert citation.verified
     assert result.coverage.complete
-    yield Row("load", seen["load"], "s", 5.0, "cold: the body and its index are written")
+    yield Row("load", seen["load"], "s", 5.0, "cold: the index is written")
     yield Row("from the call to the first root request", seen["request"], "s", 5.0, "cold")
     yield Row("the whole run", result.seconds, "s", None, f"{result.rounds} rounds, all chunks read in one")
     yield Row(
