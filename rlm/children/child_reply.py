@@ -25,7 +25,7 @@ from rlm.sandbox.types import ChildAnswer
 
 __all__ = ["clean_reply", "read_answer", "reply_fault", "says_nothing"]
 
-_BOUNDARY = re.compile(r"^=====\s*slice [0-9a-f]{20} (?:begins|ends)\b.*$\n?", re.MULTILINE)
+_BOUNDARY = re.compile(r"^=====\s*slice [0-9a-f]{12,20} (?:begins|ends)\b.*$\n?", re.MULTILINE)
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(?P<inside>.*?)\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
 _WRAPPERS = frozenset({"answer", "final_answer", "response", "result", "output", "reply", "text"})
 _WANTS_JSON = re.compile(r"\b(?:json|keys?|fields?|object)\b|[\[{]", re.IGNORECASE)

@@ -25,13 +25,15 @@ GAPS_SHOWN = 5
 _GAPS_FROM = 0.5
 """Gaps are listed once this share of the input is answered for. A look-up leaves most of it unread."""
 _TASK_SHOWN = 300
+_LAST_ROUNDS = 3
+"""Rounds before the end in which the root is told that the last one is for finalize."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """The parts of the message. `low`: warnings about limits that are almost used up. `left`: the child calls
-    and the seconds that are left, or None to say nothing of them. `task` is repeated if it is given. `notes`
-    come last."""
+    and the seconds that are left, or None to say nothing of them. They are named after children, near the
+    end, and with `task`, which is repeated if it is given. `notes` come last."""
 
     round: int
     rounds: int
@@ -60,15 +62,23 @@ def render(feedback: Feedback) -> str:
     parts.extend(_error(cell))
     parts.extend(_children(feedback))
     parts.extend(feedback.low)
-    if feedback.left is not None:
-        calls, seconds = feedback.left
-        footer = table("feedback.toml")["footer"]
-        parts.append(footer.format(calls=calls, seconds=seconds, rounds=feedback.rounds))
+    parts.extend(_footer(feedback))
     if feedback.task:
         shown = " ".join(feedback.task[: 2 * _TASK_SHOWN].split())[:_TASK_SHOWN]
         parts.append(table("feedback.toml")["task"].format(task=quote(shown)))
     parts.extend(feedback.notes)
     return "\n\n".join(parts)
+
+
+def _footer(feedback: Feedback) -> list[str]:
+    """Say what is left where it matters: after children, with the task, and near the end."""
+    ends = feedback.rounds - feedback.round <= _LAST_ROUNDS
+    if feedback.left is None or not (ends or feedback.task or feedback.children.made):
+        return []
+    data = table("feedback.toml")
+    calls, seconds = feedback.left
+    left = data["footer"].format(calls=calls, seconds=seconds)
+    return [f"{left} {data['last_rounds'].format(rounds=feedback.rounds)}" if ends else left]
 
 
 def bare_output(cell: CellResult, limit: int) -> str:

@@ -19,7 +19,12 @@ def root_helpers(
     look at pages. `taken` are names that tools have."""
     named = [one for one in HELPERS if (looks or not one.needs_pages) and one.name not in taken]
     if wording == "short":
-        return tuple(HelperDoc(one.short_call, one.brief) for one in named)
+        return tuple(
+            HelperDoc(one.name) if one.by_name else HelperDoc(one.short_call, one.brief)
+            for one in named
+            # The template itself says what it is for.
+            if one.name != "help"
+        )
     return tuple(
         # With a single model there is nothing to choose.
         HelperDoc(one.call if several else one.call.replace(_CHOICE, ""), one.summary, one.fields)

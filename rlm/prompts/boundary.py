@@ -10,7 +10,8 @@ from rlm.prompts.templates import table
 
 __all__ = ["CODE_DIGITS", "ForeignText", "boundary_code", "bounded"]
 
-CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
+CODE_DIGITS = 12
+"""48 bits, so that no text holds a code by chance. One that does gets another."""
 
 
 @dataclass(frozen=True, slots=True)

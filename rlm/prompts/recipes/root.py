@@ -1,6 +1,6 @@
 """Build the root model's prompt: the system text, and a first message with the task and facts of the handle.
 
-Of the context body, only two previews of 500 characters are included.
+Of the context body, only two short previews are included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
 __all__ = [
-    "PREVIEW_CHARS",
+    "HEAD_CHARS",
+    "TAIL_CHARS",
     "Contract",
     "Dialect",
     "HandleFacts",
@@ -31,7 +32,9 @@ __all__ = [
     "Wording",
 ]
 
-PREVIEW_CHARS = 500
+HEAD_CHARS = 200
+"""Characters of the preview of the text's begin: its title, or the shape of its rows."""
+TAIL_CHARS = 100
 _MAX_NAMES = 40
 _MAX_VARIABLES = 100
 _MAX_NAME_CHARS = 120
@@ -46,10 +49,11 @@ _SHORT_TOOL = 200
 
 @dataclass(frozen=True, slots=True)
 class HelperDoc:
-    """A helper as shown to the root: `search(pattern, max_hits=100)`, its purpose, its result's fields."""
+    """A helper as shown to the root: `search(pattern, max_hits=100)`, its purpose, its result's fields. One
+    without a summary is only named."""
 
     signature: str
-    summary: str
+    summary: str = ""
     fields: tuple[str, ...] = ()
 
 
@@ -58,7 +62,7 @@ class HandleFacts:
     """Facts about the context body. `documents` is their number; `document_names` may hold any number.
     `blank_pages` hold no text, and children can look at them.
 
-    Previews are cut to 500 characters.
+    Of the previews, the prompt has `HEAD_CHARS` and `TAIL_CHARS` characters.
     """
 
     chars: int
@@ -82,13 +86,13 @@ class HandleFacts:
         blank_pages: int = 0,
     ) -> HandleFacts:
         """Return the facts of a body. `read` gives its text between two offsets, for the previews."""
-        tail = max(0, chars - PREVIEW_CHARS)
+        tail = max(0, chars - TAIL_CHARS)
         return cls(
             chars=chars,
             lines=lines,
             documents=documents,
             document_names=document_names,
-            preview=read(0, min(chars, PREVIEW_CHARS)),
+            preview=read(0, min(chars, HEAD_CHARS)),
             tail_preview=read(tail, chars),
             blank_pages=blank_pages,
         )
@@ -234,7 +238,7 @@ def _instructions(given: RootInput) -> str:
         {
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
-            "helpers": "\n".join(_helper_lines(given.helpers)),
+            "helpers": "\n".join(_own_helper_lines(given)),
             "values": _notes(given, "values", "- "),
             "recurse": _notes(given, "recurse"),
             "rules": _notes(given, "rules", "- "),
@@ -276,6 +280,13 @@ def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
     ]
 
 
+def _own_helper_lines(given: RootInput) -> list[str]:
+    lines = _helper_lines(tuple(helper for helper in given.helpers if helper.summary))
+    if named := [f"`{helper.signature}`" for helper in given.helpers if not helper.summary]:
+        lines.append(table("root.toml")["helpers"]["named"].format(names=", ".join(named)))
+    return lines
+
+
 def _handle_items(handle: HandleFacts) -> list[Item]:
     first = table("root.toml")["first"]
     shape = first["shape"].format(
@@ -287,7 +298,7 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     if handle.blank_pages:
         pages = first["blank_pages"].format(pages=_count_noun(handle.blank_pages, "page"))
         items.append(Item("blank_pages", pages, priority=3, order=0))
-    head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
+    head, tail = handle.preview[:HEAD_CHARS], handle.tail_preview[-TAIL_CHARS:]
     previews = [
         first[name].format(shown=f"{len(text):,}", text=quote(text))
         for name, text in (("head", head), ("tail", tail))

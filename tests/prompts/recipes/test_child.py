@@ -17,6 +17,7 @@ from rlm.prompts import (
     InputError,
     SliceTooLarge,
 )
+from rlm.prompts.boundary import CODE_DIGITS
 from rlm.prompts.tokens.counters import get_counter
 
 SLICE = ChildSliceText("Refund of $12 on 3 May.\nSecond line.\n", 100, 137, "mails/may.txt", first_line=41)
@@ -49,7 +50,7 @@ def test_the_slice_is_between_boundary_lines_with_one_code() -> None:
     prompt = ChildPrompt().assemble(child())
     begin, end = BOUNDARY.finditer(prompt.user)
     assert begin[1] == end[1]
-    assert len(begin[1]) == 20
+    assert len(begin[1]) == CODE_DIGITS
     assert prompt.user[begin.end() + 1 : end.start() - 1] == SLICE.text
     assert ChildPrompt().assemble(child()).text == prompt.text
 
@@ -73,7 +74,7 @@ def test_any_text_passes_through_unchanged_and_its_boundary_is_not_in_it(texts: 
     """Slice text stays byte-identical, with lone surrogates."""
     given_slices = tuple(ChildSliceText(text) for text in texts)
     user = ChildPrompt().assemble(child(task, *given_slices)).user
-    code = user.split("===== slice ", 1)[1][:20]
+    code = user.split("===== slice ", 1)[1][:CODE_DIGITS]
     assert not any(code in text for text in (*texts, task))
     rest = user
     for text in texts:

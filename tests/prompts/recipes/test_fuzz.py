@@ -116,6 +116,6 @@ def test_whatever_the_slice_a_childs_prompt_is_bounded_and_its_boundary_is_not_i
         return
     assert made.report.totals.prompt <= window - reserve
     assert get_counter().count(made.text) == made.report.totals.prompt
-    (code,) = re.findall(r"^===== slice ([0-9a-f]{20}) begins", made.user, re.MULTILINE)
+    (code,) = re.findall(r"^===== slice ([0-9a-f]{12}) begins", made.user, re.MULTILINE)
     assert code not in text
     assert ChildPrompt().assemble(data).text == made.text

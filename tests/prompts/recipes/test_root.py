@@ -19,6 +19,7 @@ from rlm.prompts import (
     get_counter,
 )
 from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.recipes.root import HEAD_CHARS, TAIL_CHARS
 from rlm.prompts.templates import table, words
 
 HELPERS = (
@@ -210,11 +211,13 @@ def test_the_first_message_holds_task_facts_and_limits() -> None:
 
 
 def test_of_the_body_no_more_than_the_previews_enters() -> None:
-    """500 + 500 characters, however many are given."""
+    """However many characters are given."""
     body = "".join(chr(0x4E00 + n) for n in range(5_000))
     facts = HandleFacts(chars=5_000, lines=1, documents=1, preview=body, tail_preview=body)
     text = RootPrompt().assemble(root(handle=facts)).text
-    assert [char in text for char in body] == [True] * 500 + [False] * 4_000 + [True] * 500
+    assert [char in text for char in body] == [True] * HEAD_CHARS + [False] * (
+        5_000 - HEAD_CHARS - TAIL_CHARS
+    ) + [True] * TAIL_CHARS
 
 
 def test_document_names_are_bounded_and_can_not_pose_as_our_words() -> None:

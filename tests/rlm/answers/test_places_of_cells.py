@@ -155,6 +155,6 @@ hits = search('rent')
     model = ScriptedModel.of(root=[block(cell), block("finalize('x')")])
     await run(model, TEXT)
     told = model.requests[-1].messages[-1].content
-    listed = told.partition("new or changed variables")[2].partition("end of the output")[0]
+    listed = told.partition("new or changed variables")[2].partition(": end =====")[0]
     names = set(re.findall(r"^(\w+): ", listed, re.MULTILINE))
     assert names == {"total", "last", "hits"}, told

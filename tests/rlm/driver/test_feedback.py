@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from rlm.children.tally import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
 from rlm.prompts.recipes.corrections import advice_on
@@ -54,9 +56,26 @@ def test_the_footer_has_what_is_left_and_on_long_runs_the_task() -> None:
         6, 30, CellResult("ok"), ChildTally(), Coverage(10), left=(480, 1234.5), task="Why?\n" * 99
     )
     *_, footer, task = render(feedback).split("\n\n")
-    assert footer == "Left: 480 child calls, about 1,234 s. Round 30 is kept for finalize."
+    assert footer == "Left: 480 child calls, about 1,234 s."
     assert task.startswith('The task: "Why? Why?')
     assert len(task) < 320
+
+
+@pytest.mark.parametrize(
+    ("round_", "asked", "last_line"),
+    [
+        (5, 0, "(It printed nothing.)"),
+        (5, 2, "Left: 480 child calls, about 1,234 s."),
+        (27, 0, "Left: 480 child calls, about 1,234 s. Round 30 is kept for finalize."),
+    ],
+    ids=["without children", "after children", "near the end"],
+)
+def test_what_is_left_is_said_where_it_matters(round_: int, asked: int, last_line: str) -> None:
+    """A root that only looks and computes needs no count of child calls in each message."""
+    feedback = Feedback(
+        round_, 30, CellResult("ok"), ChildTally(made=asked), Coverage(10), left=(480, 1234.5)
+    )
+    assert render(feedback).splitlines()[-1] == last_line
 
 
 def test_children_that_found_nothing_are_counted() -> None:

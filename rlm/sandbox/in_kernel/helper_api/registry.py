@@ -26,6 +26,8 @@ class Helper:
     example: str = ""
     on_demand: bool = False
     """Whether only the short prompt names it."""
+    by_name: bool = False
+    """Whether the short prompt has only its name, in a list."""
 
     @property
     def call(self) -> str:
@@ -67,6 +69,7 @@ HELPERS: tuple[Helper, ...] = (
         ),
         brief="facts of the input: .chars, .recommended_chunk",
         example="print(context_meta())",
+        by_name=True,
     ),
     Helper(
         "documents",
@@ -115,6 +118,7 @@ HELPERS: tuple[Helper, ...] = (
         "the whole sentence of a hit or an offset",
         brief="the sentence of a hit or offset",
         example="print(sentence_at(hits[0]))",
+        by_name=True,
     ),
     Helper(
         "around",
@@ -137,7 +141,7 @@ HELPERS: tuple[Helper, ...] = (
         "the k passages (packs) that fit the words of the query best (BM25, stemmed), best first; words in "
         "double quotes are a phrase",
         ("index", "start", "end", "score", "heading_path", "document", "text"),
-        brief="the k packs (about 1,000 characters: .text, .start) whose words fit best; others are missing",
+        brief="the k packs (.text, .start) whose words fit best; others are missing",
         example=(
             'for pack in rank("early termination notice period", 5):\n'
             "    print(pack.start, pack.document, pack.text[:300])"
@@ -200,6 +204,7 @@ HELPERS: tuple[Helper, ...] = (
         "also a slice or within",
         brief="the documents as read-only paths",
         example="for path in files('**/*.py'):\n    print(path, len(path.read_text()))",
+        by_name=True,
     ),
     Helper(
         "read_all",
@@ -207,6 +212,7 @@ HELPERS: tuple[Helper, ...] = (
         "the whole input as one str, up to 20,000,000 characters",
         brief="the whole text as a str",
         example="text = read_all()\nprint(len(text))",
+        by_name=True,
     ),
     Helper(
         "chunk",
@@ -228,6 +234,7 @@ HELPERS: tuple[Helper, ...] = (
         short="(chunks)",
         brief="what they cover",
         example="print(chunk_coverage(chunks))",
+        by_name=True,
     ),
     Helper(
         "sub_query",
@@ -261,6 +268,7 @@ HELPERS: tuple[Helper, ...] = (
         short="(prompts, slices)",
         brief="a prompt for each slice",
         example='replies = sub_query_map([f"What does {name} ask for?" for name in names], slices)',
+        by_name=True,
     ),
     Helper(
         "sub_query_sequence",
@@ -273,6 +281,7 @@ HELPERS: tuple[Helper, ...] = (
             'steps = sub_query_sequence("Continue the list of who has the key, in order.", chunks)\n'
             "print(steps[-1])"
         ),
+        by_name=True,
     ),
     Helper(
         "look",
@@ -298,6 +307,7 @@ HELPERS: tuple[Helper, ...] = (
             'items = merge(answers, key=("date", "amount"))\n'
             "print(len(items), [(one.spans, one.conflicts) for one in items[:3]])"
         ),
+        by_name=True,
     ),
     Helper(
         "sub_rlm",
@@ -318,6 +328,7 @@ HELPERS: tuple[Helper, ...] = (
         short="(prompts, sources)",
         brief="several of these",
         example='parts = sub_rlm_batch(["List its parties."] * 2, documents()[:2])',
+        by_name=True,
     ),
     Helper(
         "help",
@@ -333,6 +344,7 @@ HELPERS: tuple[Helper, ...] = (
         "your variables and their types",
         brief="your variables",
         example="print(SHOW_VARS())",
+        by_name=True,
     ),
     Helper(
         "repl_set",
@@ -340,6 +352,7 @@ HELPERS: tuple[Helper, ...] = (
         "set a variable by name",
         brief="set a variable by name",
         example='repl_set("total", 12)',
+        by_name=True,
     ),
     Helper(
         "repl_get",
@@ -348,6 +361,7 @@ HELPERS: tuple[Helper, ...] = (
         short="(name)",
         brief="get one",
         example='print(repl_get("total", 0))',
+        by_name=True,
     ),
     Helper(
         "output_of",
@@ -355,6 +369,7 @@ HELPERS: tuple[Helper, ...] = (
         "the whole of what an earlier round's block printed",
         brief="all that a round printed",
         example="print(output_of(2)[-2000:])",
+        by_name=True,
     ),
     Helper(
         "evaluate_progress",
@@ -363,6 +378,7 @@ HELPERS: tuple[Helper, ...] = (
         ("has_final_answer", "variables", "limits", "coverage"),
         brief="limits left, and coverage",
         example="print(evaluate_progress()['limits'])",
+        by_name=True,
     ),
     Helper(
         "finalize",
