@@ -90,6 +90,8 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
     if not isinstance(raw, io.FileIO):
         # Its descriptor may not be readable although it has more data (TLS, decompression).
         return lambda size: stream.read(size) or b""
+    if _is_file(raw):  # it never waits
+        return lambda size: stream.read(size) or b""
     waiting = select.poll()
     waiting.register(raw, select.POLLIN)
     # Waiting for the file before the buffer loses no data: at its end a file is readable.

@@ -12,6 +12,7 @@ __all__ = ["EncodedText", "ScanningWriter"]
 
 _WHOLE = 8 << 20
 """Characters of a document that are looked at. Of each later block, only its begin is."""
+_BEGIN = 16 * 1024
 _SAMPLE = 64 * 1024
 _MOST_CANDIDATES = 50
 """Runs of one block that are tried: a list of hashes holds many."""
@@ -57,8 +58,8 @@ class EncodedText:
     def feed(self, block: str | bytes) -> None:
         """Take the next block. Small ones are looked at together: a reader may write line by line."""
         self._seen += len(block)
-        if self._seen > _WHOLE and len(block) > _SAMPLE:
-            block = block[:_SAMPLE]
+        if self._seen > _WHOLE and len(block) > _BEGIN:
+            block = block[:_BEGIN]
         data = block.encode("utf-8", "replace") if isinstance(block, str) else block
         self._held.append(data)
         self._held_size += len(data)

@@ -102,10 +102,10 @@ class Decoder:
         return text
 
     def _without_nuls(self, block: bytes) -> bytes:
-        nuls = block.count(b"\0")
-        if not nuls:
+        # To look for one is ten times faster than to count them.
+        if b"\0" not in block:
             return block
-        self.replaced += nuls
+        self.replaced += block.count(b"\0")
         return block.replace(b"\0", "\ufffd".encode())
 
 

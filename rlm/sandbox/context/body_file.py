@@ -13,6 +13,8 @@ _BATCH = 4 << 20
 """Bytes written at a time: each hand-over to the thread has a fixed cost."""
 _HASHED = 1 << 20
 """Bytes hashed at a time."""
+_LARGE_PIECES = 16
+"""A batch of more pieces is joined first: each write and hash has a fixed cost."""
 _AHEAD = 2
 """Batches that may wait for the thread."""
 
@@ -61,9 +63,11 @@ class BodyFile:
         self._file.close()
 
     def _put(self, pieces: list[bytes]) -> None:
-        batch = b"".join(pieces)
-        self._digest.update(batch)
-        self._file.write(batch)
+        # Large pieces are not copied once more.
+        batch = [b"".join(pieces)] if len(pieces) > _LARGE_PIECES else pieces
+        for piece in batch:
+            self._digest.update(piece)
+            self._file.write(piece)
 
 
 class BodyDigest:

@@ -30,7 +30,7 @@ from rlm.sandbox.in_kernel.body.body import (
     Document,
     open_files,
 )
-from rlm.sandbox.in_kernel.body.checkpoints import BLOCK, count_chars
+from rlm.sandbox.in_kernel.body.checkpoints import BLOCK, count_chars, count_line_ends
 from rlm.sandbox.in_kernel.body.place_index import (
     HEADING_COLUMNS,
     MESSAGE_COLUMNS,
@@ -390,7 +390,7 @@ class ContextFileWriter:
                 return
             data = data.removeprefix(_BOM)
         if not data or data.isascii():
-            self._append(data)
+            self._append(data, plain=True)
             return
         if len(data) >= _LONGEST_CHARACTER:
             # At least one character follows. The blocks are counted from its final position.
@@ -427,16 +427,16 @@ class ContextFileWriter:
                 break
         return counts, at
 
-    def _append(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+    def _append(self, data: bytes, counts: Sequence[int] | None = None, *, plain: bool = False) -> None:
         """Add valid UTF-8 to the body and update sizes and checkpoints.
 
-        `counts` are the characters that begin in each block, if known.
+        `counts` are the characters that begin in each block, if known. `plain` says that all is ASCII.
         """
         if not data:
             return
         self._fresh = False
         self._end_previous()
-        self._count(data, counts)
+        self._count(data, counts, plain=plain)
         self._last = data[-1:]
 
     def _end_previous(self) -> None:
@@ -460,19 +460,20 @@ class ContextFileWriter:
                 break
             self._documents[at] = replace(before, start=self._chars, end=self._chars)
 
-    def _count(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+    def _count(self, data: bytes, counts: Sequence[int] | None = None, *, plain: bool = False) -> None:
         self._body.write(data)
-        plain = data.isascii()
+        plain = plain or (counts is None and data.isascii())
         at = 0
         for block in itertools.count():
             if at >= len(data):
                 break
             stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
-            self._newlines += data.count(b"\n", at, stop)
+            piece = data[at:stop]
+            self._newlines += count_line_ends(piece)
             if counts is not None:
                 self._chars += counts[block]
             else:
-                self._chars += stop - at if plain else count_chars(data[at:stop])
+                self._chars += stop - at if plain else count_chars(piece)
             self._bytes += stop - at
             if self._bytes % BLOCK == 0:
                 self._char_marks.append(self._chars)

@@ -7,21 +7,34 @@ to the whole file.
 from __future__ import annotations
 
 import mmap
+import sys
 from bisect import bisect_left, bisect_right
 from typing import Any
 
 from .watched_file import WatchedFile
 
-__all__ = ["BLOCK", "Checkpoints", "count_chars"]
+__all__ = ["BLOCK", "Checkpoints", "count_chars", "count_line_ends"]
 
 BLOCK = 16 * 1024
 """Bytes between two checkpoints."""
 _CONTINUATION = bytes(range(0x80, 0xC0))
+_SAMPLE = 1024
+_LONG_LINE = 64
+"""Bytes of a line from which `replace` is faster than `count`."""
+_COUNTS_FAST = sys.version_info >= (3, 13)
 
 
 def count_chars(block: bytes) -> int:
     """Count the characters that begin in `block`, a piece of valid UTF-8 cut anywhere."""
     return len(block) if block.isascii() else len(block.translate(None, _CONTINUATION))
+
+
+def count_line_ends(block: bytes) -> int:
+    """Count the line ends in `block`."""
+    # Before Python 3.13, `count` looks at each byte in turn, while `replace` leaps from one find to the next.
+    if _COUNTS_FAST or block.count(b"\n", 0, _SAMPLE) * _LONG_LINE > _SAMPLE:
+        return block.count(b"\n")
+    return len(block) - len(block.replace(b"\n", b""))
 
 
 class Checkpoints:
