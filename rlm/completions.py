@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
 from rlm.prompts.templates import table
 from rlm.results import RunResult
+
+if TYPE_CHECKING:
+    from rlm.documents import Context
 
 __all__ = ["Completions"]
 
@@ -76,6 +78,8 @@ def _refuse_loop(name: str, other: str) -> None:
 def _question_in(prompt: Context) -> tuple[str, Context | None]:
     """Return the question that a prompt holds, and the text to answer it from."""
     if isinstance(prompt, str) and len(prompt) <= _LONGEST_QUESTION:
+        from rlm.documents import sources_of
+
         sources_of(prompt)  # refuses a path
         return prompt, None
     if isinstance(prompt, list | tuple) and prompt and all(map(_is_message, prompt)):

@@ -1,4 +1,8 @@
-"""RLM: the public class. It puts a run together from its parts and returns the result."""
+"""RLM: the public class. It puts a run together from its parts and returns the result.
+
+A module that only a run needs is imported within the run: by then its kernel is being started, which takes
+as long as these imports.
+"""
 
 from __future__ import annotations
 
@@ -11,57 +15,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlm.accounting.run_plan import RunPlan, plan_run
-from rlm.answers.answer_type import AnswerType
-from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
-from rlm.children.routing.sub_models import SubModels
-from rlm.children.run_input import RunInput
-from rlm.children.tool_servers import open_toolbox
 from rlm.children.tools import Toolbox
 from rlm.completions import Completions
-from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
-from rlm.documents import Context, Loaded, load, sources_of
-from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import Event, Observer, Resumed, RunFinished, TextDelta, TextObserver
 from rlm.limits import slow_defaults
 from rlm.models import CallSettings, Model
-from rlm.models.http.model import learn
 from rlm.results import RunResult
-from rlm.runs.config import RunConfig
-from rlm.runs.event_queue import EventQueue
 from rlm.runs.model_resolver import ModelResolver
-from rlm.runs.options import RunOptions
-from rlm.runs.run import Run
-from rlm.runs.setup import (
-    JobResources,
-    cache_of,
-    facts_of,
-    load_input,
-    make_room,
-    open_journal,
-    resources_for,
-    start_warnings,
-    type_of,
-    warm_meanwhile,
-    with_journal_failure,
-)
-from rlm.runs.stored_run import StoredRun, input_to_keep, limits_of, settings_of, source_facts
-from rlm.sandbox.host.pool import KernelPool
-from rlm.sessions.previous_questions import (
-    PreviousQuestion,
-    describe_variables,
-    make_continued_kernel,
-    read_earlier_runs,
-)
-from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
 from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
+    from rlm.accounting.run_plan import RunPlan
+    from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
+    from rlm.children.routing.sub_models import SubModels
+    from rlm.config_file.mcp_servers import McpServer
+    from rlm.documents import Context, Loaded
+    from rlm.documents.workspace import Workspace
+    from rlm.events import Event, Observer, TextDelta, TextObserver
     from rlm.journal import Journal, RunLog
+    from rlm.runs.config import RunConfig
+    from rlm.runs.setup import JobResources
+    from rlm.runs.stored_run import StoredRun
+    from rlm.sandbox.host.pool import KernelPool
+    from rlm.sessions.session import Session
 
-__all__ = ["RLM", "Context"]
+__all__ = ["RLM"]
 
 
 class RLM(Completions):
@@ -114,8 +93,8 @@ class RLM(Completions):
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self._text_observers = [observe_text] if callable(observe_text) else list(observe_text)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
-        self._servers = tuple(read_mcp_servers(mcp_servers or {}).values())
-        self._gate = None if check is None else AnswerGate(check, seconds=self.settings.tool_seconds)
+        self._servers = _read_servers(mcp_servers)
+        self._gate = _open_gate(check, self.settings)
         own, resolver = self.settings, self._resolver()
         self.model, calls = resolver.resolve(model, own.options, "options")
         self.sub_models, sub_calls = resolver.resolve_children(
@@ -148,12 +127,28 @@ class RLM(Completions):
         is spent, JournalError when the run can't be recorded. Limits, broken contracts and failing models
         end in a result that says so. It can be cancelled at any time, and leaves nothing in the temporary
         folder."""
+        if self.settings.strategy == "rlm":
+            from rlm.sandbox import warm_forkserver
+
+            warm_forkserver()
+        from rlm.runs.preparation import prepare_run
+        from rlm.runs.setup import type_of, with_journal_failure
+
         answer_type = type_of(task, schema, self.model)
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
                 watched = (await self._with_servers(stack))._watched(log_event)
-                run = await watched._prepare(task, context, stack, answer_type, run_id)
+                run = await prepare_run(
+                    watched._config(),
+                    task,
+                    context,
+                    stack,
+                    answer_type=answer_type,
+                    run_id=run_id or self._run_id,
+                    kernels=self._kernels,
+                    journal=self._shared_journal,
+                )
                 result = await run.run()
                 await run.log_result(result)
         except JournalError as error:
@@ -161,51 +156,6 @@ class RLM(Completions):
                 raise
             return with_journal_failure(result, error)
         return result
-
-    async def _prepare(
-        self,
-        task: str,
-        context: Context | None,
-        stack: AsyncExitStack,
-        answer_type: AnswerType | None,
-        run_id: str | None,
-    ) -> Run:
-        """Return a run that is ready to start. `stack` closes what it uses."""
-        workspace = stack.enter_context(Workspace())
-        config = self._config()
-        kernels = config.kernels(self._kernels)
-        stack.push_async_callback(kernels.close)
-        sources = () if context is None else sources_of(context)
-        with warm_meanwhile(kernels, self.settings.strategy):
-            from rlm.journal import new_run_id
-
-            loaded = await load_input(config, sources, workspace, pictures=True)
-        body = stack.enter_context(loaded.context.open())
-        if not body.chars and self.settings.strategy == "map-reduce":
-            raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
-        if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
-            # The kernel starts while the journal opens.
-            kernels.warm()
-        journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-        # The owner of a shared journal prunes it.
-        removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
-        warnings = start_warnings(config, loaded)
-        facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
-        facts["unread"] = list(loaded.unread)
-        kept = input_to_keep(journal, loaded.context.folder, facts["sources"], self.settings)
-        run_id = run_id or self._run_id or new_run_id()
-        log = await stack.enter_async_context(journal.run(run_id, task, facts, input=kept))
-        run = Run(
-            config,
-            task,
-            RunInput(loaded.context, body),
-            log,
-            resources_for(config, workspace, kernels),
-            RunOptions(answer_type=answer_type, warnings=warnings, unread=loaded.unread),
-        )
-        for warning in removed:
-            run.warn(warning)
-        return run
 
     def sharing(
         self,
@@ -245,6 +195,12 @@ class RLM(Completions):
         what it spent before. `take_over` also takes the run from a process on another machine, which then
         fails if it still writes. Raises JournalError, UsageError when its models differ or its input is gone
         or has changed, and what `run` raises."""
+        from rlm.documents import sources_of
+        from rlm.documents.workspace import Workspace
+        from rlm.runs.setup import cache_of, open_journal, with_journal_failure
+        from rlm.runs.stored_run import StoredRun
+        from rlm.sessions.previous_questions import read_earlier_runs
+
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -274,7 +230,7 @@ class RLM(Completions):
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
                 rlm = rlm._watched(log_event)
-                result = await rlm.replay_run(left, loaded, log, workspace, journal, earlier)
+                result = await rlm.replay_run(left, loaded, log, workspace, earlier)
         except JournalError as error:
             if result is None:
                 raise
@@ -287,53 +243,18 @@ class RLM(Completions):
         loaded: Loaded,
         log: RunLog,
         workspace: Workspace,
-        journal: Journal,
         earlier: Sequence[StoredRun] = (),
     ) -> RunResult:
         """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the
         runs that it continues, oldest first. For `resume` and `rlm.replay`."""
-        # Resuming and replaying are the same: every journalled reply is taken from the recording, every cell
-        # runs again in a new kernel, and the first call that is not journalled goes to the model. `resume`
-        # gives real models and the run's own log; `rlm.replay` gives models that refuse and a log of its
-        # own, so nothing can be spent or written. With `earlier`, the kernel first needs the variables of
-        # those questions, so it is a shared kernel that replays them before its first cell.
-        recording = left.recording()
-        async with AsyncExitStack() as stack:
-            config = self._config()
-            kernels = config.kernels(self._kernels)
-            stack.push_async_callback(kernels.close)
-            body = stack.enter_context(loaded.context.open())
-            resources = resources_for(config, workspace, kernels)
-            if earlier:
-                kernel = make_continued_kernel(earlier, config, loaded.context, body, resources)
-                stack.push_async_callback(kernel.close)
-                resources = replace(resources, kernel=kernel)
-            known = [PreviousQuestion.of(one) for one in earlier]
-            run = Run(
-                config,
-                left.task,
-                RunInput(loaded.context, body),
-                log,
-                resources,
-                RunOptions(
-                    recording=recording,
-                    answer_type=left.answer_type,
-                    checks_support="check_support" in left.facts,
-                    warnings=left.facts["warnings"],
-                    unread=left.facts.get("unread", ()),
-                    earlier=[one.question for one in known],
-                    session=known[0].run_id if known else "",
-                    variables=describe_variables(known),
-                ),
-            )
-            replies = sum(map(len, recording.replies.values()))
-            self._tell(Resumed(left.run_id, len(recording.rounds), replies))
-            result = await run.run()
-            await run.log_result(result)
-        return result
+        from rlm.runs.preparation import replay_run
+
+        return await replay_run(self._config(), left, loaded, log, workspace, earlier, self._kernels)
 
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
+        from rlm.runs.stored_run import limits_of, settings_of
+
         facts = left.facts
         children = ", ".join(model.name for model in self.sub_models.values())
         for asked, before, now in (
@@ -363,6 +284,9 @@ class RLM(Completions):
         `async with rlm.session(context) as session: await session.run(…)`. With `after`, a run's name or the
         start of it, the session continues with that run's context and variables, and `context` is appended.
         Entering it raises what `run` and `resume` raise."""
+        from rlm.documents import sources_of
+        from rlm.sessions.session import Session
+
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
         return Session(
@@ -375,6 +299,11 @@ class RLM(Completions):
     ) -> AsyncIterator[JobResources]:
         """Open what a job works with: these models and limits, `context` loaded (or the input of a stored
         job), the journal. `observers` get its events, too. Raises UsageError and JournalError."""
+        from rlm.documents import sources_of
+        from rlm.documents.workspace import Workspace
+        from rlm.runs.setup import JobResources, cache_of, load_input, open_journal
+        from rlm.runs.stored_run import StoredRun
+
         async with AsyncExitStack() as stack:
             workspace = stack.enter_context(Workspace())
             config = (await self._with_servers(stack))._watched(log_event, *observers)._config()
@@ -387,6 +316,9 @@ class RLM(Completions):
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
         """Return a stored job of that kind, by its name or the start of it. Raises JournalError."""
+        from rlm.runs.setup import open_journal
+        from rlm.runs.stored_run import StoredRun
+
         async with open_journal(self.settings, self._shared_journal) as journal:
             return await StoredRun.read(journal, run, job=kind)
 
@@ -398,6 +330,12 @@ class RLM(Completions):
     async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
         """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread. Only a
         server on this machine is asked for the window of a model."""
+        from rlm.accounting.run_plan import plan_run
+        from rlm.documents import load, sources_of
+        from rlm.documents.workspace import Workspace
+        from rlm.models.http.model import learn
+        from rlm.runs.setup import cache_of
+
         config = self._config()
         await learn((config.model, config.sub_model, config.summary_model), only_here=True)
 
@@ -431,6 +369,9 @@ class RLM(Completions):
         """Yield the events of a run as they happen, with the text of replies while it is written; the last is
         RunFinished, with the result. Raises what `run` raises. To cancel the run, close the iterator
         (`contextlib.aclosing`) or end its task."""
+        from rlm.events import RunFinished
+        from rlm.runs.event_queue import EventQueue
+
         events = EventQueue()
         own = self._watched(events.put)
         own._text_observers = [*self._text_observers, events.put]
@@ -470,6 +411,8 @@ class RLM(Completions):
         return other
 
     def _open_toolbox(self) -> AbstractAsyncContextManager[Toolbox]:
+        from rlm.children.tool_servers import open_toolbox
+
         return open_toolbox(self.tools, self._servers, self._tell)
 
     def _watched(self, *observers: Observer | None) -> RLM:
@@ -487,6 +430,8 @@ class RLM(Completions):
             observer(delta)
 
     def _config(self) -> RunConfig:
+        from rlm.runs.config import RunConfig
+
         return RunConfig(
             self.model,
             self.sub_models,
@@ -498,3 +443,19 @@ class RLM(Completions):
             self._gate,
             self._tell_text if self._text_observers else None,
         )
+
+
+def _read_servers(given: Mapping[str, McpServer | Mapping[str, Any]] | None) -> tuple[McpServer, ...]:
+    if not given:
+        return ()
+    from rlm.config_file.mcp_servers import read_mcp_servers
+
+    return tuple(read_mcp_servers(given).values())
+
+
+def _open_gate(check: AnswerCheck | None, settings: Settings) -> AnswerGate | None:
+    if check is None:
+        return None
+    from rlm.answers.gating.answer_gate import AnswerGate
+
+    return AnswerGate(check, seconds=settings.tool_seconds)

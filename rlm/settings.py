@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.limits import Limits
 from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
-from rlm.prompts.recipes.dialect import Dialect
-from rlm.prompts.recipes.root import Contract, Wording
-from rlm.retrieval.retriever import Stemming
-from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
+
+if TYPE_CHECKING:
+    from rlm.prompts.recipes.dialect import Dialect
+    from rlm.prompts.recipes.root import Contract, Wording
+    from rlm.retrieval.retriever import Stemming
+    from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 
 __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Settings"]
 

@@ -8,36 +8,35 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.report import Decision, Report, Totals
-from rlm.prompts.assembly.section import Citation, Item, Section
-from rlm.prompts.citation_check import CitationCheck, check_citations
-from rlm.prompts.errors import (
-    BudgetExceeded,
-    InputError,
-    PromptError,
-    ScopedInputError,
-    SectionError,
-    SliceTooLarge,
-    UnknownCounter,
-    UnknownStage,
-)
-from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
-from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
-from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
-from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
-from rlm.prompts.tokens.counters import Counter, counter_names, get_counter
-
 if TYPE_CHECKING:
+    from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+    from rlm.prompts.assembly.budget import Budget
+    from rlm.prompts.assembly.report import Decision, Report, Totals
+    from rlm.prompts.assembly.section import Citation, Item, Section
+    from rlm.prompts.citation_check import CitationCheck, check_citations
+    from rlm.prompts.errors import (
+        BudgetExceeded,
+        InputError,
+        PromptError,
+        ScopedInputError,
+        SectionError,
+        SliceTooLarge,
+        UnknownCounter,
+        UnknownStage,
+    )
     from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
+    from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
     from rlm.prompts.recipes.card.context import CardContext, Document
     from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
     from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
+    from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
     from rlm.prompts.recipes.cited import CitedInput, CitedPrompt, Pack
     from rlm.prompts.recipes.cited_answer import CitedAnswer
+    from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
+    from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
     from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
     from rlm.prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
+    from rlm.prompts.tokens.counters import Counter, counter_names, get_counter
 
 __all__ = [
     "NOT_FOUND",
@@ -100,32 +99,66 @@ __all__ = [
     "states_absence",
 ]
 
-# These are imported on first use: few runs need them.
+# Each name is imported on first use: few runs need all of them.
 _HOMES = {
+    "AssembledPrompt": "rlm.prompts.assembly.assembler",
     "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
+    "Budget": "rlm.prompts.assembly.budget",
+    "BudgetExceeded": "rlm.prompts.errors",
     "CardBudget": "rlm.prompts.recipes.card.settings",
     "CardContext": "rlm.prompts.recipes.card.context",
     "CardInput": "rlm.prompts.recipes.card.prompt",
     "CardPrompt": "rlm.prompts.recipes.card.prompt",
     "CardSettings": "rlm.prompts.recipes.card.settings",
+    "ChildInput": "rlm.prompts.recipes.child",
+    "ChildPrompt": "rlm.prompts.recipes.child",
+    "ChildSliceText": "rlm.prompts.recipes.child",
+    "Citation": "rlm.prompts.assembly.section",
+    "CitationCheck": "rlm.prompts.citation_check",
     "CitedAnswer": "rlm.prompts.recipes.cited_answer",
     "CitedInput": "rlm.prompts.recipes.cited",
     "CitedPrompt": "rlm.prompts.recipes.cited",
     "CompactedHistory": "rlm.prompts.history",
+    "Counter": "rlm.prompts.tokens.counters",
+    "Decision": "rlm.prompts.assembly.report",
     "Document": "rlm.prompts.recipes.card.context",
+    "EarlierQuestion": "rlm.prompts.recipes.earlier",
+    "HandleFacts": "rlm.prompts.recipes.root",
+    "HelperDoc": "rlm.prompts.recipes.root",
+    "InputError": "rlm.prompts.errors",
+    "Item": "rlm.prompts.assembly.section",
     "Message": "rlm.prompts.history",
+    "NOT_FOUND": "rlm.prompts.recipes.abstention",
     "Npc": "rlm.prompts.recipes.scoped.prompt",
     "Pack": "rlm.prompts.recipes.cited",
+    "PromptError": "rlm.prompts.errors",
+    "Report": "rlm.prompts.assembly.report",
+    "RootInput": "rlm.prompts.recipes.root",
+    "RootPrompt": "rlm.prompts.recipes.root",
     "ScopedInput": "rlm.prompts.recipes.scoped.prompt",
+    "ScopedInputError": "rlm.prompts.errors",
     "ScopedPrompt": "rlm.prompts.recipes.scoped.prompt",
+    "Section": "rlm.prompts.assembly.section",
+    "SectionError": "rlm.prompts.errors",
+    "SliceTooLarge": "rlm.prompts.errors",
     "Tile": "rlm.prompts.recipes.tiles",
     "TileConfig": "rlm.prompts.recipes.tiles",
     "TileInput": "rlm.prompts.recipes.tiles",
     "TilePrompt": "rlm.prompts.recipes.tiles",
     "TileStats": "rlm.prompts.recipes.tiles",
+    "Totals": "rlm.prompts.assembly.report",
+    "UnknownCounter": "rlm.prompts.errors",
+    "UnknownStage": "rlm.prompts.errors",
+    "assemble": "rlm.prompts.assembly.assembler",
+    "check_citations": "rlm.prompts.citation_check",
     "compact_history": "rlm.prompts.history",
     "compact_history_async": "rlm.prompts.history",
+    "counter_names": "rlm.prompts.tokens.counters",
+    "earlier_words": "rlm.prompts.recipes.earlier",
+    "get_counter": "rlm.prompts.tokens.counters",
     "is_complete": "rlm.prompts.recipes.card.prompt",
+    "is_not_found": "rlm.prompts.recipes.abstention",
+    "states_absence": "rlm.prompts.recipes.abstention",
 }
 
 

@@ -81,7 +81,7 @@ async def replay(
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
             with keep_exchanges() as exchanges:
-                result = await rlm.replay_run(left, loaded, log, workspace, own, earlier)
+                result = await rlm.replay_run(left, loaded, log, workspace, earlier)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)

@@ -7,9 +7,34 @@ with Retriever.over([Path("contracts/")]) as retriever:
 
 from __future__ import annotations
 
-from rlm.retrieval.cache import IndexCache, default_index_cache
-from rlm.retrieval.index import QueryStopped, RetrievalError
-from rlm.retrieval.packs import Pack
-from rlm.retrieval.retriever import Retriever
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlm.retrieval.cache import IndexCache, default_index_cache
+    from rlm.retrieval.index import QueryStopped, RetrievalError
+    from rlm.retrieval.packs import Pack
+    from rlm.retrieval.retriever import Retriever
 
 __all__ = ["IndexCache", "Pack", "QueryStopped", "RetrievalError", "Retriever", "default_index_cache"]
+
+# Each name is imported on first use: many runs rank nothing.
+_HOMES = {
+    "IndexCache": "rlm.retrieval.cache",
+    "Pack": "rlm.retrieval.packs",
+    "QueryStopped": "rlm.retrieval.index",
+    "RetrievalError": "rlm.retrieval.index",
+    "Retriever": "rlm.retrieval.retriever",
+    "default_index_cache": "rlm.retrieval.cache",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

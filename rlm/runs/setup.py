@@ -29,7 +29,6 @@ from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
 from rlm.runs.resources import RunResources
 from rlm.runs.scaffold import scaffold_of
-from rlm.sandbox import warm_forkserver
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.pool import KernelPool
@@ -224,9 +223,6 @@ def warm_meanwhile(kernels: KernelPool, strategy: str) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    if not seconds:
-        # Before our own imports, which take about as long.
-        warm_forkserver()
     timer = asyncio.get_running_loop().call_later(seconds, kernels.warm)
     try:
         yield

@@ -176,6 +176,10 @@ class ChildAnswer:
     cost_usd: float | None = 0.0
     escalated: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields by name. `dataclasses.asdict` would copy each value."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True)
 class SeenPages:

@@ -15,13 +15,13 @@ from rlm.errors import JournalError, UsageError
 from rlm.prompts import EarlierQuestion
 from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions
-from rlm.runs.replayed_run import ReplayedRun
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
 from rlm.runs.stored_run import StoredRun, limits_of, settings_of
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
+from rlm.sessions.replayed_run import ReplayedRun
 
 if TYPE_CHECKING:
     from rlm.journal import Journal

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from rlm.errors import ConfigurationError
-from rlm.events import BatchesWaiting
 from rlm.models.options import RetryPolicy
+
+if TYPE_CHECKING:
+    from rlm.events import BatchesWaiting
 
 __all__ = ["BatchingPolicy", "OnBatches"]
 
 
-OnBatches = Callable[[BatchesWaiting], None]
+OnBatches: TypeAlias = "Callable[[BatchesWaiting], None]"
 """Called from the event loop when a batch was sent or polled, for the batches of one model."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -25,9 +26,11 @@ def is_loopback(url: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
+@lru_cache(maxsize=256)
 def is_private(url: str) -> bool:
     """Return whether the host of `url` is this machine or in a private network: an address that is not
-    routed on the Internet, or a name that is not registered there. Asks no name server."""
+    routed on the Internet, or a name that is not registered there. Asks no name server. Cached: it is asked
+    several times for each call of a model."""
     host = _host_of(url)
     try:
         return not ip_address(host).is_global

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -74,7 +74,7 @@ class Report:
         return {
             "decisions": [decision._asdict() for decision in self.decisions],
             "order": list(self.order),
-            "totals": asdict(self.totals),
+            "totals": {name: getattr(self.totals, name) for name in self.totals.__slots__},
             "actions": list(self.actions),
             "warnings": list(self.warnings),
             "counter": self.counter,

@@ -267,7 +267,7 @@ class Bridge:
         """
 
         async def answered(position: int, answer: ChildAnswer) -> None:
-            await self._send({"id": number, "part": [position, asdict(answer)]})
+            await self._send({"id": number, "part": [position, answer.to_json()]})
 
         await ask(answered)
 

@@ -1,0 +1,131 @@
+"""Puts a run together from its parts: a new one, and one that a journal holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from rlm.answers.answer_type import AnswerType
+from rlm.children.run_input import RunInput
+from rlm.documents import Context, Loaded, sources_of
+from rlm.documents.workspace import Workspace
+from rlm.errors import UsageError
+from rlm.events import Resumed
+from rlm.journal import Journal, RunLog, new_run_id
+from rlm.results import RunResult
+from rlm.runs.config import RunConfig
+from rlm.runs.options import RunOptions
+from rlm.runs.run import Run
+from rlm.runs.setup import (
+    facts_of,
+    load_input,
+    make_room,
+    open_journal,
+    resources_for,
+    start_warnings,
+    warm_meanwhile,
+)
+from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
+from rlm.sandbox.host.pool import KernelPool
+from rlm.sessions.previous_questions import PreviousQuestion, describe_variables, make_continued_kernel
+
+__all__ = ["prepare_run", "replay_run"]
+
+
+async def prepare_run(
+    config: RunConfig,
+    task: str,
+    context: Context | None,
+    stack: AsyncExitStack,
+    *,
+    answer_type: AnswerType | None,
+    run_id: str | None,
+    kernels: KernelPool | None,
+    journal: Journal | None,
+) -> Run:
+    """Return a run that is ready to start. `stack` closes what it uses, but not `kernels` and `journal`: it
+    shares these with other runs. Raises what `RLM.run` raises before anything is spent."""
+    settings, shared = config.settings, journal
+    workspace = stack.enter_context(Workspace())
+    pool = config.kernels(kernels)
+    stack.push_async_callback(pool.close)
+    sources = () if context is None else sources_of(context)
+    with warm_meanwhile(pool, settings.strategy):
+        loaded = await load_input(config, sources, workspace, pictures=True)
+    body = stack.enter_context(loaded.context.open())
+    if not body.chars and settings.strategy == "map-reduce":
+        raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
+    if config.first_strategy(body, task=task, looks=config.can_look) == "rlm":
+        # The kernel starts while the journal opens.
+        pool.warm()
+    journal = await stack.enter_async_context(open_journal(settings, shared))
+    # The owner of a shared journal prunes it.
+    removed = [] if shared is not None else await make_room(journal, settings)
+    warnings = start_warnings(config, loaded)
+    facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
+    facts["unread"] = list(loaded.unread)
+    kept = input_to_keep(journal, loaded.context.folder, facts["sources"], settings)
+    log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
+    run = Run(
+        config,
+        task,
+        RunInput(loaded.context, body),
+        log,
+        resources_for(config, workspace, pool),
+        RunOptions(answer_type=answer_type, warnings=warnings, unread=loaded.unread),
+    )
+    for warning in removed:
+        run.warn(warning)
+    return run
+
+
+async def replay_run(
+    config: RunConfig,
+    left: StoredRun,
+    loaded: Loaded,
+    log: RunLog,
+    workspace: Workspace,
+    earlier: Sequence[StoredRun],
+    kernels: KernelPool | None,
+) -> RunResult:
+    """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the runs
+    that it continues, oldest first."""
+    # Resuming and replaying are the same: every journalled reply is taken from the recording, every cell runs
+    # again in a new kernel, and the first call that is not journalled goes to the model. `resume` gives real
+    # models and the run's own log; `rlm.replay` gives models that refuse and a log of its own, so nothing can
+    # be spent or written. With `earlier`, the kernel first needs the variables of those questions, so it is a
+    # shared kernel that replays them before its first cell.
+    recording = left.recording()
+    async with AsyncExitStack() as stack:
+        pool = config.kernels(kernels)
+        stack.push_async_callback(pool.close)
+        body = stack.enter_context(loaded.context.open())
+        resources = resources_for(config, workspace, pool)
+        if earlier:
+            kernel = make_continued_kernel(earlier, config, loaded.context, body, resources)
+            stack.push_async_callback(kernel.close)
+            resources = replace(resources, kernel=kernel)
+        known = [PreviousQuestion.of(one) for one in earlier]
+        run = Run(
+            config,
+            left.task,
+            RunInput(loaded.context, body),
+            log,
+            resources,
+            RunOptions(
+                recording=recording,
+                answer_type=left.answer_type,
+                checks_support="check_support" in left.facts,
+                warnings=left.facts["warnings"],
+                unread=left.facts.get("unread", ()),
+                earlier=[one.question for one in known],
+                session=known[0].run_id if known else "",
+                variables=describe_variables(known),
+            ),
+        )
+        replies = sum(map(len, recording.replies.values()))
+        config.tell(Resumed(left.run_id, len(recording.rounds), replies))
+        result = await run.run()
+        await run.log_result(result)
+    return result
