@@ -247,7 +247,7 @@ class RLM(Completions):
     ) -> RunResult:
         """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the
         runs that it continues, oldest first. For `resume` and `rlm.replay`."""
-        from rlm.runs.preparation import replay_run
+        from rlm.sessions.resumption import replay_run
 
         return await replay_run(self._config(), left, loaded, log, workspace, earlier, self._kernels)
 

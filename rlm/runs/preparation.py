@@ -1,19 +1,15 @@
-"""Puts a run together from its parts: a new one, and one that a journal holds."""
+"""Puts a run together from its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
-from rlm.documents import Context, Loaded, sources_of
+from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
-from rlm.events import Resumed
-from rlm.journal import Journal, RunLog, new_run_id
-from rlm.results import RunResult
+from rlm.journal import Journal, new_run_id
 from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
@@ -26,11 +22,10 @@ from rlm.runs.setup import (
     start_warnings,
     warm_meanwhile,
 )
-from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
+from rlm.runs.stored_run import input_to_keep, source_facts
 from rlm.sandbox.host.pool import KernelPool
-from rlm.sessions.previous_questions import PreviousQuestion, describe_variables, make_continued_kernel
 
-__all__ = ["prepare_run", "replay_run"]
+__all__ = ["prepare_run"]
 
 
 async def prepare_run(
@@ -78,54 +73,3 @@ async def prepare_run(
     for warning in removed:
         run.warn(warning)
     return run
-
-
-async def replay_run(
-    config: RunConfig,
-    left: StoredRun,
-    loaded: Loaded,
-    log: RunLog,
-    workspace: Workspace,
-    earlier: Sequence[StoredRun],
-    kernels: KernelPool | None,
-) -> RunResult:
-    """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the runs
-    that it continues, oldest first."""
-    # Resuming and replaying are the same: every journalled reply is taken from the recording, every cell runs
-    # again in a new kernel, and the first call that is not journalled goes to the model. `resume` gives real
-    # models and the run's own log; `rlm.replay` gives models that refuse and a log of its own, so nothing can
-    # be spent or written. With `earlier`, the kernel first needs the variables of those questions, so it is a
-    # shared kernel that replays them before its first cell.
-    recording = left.recording()
-    async with AsyncExitStack() as stack:
-        pool = config.kernels(kernels)
-        stack.push_async_callback(pool.close)
-        body = stack.enter_context(loaded.context.open())
-        resources = resources_for(config, workspace, pool)
-        if earlier:
-            kernel = make_continued_kernel(earlier, config, loaded.context, body, resources)
-            stack.push_async_callback(kernel.close)
-            resources = replace(resources, kernel=kernel)
-        known = [PreviousQuestion.of(one) for one in earlier]
-        run = Run(
-            config,
-            left.task,
-            RunInput(loaded.context, body),
-            log,
-            resources,
-            RunOptions(
-                recording=recording,
-                answer_type=left.answer_type,
-                checks_support="check_support" in left.facts,
-                warnings=left.facts["warnings"],
-                unread=left.facts.get("unread", ()),
-                earlier=[one.question for one in known],
-                session=known[0].run_id if known else "",
-                variables=describe_variables(known),
-            ),
-        )
-        replies = sum(map(len, recording.replies.values()))
-        config.tell(Resumed(left.run_id, len(recording.rounds), replies))
-        result = await run.run()
-        await run.log_result(result)
-    return result
