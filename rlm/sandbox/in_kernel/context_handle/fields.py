@@ -83,13 +83,13 @@ class HitReader:
         cut = min(end, start + _MATCH)
         match key:
             case "line":
-                return handle._body.line_of(start)
+                return handle._body.line_of(self._first_word(start, cut))
             case "match":
                 return handle._text(start, cut)
             case "snippet":
                 return handle._text(max(0, start - self._context), cut + self._context)
             case "line_text":
-                return handle._text(*self._line(start, end))
+                return handle._text(*self._line(self._first_word(start, cut), end))
             case _:
                 return handle.document_name(min(start, handle._body.chars - 1))
 
@@ -147,6 +147,12 @@ class HitReader:
         text = body.text(first, last)
         first += len(text) - len(text.lstrip())
         return Span(min(first, start), max(end, first + len(text.strip())))
+
+    def _first_word(self, start: int, end: int) -> int:
+        r"""Return where the first word of a match is: a pattern like `^\s*-` takes blank lines before it."""
+        text = self._handle._body.text(start, end)
+        blank = len(text) - len(text.lstrip())
+        return start + blank if blank < len(text) else start
 
     def _line(self, start: int, end: int) -> tuple[int, int]:
         """Return the line where the match begins. Of a long line, return the part around the match."""

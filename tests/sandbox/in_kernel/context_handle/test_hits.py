@@ -68,6 +68,18 @@ def test_no_hits_wanted_none_given(story: Handle, most: int) -> None:
     assert (list(hits), hits.truncated, hits.total) == ([], True, STORY.count("e"))
 
 
+@pytest.mark.parametrize("pattern", [r"^\s*- wood", r"\n- wood", r"\s+- wood"])
+def test_the_line_of_a_hit_is_that_of_its_first_word(make_handle, pattern: str) -> None:
+    r"""`\s` matches line ends, so a match may begin on the blank line before."""
+    [hit] = make_handle("Buy:\n\n\n- wood\n- nails\n").search(pattern)
+    assert (hit.line, hit.line_text) == (3, "- wood")
+
+
+def test_a_hit_of_blanks_alone_is_on_the_line_where_it_begins(make_handle) -> None:
+    [hit] = make_handle("one \n\ntwo").search(r"\s+")
+    assert (hit.line, hit.line_text) == (0, "one ")
+
+
 def test_hits_are_bounded_whatever_the_text(make_handle) -> None:
     """Match ≤ 500, line_text ≤ 1,000 around the match, snippet ± context."""
     text = "a" * 5000 + "NEEDLE" + "é" * 5000
