@@ -35,6 +35,8 @@ def write_corpus(path: Path, size: int) -> int:
             written += file.write(f"# Part {number}\n\n".encode() + block)
             while planted and written >= planted[0][0]:
                 written += file.write(f"{planted.pop(0)[1]}\n".encode())
+        for _, needle in planted:  # a small text ends before their places
+            written += file.write(f"{needle}\n".encode())
         written += file.write(f"{NEEDLE}\nThe end.\n".encode())
     return written
 

@@ -1,0 +1,37 @@
+"""Test that the benchmark of a gigabyte runs, over a text that is just large enough to be read in place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_row_is_measured_over_a_small_text(tmp_path: Path) -> None:
+    """Its own assertions check the answer, the citations and the quotes. Figures are not judged here."""
+    out = tmp_path / "gigabyte.json"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.gigabyte",
+            "--megabytes",
+            "20",
+            "--out",
+            out,
+            "--folder",
+            tmp_path,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr[-2_000:]
+    rows = {row["what"] for row in json.loads(out.read_text())["rows"]}
+    assert {"load", "the whole run", "evidence: 3 verbatim", "coverage: a report of them"} <= rows
+    assert [path.name for path in tmp_path.iterdir()] == ["gigabyte.json"]
