@@ -83,7 +83,7 @@ async def test_a_chunk_without_a_size_is_as_large_as_a_child_takes(
     assert (count, failed) == (-(-len(TEXT) // size), [])
     told = root.requests[0].messages[1].content
     tokens = {400_000: "100,000", 128_000: "32,000", 4_096: "3,072"}[context]
-    assert f"child calls of {tokens} tokens" in told
+    assert f"calls of {tokens} tokens" in told
 
 
 async def test_a_run_of_an_older_version_keeps_the_size_of_its_chunks(run, block, named) -> None:
