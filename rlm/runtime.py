@@ -130,7 +130,7 @@ class RLM(Completions):
         if self.settings.strategy == "rlm":
             from rlm.sandbox import warm_forkserver
 
-            warm_forkserver()
+            warm_forkserver()  # its imports overlap ours, which follow
         from rlm.runs.preparation import prepare_run
         from rlm.runs.setup import type_of, with_journal_failure
 

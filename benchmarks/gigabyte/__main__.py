@@ -26,7 +26,7 @@ def main() -> int:
     """Make the text, measure, print and write. Return 1 if a figure is over its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gigabyte", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the text (1024)")
-    parser.add_argument("--out", type=Path, default=Path("gigabyte.json"), help="where the JSON goes")
+    parser.add_argument("--out", type=Path, default=Path("build/gigabyte.json"), help="where the JSON goes")
     parser.add_argument(
         "--folder", type=Path, help="where the text goes (a temporary folder; 1.2 GB are needed)"
     )
@@ -46,6 +46,7 @@ def main() -> int:
         "ripgrep": shutil.which("rg") is not None,
         "rows": [row.to_json() for row in done],
     }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", "utf-8")
     over = [row.what for row in done if row.verdict == "OVER"]
     print(f"{len(done)} measured, {len(over)} over the limit; written to {options.out}")
