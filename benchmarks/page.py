@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.micro.table import micro_table
 from benchmarks.overhead.table import robustness_table, times_table
+from benchmarks.quality.table import quality_table
 from benchmarks.scale.table import growth_pictures, growth_table
 
 __all__ = ["PAGE", "main", "page_of", "pictures_of"]
@@ -38,6 +39,7 @@ _TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "robustness": ("overhead/results/robustness.json", robustness_table),
     "growth": ("scale/results/growth.json", _growth),
     "micro": ("micro/results/micro.json", micro_table),
+    "quality": ("quality/results/scores.json", quality_table),
 }
 """The results of each table, and what writes it."""
 

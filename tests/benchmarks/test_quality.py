@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.quality import __main__ as quality
 from benchmarks.quality.environments import PEERS, Peer
-from rlm.bench import BenchFolder, find_suite, load_items, report_of
+from benchmarks.quality.table import quality_table, results_of
+from rlm.bench import BenchFolder, Row, find_suite, load_items, report_of
 
 FACTS = {
     "suite": "needle",
@@ -105,3 +107,41 @@ async def test_the_inspect_task_runs_an_arm(tmp_path, monkeypatch) -> None:
         assert name == "score_of_bench"
         row = BenchFolder.read(tmp_path / "out" / "needle" / "truncated" / f"{sample.id}-1").rows
         assert score.value == row[str(sample.id), "truncated", 1].score
+
+
+def _folder(path: Path, suite: str, scores: dict[str, list[float]]) -> BenchFolder:
+    facts = {**FACTS, "suite": suite}
+    with BenchFolder.open(path / suite, facts, ITEMS) as folder:
+        for arm, points in scores.items():
+            for item, score in zip(ITEMS, points, strict=True):
+                row = Row(item.id, arm, 1, "answered", said="x", score=score, calls=2, input_tokens=900)
+                folder.append(row)
+    return BenchFolder.read(path / suite)
+
+
+def test_the_table_pools_suites_and_pairs_items(tmp_path: Path) -> None:
+    folders = [
+        _folder(tmp_path, "needle", {"direct": [0.0, 1.0], "code": [1.0, 1.0]}),
+        _folder(tmp_path, "labels", {"direct": [0.0, 0.5], "code": [1.0, 0.75]}),
+    ]
+    table = quality_table(results_of(folders)).splitlines()
+    assert table[0] == "4 questions over texts of 2,000 characters, seed 1."
+    assert [line.split(" | ")[0] for line in table[4:]] == ["| code", "| direct"]
+    code, direct = (line.strip("| ").split(" | ") for line in table[4:])
+    assert code[1].startswith("0.94 (")
+    assert code[2].startswith("+0.56 (")
+    assert code[3:] == ["1.00", "0.88", "900", "2.0", "4 of 4"]
+    assert direct[1].startswith("0.38 (")
+    assert direct[2:5] == ["–", "0.50", "0.25"]
+
+
+def test_the_table_refuses_what_cannot_be_compared(tmp_path: Path) -> None:
+    one = _folder(tmp_path, "needle", {"code": [1.0, 1.0]})
+    other = _folder(tmp_path, "labels", {"code": [1.0, 1.0]})
+    other.facts = {**other.facts, "chars": 9}
+    with pytest.raises(ValueError, match="labels was made with another chars: 9, not 2000"):
+        results_of([one, other])
+    row = one.rows[ITEMS[0].id, "code", 1]
+    one.rows[row.key] = replace(row, score=None)
+    with pytest.raises(ValueError, match="has no score yet"):
+        results_of([one])
