@@ -39,7 +39,8 @@ _TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "robustness": ("overhead/results/robustness.json", robustness_table),
     "growth": ("scale/results/growth.json", _growth),
     "micro": ("micro/results/micro.json", micro_table),
-    "quality": ("quality/results/scores.json", quality_table),
+    "quality-short": ("quality/results/short.json", quality_table),
+    "quality-long": ("quality/results/long.json", quality_table),
 }
 """The results of each table, and what writes it."""
 

@@ -19,7 +19,8 @@ from rlm.bench.scoring import interval_of, paired
 
 __all__ = ["main", "quality_table", "results_of"]
 
-_REFERENCE = "direct"
+_REFERENCES = ("direct", "truncated")
+"""The arms to compare with: the second one where the texts of every question are too long for the first."""
 _KEPT = (
     *("item", "arm", "repeat", "status", "score", "rounds", "calls", "input_tokens", "output_tokens"),
     *("seconds", "citations", "verified"),
@@ -50,13 +51,15 @@ def quality_table(results: Mapping[str, Any]) -> str:
     """Return the scores of each arm as Markdown: over all questions, paired with the reference, by suite."""
     rows, suites = results["rows"], results["suites"]
     arms = list(dict.fromkeys(row["arm"] for row in rows))
-    reference = _scores(rows, _REFERENCE)
-    head = ["arm", "score (95 %)", f"to {_REFERENCE} (95 %)", *suites, "tokens", "calls", "answered"]
+    able = {row["arm"] for row in rows if row["status"] != "too long"}
+    reference = next((arm for arm in _REFERENCES if arm in able), arms[0])
+    base = _scores(rows, reference)
+    head = ["arm", "score (95 %)", f"to {reference} (95 %)", *suites, "tokens", "calls", "answered"]
     lines = [head, ["---", *["---:"] * (len(head) - 1)]]
     for arm in sorted(arms, key=lambda arm: -_mean(_scores(rows, arm))):
         own = [row for row in rows if row["arm"] == arm]
         scores = _scores(rows, arm)
-        interval, difference = interval_of(scores), paired(scores, reference)
+        interval, difference = interval_of(scores), paired(scores, base)
         assert interval is not None, "an arm has a row"
         by_suite = [
             f"{fmean(found):.2f}"
@@ -66,7 +69,7 @@ def quality_table(results: Mapping[str, Any]) -> str:
         ]
         told = (
             "–"
-            if difference is None or arm == _REFERENCE
+            if difference is None or arm == reference
             else f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
         )
         lines.append([

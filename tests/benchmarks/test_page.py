@@ -41,7 +41,7 @@ def test_the_page_and_the_pictures_are_what_the_results_give() -> None:
 
 
 def test_a_table_without_results_says_so(tmp_path: Path) -> None:
-    assert page.page_of(page.PAGE.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 5
+    assert page.page_of(page.PAGE.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 6
 
 
 def test_a_page_without_a_mark_is_refused(tmp_path: Path) -> None:

@@ -145,3 +145,13 @@ def test_the_table_refuses_what_cannot_be_compared(tmp_path: Path) -> None:
     one.rows[row.key] = replace(row, score=None)
     with pytest.raises(ValueError, match="has no score yet"):
         results_of([one])
+
+
+def test_the_table_compares_with_what_could_read_the_texts(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "needle", {"direct": [0.0, 0.0], "truncated": [0.0, 1.0], "code": [1.0, 1.0]})
+    for key, row in list(folder.rows.items()):
+        if row.arm == "direct":
+            folder.rows[key] = replace(row, status="too long", calls=0, input_tokens=0)
+    table = quality_table(results_of([folder])).splitlines()
+    assert "| to truncated (95 %) |" in table[2]
+    assert [line.strip("| ").split(" | ")[2][:5] for line in table[4:]] == ["+0.50", "–", "-0.50"]
