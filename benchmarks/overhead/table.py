@@ -34,7 +34,7 @@ def robustness_table(facts: Mapping[str, Any]) -> str:
         for arm in arms:
             cell = row["arms"][arm]
             held, runs = cell["held"], cell["runs"]
-            cells.append("–" if not runs else f"{'**no**' if held < runs else 'yes'} ({held} of {runs})")
+            cells.append(_held(held, runs))
             if held < runs:
                 reasons.append(f"- {row['name']}, {arm}: {_safe(cell['reason'])}.\n")
         rows.append([f"{row['name']}: {row['wanted']}", *cells])
@@ -45,6 +45,14 @@ def robustness_table(facts: Mapping[str, Any]) -> str:
     rows.append(["held in every run", *held_by])
     why = f"\nWhat happened instead:\n\n{''.join(reasons)}" if reasons else ""
     return _table(["what happens, and what should", *arms], rows) + why + _arms(facts)
+
+
+def _held(held: int, runs: int) -> str:
+    if not runs:
+        return "–"
+    if held in (0, runs):
+        return "yes" if held else "**no**"
+    return f"**no** ({held} of {runs})"
 
 
 def _cell(cell: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@
 
 A peer runs model-written code in its own process without isolation, so `--unconfined` is required. It gets
 the question and the texts alone, and of the environment the one key of the model's provider. A result that
-exists is not made again. A peer that cannot be installed is skipped by name.
+exists is not made again, unless the peer failed without an answer. A peer that cannot be installed is skipped
+by name.
 """
 
 from __future__ import annotations
@@ -64,10 +65,11 @@ def order_of(item: Item, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_peer(folder: BenchFolder, peer: str, python: Path, items: Sequence[Item], key: str) -> int:
-    """Run a peer on the items that it has no result of. Return the number of new results."""
+    """Run a peer on the items of which it has no result, or a failure. Return the number of new results."""
     count = 0
     for item in items:
-        if (item.id, peer, 1) in folder.rows or item.rule == "model":
+        before = folder.rows.get((item.id, peer, 1))
+        if (before is not None and before.status != "error") or item.rule == "model":
             continue
         row = _answered(Row(item.id, peer, 1, "error"), peer, python, order_of(item, folder.facts), key)
         cost = price(folder.facts["model"], TokenUsage(row.input_tokens, row.output_tokens))
@@ -144,6 +146,9 @@ def main() -> None:
                 print(f"{peer} is skipped: {PEERS[peer].requirement} cannot be installed ({error})")
                 continue
             print(f"{peer}: {add_peer(folder, peer, python, items, key_of(facts['model'])):,} new results")
+            for row in folder.rows.values():
+                if row.arm == peer and row.status == "error":
+                    print(f"{peer} failed on {row.item}, and is asked again by the next start: {row.detail}")
         report = report_of(folder)
         (folder.path / "report.json").write_text(json.dumps(report.to_json(), indent=1) + "\n", "utf-8")
         (folder.path / "report.md").write_text(report.markdown(), "utf-8")

@@ -76,12 +76,17 @@ def test_a_peer_gets_the_question_and_the_text_and_nothing_else(stub, tmp_path) 
     assert [arm.name for arm in report.arms] == ["rlms"]
 
 
-def test_a_peer_that_fails_is_an_error_with_its_last_line(stub, tmp_path) -> None:
+def test_a_peer_that_fails_is_an_error_with_its_last_line_and_is_asked_again(stub, tmp_path) -> None:
     (stub / "rlm.py").write_text("raise SystemExit('no such model for sk-of-the-peer')")
     with BenchFolder.open(tmp_path / "out", FACTS, ITEMS) as folder:
         quality.add_peer(folder, "rlms", Path(sys.executable), ITEMS[:1], "sk-of-the-peer")
         (row,) = folder.rows.values()
-    assert (row.status, row.score, row.detail) == ("error", 0.0, "no such model for [key]")
+        assert (row.status, row.score, row.detail) == ("error", 0.0, "no such model for [key]")
+        (stub / "rlm.py").write_text(STUBS["rlms"])
+        assert quality.add_peer(folder, "rlms", Path(sys.executable), ITEMS[:1], "") == 1
+        (row,) = folder.rows.values()
+    assert row.status == "answered"
+    assert json.loads(row.said)["given"]["backend_kwargs"]["api_key"] == "none"
 
 
 def test_no_key_leaves_for_another_server(monkeypatch) -> None:

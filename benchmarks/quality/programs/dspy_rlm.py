@@ -13,7 +13,9 @@ from dspy.primitives.local_interpreter import LocalInterpreter
 
 order = json.loads(Path(sys.argv[1]).read_text("utf-8"))
 server = {"api_base": order["url"]} if order["url"] else {}
-model = dspy.LM(f"openai/{order['model']}", api_key=os.environ.get("PEER_KEY", "none"), cache=False, **server)
+model = dspy.LM(
+    f"openai/{order['model']}", api_key=os.environ.get("PEER_KEY") or "none", cache=False, **server
+)
 dspy.configure(lm=model)
 answer = dspy.RLM(
     "context, query -> answer", max_iters=order["rounds"], interpreter_factory=LocalInterpreter

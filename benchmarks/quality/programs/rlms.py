@@ -11,7 +11,7 @@ from pathlib import Path
 from rlm import RLM
 
 order = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-backend = {"model_name": order["model"], "api_key": os.environ.get("PEER_KEY", "none")}
+backend = {"model_name": order["model"], "api_key": os.environ.get("PEER_KEY") or "none"}
 if order["url"]:
     backend["base_url"] = order["url"]
 result = RLM(

@@ -83,9 +83,9 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "peek",
         "(start, end=None, unit='chars')",
-        "a slice by characters or by lines (unit='lines'), or peek(hit); up to 100,000 characters; a str "
-        "that remembers its .span",
-        brief="the text there, or of a hit: peek(hit)",
+        "a slice by characters or by lines (unit='lines'), or the lines of a hit: peek(hit); up to 100,000 "
+        "characters; a str that remembers its .span",
+        brief="the text there; peek(hit): its lines",
         example=("print(peek(0, 800))\nprint(peek(120, 140, unit='lines'))"),
     ),
     Helper(
@@ -95,7 +95,8 @@ HELPERS: tuple[Helper, ...] = (
         "below: a span, hit, section or document (name)",
         ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
         short="(pattern, max_hits=100, within=None)",
-        brief="regex hits ((?i) ignores case): .start, .end, .document, .line_text; `.total` is exact",
+        brief="regex hits ((?i) ignores case): .start, .end, .match, .line_text, .document; `.total` is "
+        "exact",
         example=(
             'hits = search(r"refund|chargeback", max_hits=20)\n'
             "print(hits.total, [(h.start, h.line_text[:160]) for h in hits[:5]])"
