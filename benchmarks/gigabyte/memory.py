@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -17,16 +18,22 @@ def private(process: int | str = "self") -> int:
     except OSError:
         return 0
     return next(
-        int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Private_Dirty:")
+        (int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Private_Dirty:")), 0
     )
 
 
 def descendants(process: int | str = "self") -> list[int]:
     """Return the processes that this one started, directly or not."""
     found: list[int] = []
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
+    tasks = Path(f"/proc/{process}/task")
+    # The process or a task may end between any two of these lines.
+    try:
+        names = os.listdir(tasks)
+    except OSError:
+        return found
+    for name in names:
         try:
-            started = [int(child) for child in children.read_text("ascii").split()]
+            started = [int(child) for child in (tasks / name / "children").read_text("ascii").split()]
         except OSError:
             continue
         for child in started:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
+
+from benchmarks.gigabyte.memory import descendants
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,3 +39,15 @@ def test_every_row_is_measured_over_a_small_text(tmp_path: Path) -> None:
     rows = {row["what"] for row in json.loads(out.read_text())["rows"]}
     assert {"load", "the whole run", "evidence: 3 verbatim", "coverage: a report of them"} <= rows
     assert list(texts.iterdir()) == []
+
+
+def test_descendants_are_listed_while_processes_end() -> None:
+    def churn() -> None:
+        for _ in range(60):
+            subprocess.run(["sh", "-c", "true & true & wait"], check=True)
+
+    threads = [threading.Thread(target=churn) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        descendants()
