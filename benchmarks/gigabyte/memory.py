@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -25,15 +24,14 @@ def private(process: int | str = "self") -> int:
 def descendants(process: int | str = "self") -> list[int]:
     """Return the processes that this one started, directly or not."""
     found: list[int] = []
-    tasks = Path(f"/proc/{process}/task")
     # The process or a task may end between any two of these lines.
     try:
-        names = os.listdir(tasks)
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
     except OSError:
         return found
-    for name in names:
+    for task in tasks:
         try:
-            started = [int(child) for child in (tasks / name / "children").read_text("ascii").split()]
+            started = [int(child) for child in (task / "children").read_text("ascii").split()]
         except OSError:
             continue
         for child in started:
