@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from benchmarks.quality import __main__ as quality
 from benchmarks.quality.environments import PEERS, Peer
 from benchmarks.quality.table import quality_table, results_of
-from rlm.bench import BenchFolder, Row, find_suite, load_items, report_of
+from rlm.bench import BenchFolder, Row, find_suite, load_items, report_of, score
+
+RESULTS = Path(quality.__file__).parent / "results"
 
 FACTS = {
     "suite": "needle",
@@ -160,3 +163,32 @@ def test_the_table_compares_with_what_could_read_the_texts(tmp_path: Path) -> No
     table = quality_table(results_of([folder])).splitlines()
     assert "| to truncated (95 %) |" in table[2]
     assert [line.strip("| ").split(" | ")[2][:5] for line in table[4:]] == ["+0.50", "–", "-0.50"]
+
+
+@pytest.mark.parametrize("name", ["short", "long"])
+def test_the_printed_scores_are_those_of_the_kept_evidence(name: str, tmp_path: Path) -> None:
+    printed = json.loads((RESULTS / f"{name}.json").read_text())
+    with tarfile.open(RESULTS / f"{name}.tar.xz") as archive:
+        for suite in printed["suites"]:
+            (tmp_path / suite).mkdir()
+            for file in ("bench.json", "results.jsonl"):
+                kept = archive.extractfile(f"{suite}/{file}")
+                assert kept is not None
+                (tmp_path / suite / file).write_bytes(kept.read())
+    folders = [BenchFolder.read(tmp_path / suite) for suite in printed["suites"]]
+    assert results_of(folders) == printed
+    for folder in folders:
+        items = load_items(
+            find_suite(folder.facts["suite"]),
+            limit=2,
+            seed=folder.facts["seed"],
+            chars=folder.facts["chars"],
+            data=None,
+        )
+        assert {item.id: item.digest for item in items} == {
+            name: item["digest"] for name, item in folder.facts["items"].items()
+        }
+        for item in items:
+            for arm in ("code", "rlms", "dspy"):
+                row = folder.rows[item.id, arm, 1]
+                assert row.score == score(item.rule, row.said, item.golds)
