@@ -8,6 +8,7 @@ It reads what `make bench` left. `--json` keeps the figures alone, without what 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,14 +21,16 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (0.0, "µs"))
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a report of pytest-benchmark: for each benchmark its median, spread and rounds in
-    seconds, or the facts that it told."""
+    seconds with the facts beside them, or the facts alone of one that measures with no clock of its own."""
     rows = []
-    for one in sorted(report["benchmarks"], key=lambda one: str(one["fullname"])):
-        stats, facts = one["stats"], one["extra_info"]
+    for one in sorted(
+        report["benchmarks"], key=lambda one: (str(one["fullname"]).split("::")[0], one["name"])
+    ):
+        stats, facts = one["stats"], dict(one["extra_info"])
+        told = facts.pop("told", None)
         timed = {name: float(f"{stats[name]:.6g}") for name in ("median", "min", "max")}
-        # A benchmark that tells facts times nothing of its own.
-        figures = {"facts": facts} if facts else {**timed, "rounds": stats["rounds"]}
-        rows.append({"name": one["name"], "file": Path(one["fullname"].split("::")[0]).name, **figures})
+        figures = {"facts": told} if told else {**timed, "rounds": stats["rounds"], "facts": facts}
+        rows.append({"name": one["name"], "file": Path(one["fullname"].split("::")[0]).stem, **figures})
     machine = report["machine_info"]
     return {
         "machine": {
@@ -40,21 +43,33 @@ def figures_of(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def micro_table(figures: Mapping[str, Any]) -> str:
-    """Return the figures as Markdown."""
+    """Return the figures as Markdown: a table of times for each file, and below it what else it tells."""
     machine = figures["machine"]
-    lines = [
-        f"{machine['cores']} cores, Python {machine['python']}, {machine['date']}.\n\n",
-        "| what | median | min | max | rounds |\n| --- | ---: | ---: | ---: | ---: |\n",
-    ]
-    for row in figures["rows"]:
-        name = f"`{row['file'].removesuffix('.py')}`: {row['name'].removeprefix('test_').replace('_', ' ')}"
-        if "facts" in row:
-            told = ", ".join(f"{fact.replace('_', ' ')} {value}" for fact, value in row["facts"].items())
-            lines.append(f"| {name} | {told} | | | |\n")
-            continue
-        times = " | ".join(_time(row[kind]) for kind in ("median", "min", "max"))
-        lines.append(f"| {name} | {times} | {row['rounds']} |\n")
-    return "".join(line.replace("[", "(").replace("]", ")") for line in lines)
+    parts = [f"{machine['cores']} cores, Python {machine['python']}, {machine['date']}.\n"]
+    for file, rows in itertools.groupby(figures["rows"], key=lambda row: row["file"]):
+        timed, told = [], []
+        for row in rows:
+            facts = ", ".join(f"{fact.replace('_', ' ')} {value}" for fact, value in row["facts"].items())
+            if "median" in row:
+                times = " | ".join(_time(row[kind]) for kind in ("median", "min", "max"))
+                name = f"{_name(row['name'])}: {facts}" if facts else _name(row["name"])
+                timed.append(f"| {name} | {times} | {row['rounds']:,} |\n")
+            else:
+                told.append(f"- {_name(row['name'])}: {facts}.\n")
+        parts.append(f"\n`micro/{file}.py`:\n\n")
+        if timed:
+            parts.append("| what | median | min | max | rounds |\n| --- | ---: | ---: | ---: | ---: |\n")
+        parts += [*timed, "\n" if timed and told else "", *told]
+    return "".join(parts)
+
+
+def _name(name: str) -> str:
+    """Return a test's name as words. Its parameters are code, since patterns are among them."""
+    words, bracket, given = name.removeprefix("test_").partition("[")
+    plain = words.replace("_", " ")
+    # Pytest doubles the backslash of a pattern, and a bar would end the cell.
+    code = given.removesuffix("]").replace("\\\\", "\\").replace("|", "\\|")
+    return f"{plain} `{code}`" if bracket else plain
 
 
 def _time(seconds: float) -> str:

@@ -85,6 +85,9 @@ def _limit_lines(
     limits: Limits, child_tokens: int, body: Body, sub_models: str
 ) -> tuple[tuple[str, str], ...]:
     """Return the name of each limit that the root is told, and its words."""
+    told = dict(table("root.toml")["limits"])
+    if not limits.max_calls:
+        told["children"] = table("root.toml")["no_children"]["limit"]
     return tuple(
         (
             name,
@@ -98,7 +101,7 @@ def _limit_lines(
                 seconds=f"{limits.max_seconds:g}",
             ),
         )
-        for name, words in table("root.toml")["limits"].items()
+        for name, words in told.items()
         if sub_models or name != "sub_models"
     )
 

@@ -106,13 +106,21 @@ def test_the_micro_table_holds_times_and_facts() -> None:
         "benchmarks": [
             {"name": "test_one_cell", "fullname": "b/test_kernel.py::x", "stats": stats, "extra_info": {}},
             {
+                "name": "test_search[a|b]",
+                "fullname": "b/test_checks.py::x",
+                "stats": stats,
+                "extra_info": {"ns_a_step": 0.4},
+            },
+            {
                 "name": "test_start[plain]",
                 "fullname": "b/test_kernel.py::y",
                 "stats": stats,
-                "extra_info": {"ratio": 0.19},
+                "extra_info": {"told": {"ratio": 0.19}},
             },
         ],
     }
     table = micro_table(figures_of(report))
-    assert "| `test_kernel`: one cell | 4.5 ms | 4 ms | 1.2 s | 7 |" in table
-    assert "| `test_kernel`: start(plain) | ratio 0.19 | | | |" in table
+    assert "| one cell | 4.5 ms | 4 ms | 1.2 s | 7 |" in table
+    assert "| search `a\\|b`: ns a step 0.4 | 4.5 ms | 4 ms | 1.2 s | 7 |" in table
+    assert "\n- start `plain`: ratio 0.19.\n" in table
+    assert table.index("`micro/test_checks.py`:") < table.index("`micro/test_kernel.py`:")

@@ -11,10 +11,11 @@ import pytest
 from rlm.driver.root_helpers import root_helpers, root_notes
 from rlm.prompts import HandleFacts, RootInput, RootPrompt
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.helper_api.argument_hints import ARGUMENT_ALIASES
 from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
 from rlm.sandbox.in_kernel.helper_api.help import HelpDesk
 from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
-from rlm.sandbox.in_kernel.helper_api.registry import ARGUMENT_ALIASES, HELPERS, NAMES
+from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, NAMES
 
 ROOT = RootPrompt().assemble(
     RootInput(

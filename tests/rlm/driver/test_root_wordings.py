@@ -13,7 +13,7 @@ from rlm.journal import Journal
 from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt, get_counter
 from rlm.runs.stored_run import StoredRun, settings_of
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, NAMES
-from rlm.settings import RootSettings, Settings
+from rlm.settings import Limits, RootSettings, Settings
 from rlm.testing import ScriptedModel
 
 SHORT = Settings(strategy="rlm", root=RootSettings(prompt="short"))
@@ -187,3 +187,11 @@ async def test_a_stored_run_keeps_its_wording(run, block) -> None:
     assert settings_of(Settings(), facts).root.prompt == "short"
     older = {**facts, "root": {name: value for name, value in facts["root"].items() if name != "prompt"}}
     assert settings_of(SHORT, older).root.prompt == "full"
+
+
+@pytest.mark.parametrize(("calls", "told"), [(0, "- children: none: "), (7, "- children: 7 calls of ")])
+async def test_a_root_without_children_is_told_so(calls: int, told: str, run, block) -> None:
+    model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")])
+    await run(model, settings=SHORT, limits=Limits(max_calls=calls))
+    (first,) = model.requests
+    assert told in first.messages[-1].content

@@ -7,9 +7,37 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .registry import ARGUMENT_ALIASES, Helper
+from .registry import Helper
 
-__all__ = ["with_argument_hints"]
+__all__ = ["ARGUMENT_ALIASES", "with_argument_hints"]
+
+ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
+    "pattern": ("query", "regex"),
+    "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
+    "context": ("window", "context_chars"),
+    "lines": ("window", "context", "n", "line_count"),
+    "where": ("hit", "hits", "offset", "position", "place", "span"),
+    "text": ("quote", "passage", "sentence"),
+    "within": ("where", "document", "span", "section", "inside", "region"),
+    "query": ("pattern", "text", "question", "statement"),
+    "k": ("n", "top_k", "limit", "max_hits", "max_results"),
+    "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
+    "by": ("unit", "split_by"),
+    "pages": ("page", "slice", "slices", "document", "image", "images"),
+    "answers": ("results", "findings", "items"),
+    "key": ("by", "keys"),
+    "params": ("parameters", "args", "values"),
+    "prompt": ("question", "query", "task"),
+    "slice": ("text", "context", "chunk", "source"),
+    "slices": ("chunks", "texts", "contexts", "items"),
+    "prompts": ("questions", "queries", "tasks"),
+    "source": ("text", "context", "slice"),
+    "sources": ("texts", "contexts", "slices"),
+    "value": ("answer", "result"),
+    "evidence": ("citations", "quotes", "sources"),
+}
+"""Names that models use instead of a parameter's own. A guessed name is accepted if it stands for exactly one
+parameter of the helper that is not given otherwise."""
 
 
 def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:

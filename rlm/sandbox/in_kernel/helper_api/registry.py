@@ -471,31 +471,3 @@ NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)
 
 YIELDING = frozenset({"tables", "sql", "files", "help"})
 """Helpers whose names are common words. A variable of a cell or a tool of the host may take them."""
-
-ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
-    "pattern": ("query", "regex"),
-    "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
-    "context": ("window", "context_chars"),
-    "lines": ("window", "context", "n", "line_count"),
-    "where": ("hit", "hits", "offset", "position", "place", "span"),
-    "text": ("quote", "passage", "sentence"),
-    "within": ("where", "document", "span", "section", "inside", "region"),
-    "query": ("pattern", "text", "question", "statement"),
-    "k": ("n", "top_k", "limit", "max_hits", "max_results"),
-    "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
-    "by": ("unit", "split_by"),
-    "pages": ("page", "slice", "slices", "document", "image", "images"),
-    "answers": ("results", "findings", "items"),
-    "key": ("by", "keys"),
-    "params": ("parameters", "args", "values"),
-    "prompt": ("question", "query", "task"),
-    "slice": ("text", "context", "chunk", "source"),
-    "slices": ("chunks", "texts", "contexts", "items"),
-    "prompts": ("questions", "queries", "tasks"),
-    "source": ("text", "context", "slice"),
-    "sources": ("texts", "contexts", "slices"),
-    "value": ("answer", "result"),
-    "evidence": ("citations", "quotes", "sources"),
-}
-"""Names that models use instead of a parameter's own. A guessed name is accepted if it stands for exactly one
-parameter of the helper that is not given otherwise."""
