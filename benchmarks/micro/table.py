@@ -56,7 +56,7 @@ def micro_table(figures: Mapping[str, Any]) -> str:
                 timed.append(f"| {name} | {times} | {row['rounds']:,} |\n")
             else:
                 told.append(f"- {_name(row['name'])}: {facts}.\n")
-        parts.append(f"\n`micro/{file}.py`:\n\n")
+        parts.append(f"\n`benchmarks/micro/{file}.py`:\n\n")
         if timed:
             parts.append("| what | median | min | max | rounds |\n| --- | ---: | ---: | ---: | ---: |\n")
         parts += [*timed, "\n" if timed and told else "", *told]
