@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Strategy
 
 __all__ = [

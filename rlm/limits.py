@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from functools import wraps
 from typing import Any, TypeVar
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = [
     "LimitOption",

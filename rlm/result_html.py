@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rlm.escaping import html_answer, html_text
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["HtmlSource", "html_result"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from rlm.escaping import (
     markdown_answer,
     markdown_line,
 )
+from rlm.lazy_dataclass import dataclass
 from rlm.result_html import HtmlSource, html_result
 from rlm.sandbox.types import Span
 from rlm.support import NOT_SUPPORTED, ClaimSupport, Support, SupportStatus, SupportTest

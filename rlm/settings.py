@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings

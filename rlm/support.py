@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, Literal
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["NOT_SUPPORTED", "ClaimSupport", "Support", "SupportStatus", "SupportTest"]
 

@@ -13,11 +13,12 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
 
 from rlm.errors import BudgetExhausted
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_of_measure, measure_of_limit
 from rlm.results import LIMITS_OF, StopReason
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
 from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.call_settings import settings_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
@@ -13,6 +13,7 @@ from rlm.accounting.escalations import Escalations
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.cursor import ReplayCursor
 
 if TYPE_CHECKING:

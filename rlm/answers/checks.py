@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from rlm.answers.checker.pool import shared_pool
 from rlm.answers.checker.process import CheckFailed
 from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply, size_of
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.quoting.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeGuard
 
 from rlm.answers.checks import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.tables.cell_places import cell_place
+from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
@@ -17,6 +16,7 @@ from rlm.answers.gating.gates import GateName, Gates
 from rlm.answers.json_schema import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence, Gate, ProposedAnswer, Support
 from rlm.sandbox.in_kernel.body.body import Body

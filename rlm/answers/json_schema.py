@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rlm.answers.schema_keywords import ForbiddenSchema, count_parts
 from rlm.answers.schema_shorthand import ShorthandError, expand
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.nesting import is_nested_deeper
 
 __all__ = ["MAX_VALUE_CHARS", "AnswerSchema", "SchemaError", "parse_reply", "size_of"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rlm.batch.task import BatchTask
 from rlm.events import Observer
+from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Usage
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings

@@ -6,13 +6,14 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
 from rlm.errors import RLMError, UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_names
 from rlm.prompts.json_input import parse_json
 

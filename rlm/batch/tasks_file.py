@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from rlm.batch.task import BadTask, BatchTask
 from rlm.errors import DocumentError, UsageError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["BadLine", "TaskPlace", "TasksFile"]
 

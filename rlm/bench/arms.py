@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.accounting.metered_model import estimate
 from rlm.bench.item import Item
 from rlm.documents import TextSource
 from rlm.driver.direct import room_of
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.retriever import Retriever
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings

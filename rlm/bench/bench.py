@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from rlm.bench.answer import said_by
@@ -16,6 +16,7 @@ from rlm.bench.item import Item
 from rlm.bench.scoring import Judge, score
 from rlm.documents import TextSource
 from rlm.errors import BudgetExhausted, ConfigurationError, JournalError, ModelError, RLMError
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Recording
 from rlm.prompts import PromptError
 from rlm.results import RESUMABLE, RunResult

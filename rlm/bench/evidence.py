@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from rlm.bench.answer import said_by
 from rlm.bench.folder import BenchFolder, Row
 from rlm.bench.scoring import score
 from rlm.errors import RLMError
+from rlm.lazy_dataclass import dataclass
 from rlm.replay import replay
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.settings import Settings

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from rlm.bench.item import Item
 from rlm.bench.scoring import Verdict
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["BenchFolder", "Key", "Row", "write_whole"]
 

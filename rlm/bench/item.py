@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Literal
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Item", "Rule"]
 

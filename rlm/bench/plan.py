@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from copy import copy
-from dataclasses import dataclass
 
 from rlm.bench.arms import Arm, TooLong, sources_of_texts
 from rlm.bench.folder import Key
 from rlm.bench.item import Item
+from rlm.lazy_dataclass import dataclass
 from rlm.runtime import RLM
 
 __all__ = ["ArmPlan", "plan_bench"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from rlm.bench.folder import BenchFolder, Row
 from rlm.bench.scoring import Interval, Paired, interval_of, paired
 from rlm.escaping import markdown_line
+from rlm.lazy_dataclass import dataclass
 from rlm.results import LIMITS_OF
 
 __all__ = ["ArmReport", "BenchReport", "report_of"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema, SchemaError
@@ -11,6 +10,7 @@ from rlm.children.empty_form import empty_form
 from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Request
 from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt

@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from rlm.children.run_input import RunInput
 from rlm.documents.pictures.extra import EXTRA, is_installed
 from rlm.documents.pictures.originals import Original, Originals
 from rlm.documents.pictures.renderer import PageRenderer, Unrenderable
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Image, Message, Model, Request
 from rlm.prompts.templates import table
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rlm.accounting.concurrency import DiskRoom
 from rlm.accounting.coverage import CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body

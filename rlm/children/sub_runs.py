@@ -12,13 +12,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_calls import ChildCalls
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMEnded, SubRLMStarted
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult, Usage

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.types import ChildAnswer
 
 __all__ = ["ChildTally"]

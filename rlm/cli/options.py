@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -22,6 +22,7 @@ from rlm.cli.paths import AllowHostOption, ExcludeOption, read_sources
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import LimitOption, Limits, option_of_limit, slow_defaults
 from rlm.models.registry import list_forms
 

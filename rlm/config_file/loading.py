@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
 from rlm.config_file.setting_names import present_name
 from rlm.config_file.settings_file import SettingsFile, parse_toml
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.prompts import CardSettings, PromptError
 

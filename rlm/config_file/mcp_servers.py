@@ -6,11 +6,12 @@ import keyword
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["McpServer", "read_mcp_servers"]
 

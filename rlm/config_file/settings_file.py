@@ -7,13 +7,13 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlm.config_file.trusted_folders import TrustedFolders
 from rlm.config_file.user_folder import user_config_folder
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = [
     "FILE_NAME",

@@ -9,11 +9,11 @@ import os
 import pwd
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["TrustedFolder", "TrustedFolders"]
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.sources.source import PathSource, Source
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts, samples
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import SandboxError

@@ -6,10 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import Body
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ChatMessage", "is_message", "message_of", "plain_text"]
 

@@ -7,7 +7,6 @@ import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +19,7 @@ from rlm.documents.formats.piece import Heading, Note, Page, Text, Unread, Unrea
 from rlm.documents.formats.registry import format_of
 from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
 from rlm.documents.markdown import MarkdownWriter
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 
 __all__ = ["LINE_WRITERS", "Account", "Given", "Rendered", "Rendering"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
@@ -11,6 +11,7 @@ from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer
 from rlm.driver.rerun import DIED, rerun_cells
 from rlm.events import Warned
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Recording
 from rlm.prompts.templates import table
 from rlm.sandbox.errors import KernelDied, KernelStartError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import seconds_left
@@ -12,6 +12,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.playback.cursor import NO_QUESTION
 from rlm.playback.question_id import identify_notes

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
@@ -20,6 +19,7 @@ from rlm.answers.json_schema import SchemaError
 from rlm.answers.reply_form import child_form, quoted_form
 from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, Model, Request, SliceText
 from rlm.playback.question_id import identify_direct
 from rlm.prompts import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from rlm.children.tally import ChildTally
 from rlm.driver.rerun import DIED
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.corrections import advice_on

@@ -10,12 +10,12 @@ import ast
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from string import whitespace
 from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
 from rlm.driver.tool_call_text import find_calls
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason
 from rlm.prompts.recipes.corrections import calls_final
 from rlm.prompts.recipes.root import Contract

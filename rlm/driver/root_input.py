@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.routing.sub_models import SubModels
 from rlm.driver.root_helpers import root_helpers, root_notes
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import Budget as PromptBudget

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["CalledTool", "find_calls"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import verifiers as vf
@@ -19,6 +19,7 @@ from verifiers.utils.message_utils import normalize_messages
 from rlm.documents import Context
 from rlm.errors import ModelUnavailable, RLMError
 from rlm.integrations.outcome import outcome_of
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.base import Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.windows import window_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from rlm.errors import JournalError
 from rlm.journal.events import EventKind
+from rlm.lazy_dataclass import dataclass
 from rlm.results import RunTotals
 
 __all__ = ["LAST_KINDS", "PendingEvent", "WriteQueue"]

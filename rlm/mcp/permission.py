@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from rlm.documents import PathSource
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Permission", "folder_of_root"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from rlm.lazy_dataclass import dataclass
 from rlm.results import TokenUsage
 from rlm.sandbox.types import CellResult, Span
 

@@ -7,10 +7,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, get_args
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort", "settings_of"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["OnRetry", "ReplyListener", "RetryReason"]
 

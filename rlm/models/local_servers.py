@@ -14,11 +14,11 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.addresses import gateway_of, is_loopback
 from rlm.models.registry import PROVIDERS
 

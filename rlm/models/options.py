@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, get_args
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings, Effort
 from rlm.models.listener import OnRetry, RetryReason

@@ -9,8 +9,10 @@ called. This module imports nothing: the command line reads it at start.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["COMPATIBLE", "OFFLINE", "PROVIDERS", "ProviderSpec", "list_forms"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rlm import events
 from rlm.escaping import html_text
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["NotebookProgress"]
 

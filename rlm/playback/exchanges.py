@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Reply, Role
 
 __all__ = ["Exchange", "keep_exchanges", "note_exchange"]

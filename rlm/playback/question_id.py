@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Role, SliceText
 from rlm.sandbox.types import Span
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.degradation import recorded_degradation
 from rlm.playback.question_id import outline_of, outline_of_failure

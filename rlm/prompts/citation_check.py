@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.section import Citation
 
 __all__ = ["CitationCheck", "CitedPlace", "check_citations"]

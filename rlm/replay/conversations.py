@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from rlm.driver.dialects import read_reply
 from rlm.driver.reply_contract import Cell, fenced
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Role
 from rlm.playback.exchanges import Exchange
 from rlm.replay.golds import Golds

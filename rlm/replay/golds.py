@@ -7,11 +7,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["RULES", "Golds", "Rule", "correctness"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from rlm.answers.absence import judge_absence
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.exchanges import Exchange, keep_exchanges
 from rlm.replay.attempts import ATTEMPTS, replay_attempts
 from rlm.results import RunResult

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult
 
 if TYPE_CHECKING:

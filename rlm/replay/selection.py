@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rlm.lazy_dataclass import dataclass
 from rlm.replay.rewards import Reward
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from rlm import prompts
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.index import QueryStopped, Stop
 from rlm.retrieval.languages import ENGLISH, Languages, word_pattern
 from rlm.retrieval.passages import Passages

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.errors import ConfigurationError
 from rlm.events import Event, Retrying, Warned
+from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model, resolve
 from rlm.models.catalog.overrides import facts_for
 from rlm.settings import Settings

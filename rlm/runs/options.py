@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rlm.accounting.coverage import Above
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Recording
 from rlm.prompts import EarlierQuestion
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.shared_kernel import SharedKernel
 from rlm.sandbox.host.kernel_process import KernelSource

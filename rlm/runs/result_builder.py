@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.outcome import Outcome
+from rlm.lazy_dataclass import dataclass
 from rlm.results import Gate, RunResult, Strategy
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import window_warnings

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.answers.answer_type import AnswerType
@@ -18,6 +18,7 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded, ContextLoading, Warned
 from rlm.journal.redaction import secrets_of
+from rlm.lazy_dataclass import dataclass
 from rlm.models import Model
 from rlm.models.base import is_extractive
 from rlm.models.http.model import learn

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSour
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_of_measure
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings

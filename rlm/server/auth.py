@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from rlm.journal.served import LOCAL_USER, KeyStore, Role, ServedKey
+from rlm.lazy_dataclass import dataclass
 from rlm.server.errors import ApiError
 
 __all__ = ["Authenticator", "Caller", "MetricsReader", "UserCaller", "new_token"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.errors import JournalError, UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts import EarlierQuestion
 from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions

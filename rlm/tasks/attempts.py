@@ -9,12 +9,13 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.results import Confidence, RunResult
 from rlm.runs.setup import type_of

@@ -6,12 +6,13 @@ import re
 import string
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.answers.absence import not_found
 from rlm.documents import Context
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table

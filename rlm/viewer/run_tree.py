@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.types import Span
 
 __all__ = ["Child", "Node", "NodeKind", "Step", "StepKind", "Stretch"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.answers.finalization import Answer
@@ -13,6 +13,7 @@ from rlm.answers.support.claims import claims_of
 from rlm.answers.support.mending import mend_claims, with_texts
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import passages_of
+from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.in_kernel.body.body import Body
 

@@ -6,11 +6,12 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from rlm.citation_markers import Mark, marks_in
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found, states_absence
 
 __all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentences_of", "with_one_stop"]

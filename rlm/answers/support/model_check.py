@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
@@ -16,6 +16,7 @@ from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import BudgetExhausted, ModelError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request
 from rlm.playback.question_id import identify_check
 from rlm.prompts import BudgetExceeded

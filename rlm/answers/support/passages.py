@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.sentences import sentence_at

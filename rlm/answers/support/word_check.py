@@ -11,11 +11,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from rlm.answers.support.figures import Figures, digits_of, figures_of, missing_figures, without_dates
 from rlm.answers.support.negation import denies, doubts
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
 __all__ = ["SupportCheck", "WordVerdict"]

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from rlm.batch import BatchJob, BatchOutcome, Failure, RunModels
 from rlm.batch.ray.worker import FATAL, NOT_HERE, Worker
 from rlm.errors import ConfigurationError, DocumentError, UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.settings import Limits, Settings
 from rlm.version import __version__
 

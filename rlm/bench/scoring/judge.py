@@ -6,12 +6,12 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rlm.accounting.metered_model import estimate
 from rlm.bench.item import Item
 from rlm.bench.scoring.rules import final_part
 from rlm.errors import ConfigurationError, ModelError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import EXTRACTIVE, Message, Model, Request, is_extractive
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.prices import Prices

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Interval", "Paired", "interval_of", "paired", "wilson"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +18,7 @@ from rlm.bench.suites.generated.labels import labels, pairs
 from rlm.bench.suites.generated.needles import multi_key, needle
 from rlm.bench.suites.generated.records import records
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["SUITES", "Suite", "find_suite", "load_items"]
 

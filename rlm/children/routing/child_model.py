@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.overrides import ModelFacts
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rlm.children.routing.child_model import ChildModel
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.catalog.prices import Prices

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,6 +22,7 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.store import StoreOption
 from rlm.escaping import json_bytes, terminal_line
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["doctor"]
 

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +14,7 @@ from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.office import ocr_extra
 from rlm.documents.formats.piece import Data, Ended, Heading, Member, Page, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
 
 __all__ = ["Converter", "Room"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["DOCUMENT_SUFFIXES", "ForeignFormat", "foreign_format"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from typing import Any, BinaryIO
@@ -15,6 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from rlm.documents.encoding import Decoder, rehearse_guess
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
 from rlm.documents.formats.tables.markup_rows import layout_tables, table_rows
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["decode_markup", "pieces_of_markup", "prepare", "read_html"]
 

@@ -6,7 +6,7 @@ before the pieces of each. What comes before the first one belongs to the file i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from rlm.lazy_dataclass import dataclass
 
 __all__ = [
     "LOOK_REMEDY",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ADDED", "FORMATS", "DocumentFormat", "format_of"]
 

@@ -9,7 +9,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from rlm.documents.loaded import Loaded, Skip
 from rlm.documents.rendering import LINE_WRITERS, Account
 from rlm.documents.sources.source import PathSource, Source
 from rlm.documents.time_limit import TimeLimit, TimeOver
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import NotPlain
 

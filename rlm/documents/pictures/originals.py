@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.in_kernel.body.body import MANIFEST_NAME
 
 __all__ = ["Original", "Originals"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerTimeout, WorkerUnavailable
 
 __all__ = ["PagePicture", "PageRenderer", "PictureLimits", "Unrenderable"]

@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +23,7 @@ from pathspec import GitIgnoreSpec
 
 from rlm.documents.sources.fetched import Fetched, NotFetched
 from rlm.errors import DocumentError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["is_range", "read_revision"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.documents.loaded import Skip, Skipped, SkipReason, count_reasons
 from rlm.documents.sources.fetched import Fetched, NotFetched
 from rlm.documents.sources.source import CloudSource, GitSource, RemoteSource, UrlSource
 from rlm.errors import DocumentError
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Fetching"]
 

@@ -13,9 +13,8 @@ never changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlm.journal.database.transaction import Transaction
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["HEAD", "STEPS", "VERSION_TABLE", "ColumnTypes", "NewerStore", "Step", "upgrade", "version_of"]
 

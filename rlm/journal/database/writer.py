@@ -9,9 +9,10 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Writer"]
 

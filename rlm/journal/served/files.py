@@ -9,7 +9,7 @@ import secrets
 import time
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from rlm.errors import JournalError
 from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
 from rlm.journal.stored_events import encode
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["FileStore", "ServedFile"]
 

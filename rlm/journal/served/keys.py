@@ -6,12 +6,13 @@ import hashlib
 import re
 import secrets
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
 
 from rlm.errors import JournalError, UsageError
 from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["LOCAL_USER", "KeyStore", "Role", "ServedKey"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from rlm.journal.database import Row, Transaction
 from rlm.journal.journal import Journal
 from rlm.journal.served.keys import ServedKey
 from rlm.journal.stored_events import encode
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["RunStore", "ServedRun", "ServedState"]
 

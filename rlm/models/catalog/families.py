@@ -7,10 +7,11 @@ output limit. The room is a ceiling, not a wish: unused room costs nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
+
+from rlm.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

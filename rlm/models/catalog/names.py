@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.windows import known_models
 from rlm.models.registry import OFFLINE, PROVIDERS, list_forms
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.call_settings import SETTING_KEYS, CallSettings
 from rlm.models.catalog.names import parse_name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow, TokenUsage
 
 __all__ = ["ServerFacts", "facts_of_name", "read_price", "read_size", "remember_facts"]

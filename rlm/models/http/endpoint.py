@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.addresses import is_loopback
 
 __all__ = ["Endpoint"]

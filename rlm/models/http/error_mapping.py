@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -17,6 +17,7 @@ from socket import gaierror
 from typing import Literal
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import TokenUsage
 from rlm.models.http.clients.failures import TransportFailure, walk_chain
 from rlm.models.http.endpoint import Endpoint

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.registry import ProviderSpec
 
 __all__ = ["KeyHosts"]

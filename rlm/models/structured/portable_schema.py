@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["PortableSchema", "portable"]
 

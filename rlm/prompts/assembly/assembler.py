@@ -10,10 +10,10 @@ BudgetExceeded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure

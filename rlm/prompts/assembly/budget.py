@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = ["Budget"]

@@ -8,8 +8,9 @@ important items (`Item.priority`, then `Item.score`) are changed first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = [
     "NEVER",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.section import MessageRole, Stability, stability_rank
 
 __all__ = ["JOINER", "PromptMessage", "RenderedSection", "cache_borders", "messages_of", "prefix_hash"]

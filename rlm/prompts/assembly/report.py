@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rlm.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.table import Table

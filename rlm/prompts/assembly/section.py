@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
 
 __all__ = [

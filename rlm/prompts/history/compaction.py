@@ -8,10 +8,11 @@ messages that fit are kept. The result carries a warning in both cases.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.history.cache import SummaryCache

@@ -7,8 +7,9 @@ unlike the rest of the chat it is, and from who wrote it when. Deterministic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history.cue_phrases import (
     CORRECTION,
     DEPENDENT,

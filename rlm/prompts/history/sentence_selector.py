@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Candidate", "SentenceSelector", "work_share"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.history.cache import SummaryCache, key_of
 from rlm.prompts.history.line_cutting import cut_lines

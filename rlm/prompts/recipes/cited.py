@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import StopFirst

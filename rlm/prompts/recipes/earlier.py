@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.section import Item
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section

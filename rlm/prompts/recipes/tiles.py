@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import islice
 from json.encoder import encode_basestring
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.measure import Measure

@@ -6,13 +6,13 @@ import contextlib
 import uuid
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import Connection, insert, select, update
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.errors import SegmentRefused
 from rlm.prompts.segments.rows import labels_by_segment, segment_id, to_segment_version, to_stored_segment
 from rlm.prompts.segments.scopes import DEPRECATED, SCOPES, kind_of

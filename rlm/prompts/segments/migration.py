@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.errors import StoreOutdated
 
 __all__ = ["HEAD", "REVISIONS", "MigrationStep", "current_revision", "is_held", "move_to"]

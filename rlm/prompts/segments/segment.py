@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.scopes import kind_of
 
 __all__ = [

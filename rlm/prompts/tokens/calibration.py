@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["MIN_FACTOR", "Calibration"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Cookie, Depends, Form, Request
@@ -17,6 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from sse_starlette import ServerSentEvent
 
 from rlm.errors import JournalError
+from rlm.lazy_dataclass import dataclass
 from rlm.server.auth import Authenticator, Caller
 from rlm.server.config import is_loopback
 from rlm.server.errors import ApiError, not_there

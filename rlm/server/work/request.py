@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rlm.lazy_dataclass import dataclass
 from rlm.settings import Limits
 
 __all__ = ["ContextPart", "RequestLimits", "WorkRequest"]

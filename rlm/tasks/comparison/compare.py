@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,7 @@ from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
 from rlm.errors import BudgetExhausted, ModelError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import SliceText, is_extractive
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge

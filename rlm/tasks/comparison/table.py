@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
+from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation, RunResult
 
 __all__ = ["METHODS", "Comparison", "Method", "MethodRow"]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
@@ -21,6 +21,7 @@ from rlm.children.run_input import RunInput
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import NO_QUESTION, ReplayCursor
 from rlm.playback.question_id import QuestionId

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
@@ -30,6 +30,7 @@ from rlm.events import (
     SubRLMStarted,
     ToolEnded,
 )
+from rlm.lazy_dataclass import dataclass
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.results import RunResult

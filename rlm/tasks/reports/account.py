@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts import states_absence
 from rlm.results import RunResult
 from rlm.tasks.reports.asking import NotAsked, Outcome

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import combinations
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.prompts.json_input import parse_json
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlm.answers.support.claims import sentences_of, with_one_stop
 from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_in
+from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import subject_words

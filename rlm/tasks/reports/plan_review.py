@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.questions import Plan, Question, from_task, leans_back, renumber
 

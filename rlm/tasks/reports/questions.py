@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.retrieval.words import FUNCTION_WORDS
 
 __all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "leans_back", "renumber"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ from rlm.accounting.run_plan import RunPlan
 from rlm.citation_markers import marks_in, sentences_with_sources
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, is_extractive
 from rlm.playback.question_id import identify_job_call
 from rlm.prompts.templates import table as words_table

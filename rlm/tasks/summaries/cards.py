@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Card", "Comment", "Group", "card_of", "moment"]
 

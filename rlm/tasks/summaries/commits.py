@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Commit", "commits_in", "without_diff"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.answers.checks import Wanted, find_places
@@ -13,6 +13,7 @@ from rlm.answers.citations import cite_spans
 from rlm.citation_markers import disarm_marks, marker, sentences_with_sources, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.escaping import markdown_phrase
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter

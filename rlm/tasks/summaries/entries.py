@@ -11,11 +11,11 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from typing import TypeAlias
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import Message
 from rlm.prompts.history.message import Role
 from rlm.sandbox.in_kernel.body.body import Body, Document

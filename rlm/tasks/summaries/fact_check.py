@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import Extraction, SalientSentence
 from rlm.prompts.history.cue_phrases import small_talk
 from rlm.prompts.history.term_frequency import words_of as history_words

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import zip_longest
 
 from rlm.answers.citations import cite_spans
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.history import Extraction, Message, SalientSentence
 from rlm.prompts.tokens.counters import Counter, get_counter

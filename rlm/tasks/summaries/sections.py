@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.in_kernel.body.body import Body, Document
 
 __all__ = ["DocumentSection", "cut_evenly", "sections_of"]

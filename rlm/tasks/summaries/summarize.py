@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from rlm.documents import Context, Source, sources_of
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.results import RunResult
 from rlm.runtime import RLM

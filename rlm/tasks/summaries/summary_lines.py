@@ -6,9 +6,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlm.escaping import markdown_answer, markdown_phrase
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import HEADINGS
 from rlm.results import NOT_SUPPORTED, SupportTest
 from rlm.retrieval.words import split_spaceless

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from rlm.documents.formats.converter import Room
 from rlm.documents.formats.registry import DocumentFormat
 from rlm.documents.loaded import Skip, SkipReason
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Outer"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive
@@ -22,6 +22,7 @@ from rlm.documents.formats.office_xml.xml import (
     rows,
 )
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["prepare", "read_odp", "read_odt"]
 

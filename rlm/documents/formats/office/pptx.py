@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive, refuse_compound
@@ -22,6 +21,7 @@ from rlm.documents.formats.office_xml.xml import (
     rows,
 )
 from rlm.documents.formats.piece import Ended, Piece, Unreadable
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["prepare", "read_pptx"]
 

@@ -6,11 +6,12 @@ import codecs
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import BinaryIO
 
 from rlm.documents.formats.office.paragraphs import Paragraphs
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["prepare", "read_rtf"]
 

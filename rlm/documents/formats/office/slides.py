@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlm.documents.formats.piece import Heading, Note, Piece, Text, Unreadable
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Slide", "master_pieces", "slide_pieces"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
@@ -24,6 +24,7 @@ from rlm.documents.formats.office_xml.xml import (
     parse_member,
 )
 from rlm.documents.formats.piece import Heading, Note, Piece, Text, Unreadable
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["main_part", "pieces_beside"]
 

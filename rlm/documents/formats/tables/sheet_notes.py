@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
 import olefile
@@ -23,6 +23,7 @@ from rlm.documents.formats.office_xml.xml import (
 )
 from rlm.documents.formats.piece import Unreadable
 from rlm.documents.formats.tables.cell_places import column_letters
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["NOTES", "SheetNotes", "calc_notes", "excel_notes", "has_old_notes"]
 

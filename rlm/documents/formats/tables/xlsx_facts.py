@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from xml.etree import ElementTree
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.piece import Unreadable
 from rlm.documents.formats.tables.sheet_notes import SheetNotes, excel_notes
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["SheetFacts", "XlsxFacts"]
 

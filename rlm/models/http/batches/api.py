@@ -6,9 +6,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, Request
 from rlm.models.http.batches.connection import BatchConnection
 from rlm.models.http.error_mapping import AttemptFailure

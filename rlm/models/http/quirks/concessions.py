@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.families import EFFORTS, nearest_effort
 from rlm.models.http.wire_messages import field
 

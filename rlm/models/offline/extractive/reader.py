@@ -6,10 +6,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from rlm.citation_markers import marker
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Request
 from rlm.models.offline.extractive.answer_texts import HEADING
 from rlm.models.offline.extractive.repeats import plain_marks, times, without_time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.policy import NEVER, Gate, Policy, Skip, Trim
 from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.recipes.card.settings import CONTEXT_KINDS, CardSettings

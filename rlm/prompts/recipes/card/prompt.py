@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.render import JOINER, RenderedSection
@@ -34,7 +35,7 @@ class AssembledCard(AssembledPrompt):
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt (one text), sections and report."""
-        return {**super(AssembledCard, self).to_json(), "prompt": self.text}
+        return {**super().to_json(), "prompt": self.text}
 
 
 @dataclass(frozen=True, slots=True)

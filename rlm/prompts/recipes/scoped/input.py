@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import ScopedInputError
 
 __all__ = ["Npc", "ScopedInput"]

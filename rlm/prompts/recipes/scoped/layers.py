@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
 from rlm.prompts.segments.errors import AdapterFailed
 from rlm.prompts.segments.scopes import SCOPES

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.assembler import AssembledPrompt
 
 __all__ = ["AssembledScoped", "NpcTierDrop", "ScopedMeta", "Truncation"]

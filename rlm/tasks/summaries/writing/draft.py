@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rlm.lazy_dataclass import dataclass
 from rlm.tasks.summaries.summary_lines import (
     FIRST_TO_GO,
     MUST,

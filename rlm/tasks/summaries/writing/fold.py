@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlm.errors import BudgetExhausted, ModelError
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.prompts.history import BREAK, Folding, Message, read_in_parts
 from rlm.prompts.templates import table

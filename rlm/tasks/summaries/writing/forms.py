@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from rlm.errors import UsageError
+from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import HEADINGS
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlm.answers.support.check import check_support
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.mending import mend_claims
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
+from rlm.lazy_dataclass import dataclass
 from rlm.results import ClaimSupport, Support, SupportStatus
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.summary_lines import Line, Tracer

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Field", "Record", "flatten", "log_record", "measure", "norm", "plural", "to_date", "to_number"]
 
