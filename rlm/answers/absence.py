@@ -10,7 +10,6 @@ from dataclasses import replace
 from rlm.models.base import EXTRACTIVE
 from rlm.prompts import is_not_found, states_absence
 from rlm.results import RunResult
-from rlm.retrieval.words import Tokens
 
 __all__ = ["NOT_IN_DOCUMENTS", "NO_WORDS", "judge_absence", "not_found"]
 
@@ -88,6 +87,7 @@ def _mentions_names(question: str, result: RunResult) -> bool:
     """Return whether the extracts contain the names in the question and half of its other subject words.
     Without a name they must contain more than half, or one of two."""
     from rlm.models.offline.extractive.words import subject_words
+    from rlm.retrieval.words import Tokens
 
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
     about = subject_words(question)

@@ -18,7 +18,7 @@ from rlm.children.sub_runs import SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.errors import UsageError
 from rlm.prompts.templates import table
-from rlm.retrieval import RetrievalError
+from rlm.retrieval.errors import RetrievalError
 from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink

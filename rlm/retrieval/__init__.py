@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlm.retrieval.cache import IndexCache, default_index_cache
-    from rlm.retrieval.index import QueryStopped, RetrievalError
+    from rlm.retrieval.errors import QueryStopped, RetrievalError
     from rlm.retrieval.packs import Pack
     from rlm.retrieval.retriever import Retriever
 
@@ -22,8 +22,8 @@ __all__ = ["IndexCache", "Pack", "QueryStopped", "RetrievalError", "Retriever", 
 _HOMES = {
     "IndexCache": "rlm.retrieval.cache",
     "Pack": "rlm.retrieval.packs",
-    "QueryStopped": "rlm.retrieval.index",
-    "RetrievalError": "rlm.retrieval.index",
+    "QueryStopped": "rlm.retrieval.errors",
+    "RetrievalError": "rlm.retrieval.errors",
     "Retriever": "rlm.retrieval.retriever",
     "default_index_cache": "rlm.retrieval.cache",
 }

@@ -8,16 +8,14 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Self
 
-from rlm.errors import RLMError
+from rlm.retrieval.errors import QueryStopped
 from rlm.retrieval.words import TOKENIZE, SearchTerms, split_spaceless
 
 __all__ = [
     "ENGLISH_VERSION",
     "INDEX_FORMAT",
     "INDEX_VERSION",
-    "QueryStopped",
     "RankedIndex",
-    "RetrievalError",
     "Stop",
 ]
 
@@ -44,14 +42,6 @@ _STEPS = 20_000
 
 Stop = Callable[[], bool]
 """Called now and then on the query's thread. True ends the query with QueryStopped."""
-
-
-class RetrievalError(RLMError):
-    """The ranked index can't be built or read."""
-
-
-class QueryStopped(Exception):
-    """The query was stopped because its result is no longer wanted."""
 
 
 class RankedIndex:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from rlm import prompts
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.index import QueryStopped, Stop
+from rlm.retrieval.errors import QueryStopped
+from rlm.retrieval.index import Stop
 from rlm.retrieval.languages import ENGLISH, Languages, word_pattern
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens

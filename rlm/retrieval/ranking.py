@@ -6,16 +6,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rlm.events import Indexing, Observer
-from rlm.retrieval.cache import IndexCache
-from rlm.retrieval.index import QueryStopped, RetrievalError
-from rlm.retrieval.packs import Expand, Pack
-from rlm.retrieval.retriever import Rank, Retriever, Stemming
-from rlm.retrieval.vectors.embedder import Embedder
+from rlm.retrieval.errors import QueryStopped, RetrievalError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body, Span
+
+if TYPE_CHECKING:
+    from rlm.retrieval.cache import IndexCache
+    from rlm.retrieval.packs import Expand, Pack
+    from rlm.retrieval.retriever import Rank, Retriever, Stemming
+    from rlm.retrieval.vectors.embedder import Embedder
 
 __all__ = ["Ranking"]
 
@@ -80,6 +82,9 @@ class Ranking:
 
     def _prepare(self, loop: asyncio.AbstractEventLoop) -> Retriever:
         """Return the retriever with its index open. Runs in the thread."""
+        # Many runs rank nothing.
+        from rlm.retrieval.retriever import Retriever
+
         if self._retriever is not None:
             return self._retriever
 

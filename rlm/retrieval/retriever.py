@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
+from rlm.retrieval.errors import RetrievalError
 from rlm.retrieval.index import (
     ENGLISH_VERSION,
     INDEX_FORMAT,
     INDEX_VERSION,
     RankedIndex,
-    RetrievalError,
     Stop,
 )
 from rlm.retrieval.languages import ENGLISH, Languages, language_of, stem_words

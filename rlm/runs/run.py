@@ -16,7 +16,6 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.answers.support.answer_support import AnswerSupport
-from rlm.answers.support.model_check import SupportModel
 from rlm.children.child_calls import ChildCalls
 from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import ParentCoverage, RunInput
@@ -178,14 +177,13 @@ class Run:
             return None
         config = self.config
         model = config.summary_model if config.settings.check_support else None
-        return AnswerSupport(
-            self._task,
-            self.input.body,
-            None
-            if model is None or is_extractive(model)
-            else SupportModel.of(model, self.run_context, config.strongest),
-            is_extractive=is_extractive(config.model),
-        )
+        support_model = None
+        if model is not None and not is_extractive(model):
+            from rlm.answers.support.model_check import SupportModel
+
+            support_model = SupportModel.of(model, self.run_context, config.strongest)
+        is_computed = is_extractive(config.model)
+        return AnswerSupport(self._task, self.input.body, support_model, is_extractive=is_computed)
 
     async def run(self) -> RunResult:
         """Answer the task by the strategy of the settings."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm.answers.finalization import Answer
-from rlm.answers.support.check import check_support
-from rlm.answers.support.claims import claims_of
-from rlm.answers.support.mending import mend_claims, with_texts
-from rlm.answers.support.model_check import SupportModel
-from rlm.answers.support.passages import passages_of
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.in_kernel.body.body import Body
+
+if TYPE_CHECKING:
+    from rlm.answers.support.model_check import SupportModel
 
 __all__ = ["AnswerSupport", "asks_for_computing"]
 
@@ -49,6 +47,11 @@ class AnswerSupport:
 
     async def check(self, value: Any, citations: Sequence[Citation]) -> Support:
         """Return whether the citations support the answer."""
+        # Imported once there is an answer: a run's first request does not wait for it.
+        from rlm.answers.support.check import check_support
+        from rlm.answers.support.claims import claims_of
+        from rlm.answers.support.passages import passages_of
+
         claims = claims_of(value, len(citations))
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
@@ -78,6 +81,10 @@ class AnswerSupport:
         answer = replace(answer, support=support)
         if self.model is None or not support.unsupported or not isinstance(answer.value, str):
             return answer
+        from rlm.answers.support.claims import claims_of
+        from rlm.answers.support.mending import mend_claims, with_texts
+        from rlm.answers.support.passages import passages_of
+
         every = range(1, len(answer.citations) + 1)
         claims = tuple(
             replace(one, candidates=tuple(n for n in every if n not in one.sources)[:_MOST_CANDIDATES])

@@ -16,7 +16,8 @@ from itertools import chain
 from rlm.answers.support.figures import Figures, digits_of, figures_of, missing_figures, without_dates
 from rlm.answers.support.negation import denies, doubts
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.words import FUNCTION_WORDS, Tokens
+from rlm.retrieval.function_words import FUNCTION_WORDS
+from rlm.retrieval.words import Tokens
 
 __all__ = ["SupportCheck", "WordVerdict"]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from rlm.retrieval.index import QueryStopped, RetrievalError, Stop
+from rlm.retrieval.errors import QueryStopped, RetrievalError
+from rlm.retrieval.index import Stop
 from rlm.retrieval.vectors.embedder import Embedder
 
 if TYPE_CHECKING:

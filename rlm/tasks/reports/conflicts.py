@@ -10,7 +10,8 @@ from itertools import combinations
 from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.prompts.json_input import parse_json
-from rlm.retrieval.words import FUNCTION_WORDS, Tokens
+from rlm.retrieval.function_words import FUNCTION_WORDS
+from rlm.retrieval.words import Tokens
 from rlm.tasks.reports.evidence_table import Source, without_headings
 
 __all__ = ["Conflict", "find_conflicts", "may_conflict", "read_conflicts"]

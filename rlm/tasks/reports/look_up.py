@@ -12,7 +12,7 @@ from rlm.models.base import SliceText, is_extractive
 from rlm.prompts import NOT_FOUND, BudgetExceeded, SliceTooLarge, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
-from rlm.retrieval.index import RetrievalError
+from rlm.retrieval.errors import RetrievalError
 from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span

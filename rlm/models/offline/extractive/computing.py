@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from rlm.models.offline.extractive.words import is_overview, terms
-from rlm.retrieval.words import FUNCTION_WORDS
+from rlm.retrieval.function_words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Document
 
 __all__ = ["computing_block", "is_computed"]

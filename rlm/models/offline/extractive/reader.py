@@ -25,7 +25,8 @@ from rlm.models.offline.extractive.words import (
     wants_summary,
 )
 from rlm.prompts import NOT_FOUND
-from rlm.retrieval.words import FUNCTION_WORDS, Tokens
+from rlm.retrieval.function_words import FUNCTION_WORDS
+from rlm.retrieval.words import Tokens
 
 __all__ = [
     "BUDGET",

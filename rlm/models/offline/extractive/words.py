@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rlm.retrieval.words import FUNCTION_WORDS
+from rlm.retrieval.function_words import FUNCTION_WORDS
 
 __all__ = [
     "asks_for_all",

@@ -18,7 +18,7 @@ from rlm.models.offline.extractive.records import (
     tally,
     wording,
 )
-from rlm.retrieval.words import FUNCTION_WORDS
+from rlm.retrieval.function_words import FUNCTION_WORDS
 
 __all__ = ["PLAIN", "records_cell"]
 
