@@ -35,7 +35,8 @@ class AssembledCard(AssembledPrompt):
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt (one text), sections and report."""
-        return {**super().to_json(), "prompt": self.text}
+        # Slots make a new class, which the short form of super() does not know.
+        return {**super(AssembledCard, self).to_json(), "prompt": self.text}  # noqa: UP008
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import field
-
-from rlm.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["Field", "Record", "flatten", "log_record", "measure", "norm", "plural", "to_date", "to_number"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.records.fields import Record, norm, to_date, to_number
 
 __all__ = ["NO_LIMIT", "Condition", "Query", "Work"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.records.fields import Field, Record, norm
 from rlm.models.offline.extractive.records.query import Query
 from rlm.models.offline.extractive.records.rows import Place
