@@ -2,9 +2,8 @@
 
 The standard decorator compiles six functions for a frozen class, which takes up to a millisecond. With
 hundreds of classes that was a fifth of what a run does before its first request. Here the standard decorator
-reads the fields at once, so `fields`, `replace` and `asdict` work. A method is written when it is first
-looked up: `__init__` here, the others by the standard decorator for a twin with the same fields. Type
-checkers see the standard decorator.
+reads the fields at once, so `fields`, `replace` and `asdict` work. When a method is first looked up, the
+standard decorator writes it for a twin with the same fields. Type checkers see the standard decorator.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ else:
         return decorate if cls is None else decorate(cls)
 
 
-def _decorate(cls: type, *, frozen: bool, slots: bool, eq: bool) -> type:
+def _decorate(cls: type, *, frozen: bool, slots: bool, eq: bool) -> Any:
     own = dict(vars(cls))
     made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     made.__dataclass_params__.init = made.__dataclass_params__.repr = True
@@ -55,7 +54,7 @@ def _decorate(cls: type, *, frozen: bool, slots: bool, eq: bool) -> type:
         _freeze(made)
         if slots and "__getstate__" not in own:
             made.__getstate__, made.__setstate__ = _state_of, _restore
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 class _Later:
@@ -68,71 +67,49 @@ class _Later:
         self._name = name
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        is_init = self._name == "__init__"
-        methods = {"__init__": _initializer(self._of)} if is_init else dict(vars(_twin(self._of)))
+        methods = dict(vars(_twin(self._of, init=self._name == "__init__")))
         for name, method in list(vars(self._of).items()):
             if isinstance(method, _Later) and name in methods:
                 setattr(self._of, name, methods[name])
         return methods[self._name].__get__(instance, owner)
 
 
-class _Made:
-    """The default of a parameter whose field has a factory."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_MADE = _Made()
-
-
-def _initializer(cls: Any) -> Any:
-    """Return the `__init__` of a class: it sets each field, in order, then calls `__post_init__`."""
-    set_field = (
-        "_set(self, {name!r}, {value})" if cls.__dataclass_params__.frozen else "self.{name} = {value}"
-    )
-    known: dict[str, Any] = {"_MADE": _MADE, "_set": object.__setattr__}
-    parameters, lines = ["self"], []
-    for number, one in enumerate(dataclasses.fields(cls)):
-        name = value = one.name
-        default = f"_default_{number}"
-        parameter = name
-        if one.default_factory is not dataclasses.MISSING:
-            known[default] = one.default_factory
-            parameter = f"{name}=_MADE"
-            value = f"{default}() if {name} is _MADE else {name}" if one.init else f"{default}()"
-        elif one.default is not dataclasses.MISSING:
-            known[default] = one.default
-            parameter = f"{name}={default}"
-            value = name if one.init else default
-        if one.init:
-            parameters.append(parameter)
-        if one.init or default in known:
-            lines.append(set_field.format(name=name, value=value))
-    if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
-    body = "".join(f"\n    {line}" for line in lines or ["pass"])
-    exec(f"def __init__({', '.join(parameters)}):{body}", known)  # noqa: S102 - as the standard decorator does
-    written = known["__init__"]
-    written.__module__, written.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
-    types = {one.name: one.type for one in dataclasses.fields(cls) if one.init}
-    written.__annotations__ = {**types, "return": None}
-    return written
-
-
-def _twin(cls: Any) -> type:
-    """Return a class with the same fields that has the other methods of the standard decorator."""
+def _twin(cls: Any, *, init: bool) -> type:
+    """Return a class with the same fields that has the `__init__` of the standard decorator, or its other
+    methods."""
     fields = dataclasses.fields(cls)
     namespace: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "__annotations__": {one.name: one.type for one in fields},
-        **{one.name: dataclasses.field(repr=one.repr, hash=one.hash, compare=one.compare) for one in fields},
+        **{one.name: _again(one) for one in fields},
     }
+    if hasattr(cls, "__post_init__"):
+        namespace["__post_init__"] = cls.__post_init__
     params = cls.__dataclass_params__
-    decorate = dataclasses.dataclass(init=False, frozen=params.frozen, eq=params.eq)
+    decorate = dataclasses.dataclass(
+        init=init,
+        repr=not init,
+        eq=params.eq and not init,
+        frozen=params.frozen,
+        # With slots, `__init__` also sets the defaults of fields that it does not take.
+        slots="__slots__" in vars(cls) and not all(one.init for one in fields),
+    )
     return decorate(type(cls.__name__, (), namespace))
+
+
+def _again(one: dataclasses.Field[Any]) -> Any:
+    """Return what declares the same field once more."""
+    return dataclasses.field(
+        default=one.default,
+        default_factory=one.default_factory,
+        init=one.init,
+        repr=one.repr,
+        hash=one.hash,
+        compare=one.compare,
+        kw_only=one.kw_only,
+    )
 
 
 def _freeze(cls: Any) -> None:

@@ -1,4 +1,4 @@
-"""English words that tell little of what a text is about. Those of other languages are in the file beside."""
+"""English words that tell little of a text's subject. `function_words.toml` has those of other languages."""
 
 from __future__ import annotations
 

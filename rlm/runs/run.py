@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.run_context import RunContext
 from rlm.answers.absence import judge_absence
-from rlm.answers.finalization import FinalizePolicy, Finalizer
-from rlm.answers.support.answer_support import AnswerSupport
+from rlm.answers.finalization import CheckAnswer, FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import ParentCoverage, RunInput
@@ -32,7 +31,7 @@ from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStar
 from rlm.models.base import is_extractive
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.degradation import KERNEL_DIED
-from rlm.results import RunResult, RunTotals, Strategy
+from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
@@ -107,12 +106,11 @@ class Run:
             depth=self._depth,
             max_depth=config.limits.max_depth,
         )
-        self._support_check = self._new_support_check()
         self._finalizer = Finalizer(
             input_.body,
             self.run_context.coverage,
             options.answer_type,
-            check_support=self._support_check.check if self._support_check else None,
+            check_support=self._support_check(),
             task=task,
             # A part of a job and a sub-RLM give no answer to the caller.
             gate=config.gate if options.parent is None else None,
@@ -170,20 +168,24 @@ class Run:
             context.degradations.note(kind, detail)
         return context
 
-    def _new_support_check(self) -> AnswerSupport | None:
+    def _support_check(self) -> CheckAnswer | None:
         """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
         material for the root."""
         if self._depth > 0 or not self._options.checks_support:
             return None
-        config = self.config
-        model = config.summary_model if config.settings.check_support else None
-        support_model = None
-        if model is not None and not is_extractive(model):
+
+        async def check(value: Any, citations: Sequence[Citation]) -> Support:
+            # Imported once there is an answer: a first request does not wait for it.
+            from rlm.answers.support.answer_support import AnswerSupport
             from rlm.answers.support.model_check import SupportModel
 
-            support_model = SupportModel.of(model, self.run_context, config.strongest)
-        is_computed = is_extractive(config.model)
-        return AnswerSupport(self._task, self.input.body, support_model, is_extractive=is_computed)
+            config, model = self.config, None
+            if config.settings.check_support and (one := config.summary_model) and not is_extractive(one):
+                model = SupportModel.of(one, self.run_context, config.strongest)
+            support = AnswerSupport(self._task, self.input.body, model, is_extractive(config.model))
+            return await support.check(value, citations)
+
+        return check
 
     async def run(self) -> RunResult:
         """Answer the task by the strategy of the settings."""

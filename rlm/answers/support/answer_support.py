@@ -1,19 +1,19 @@
-"""Checks the claims of a run's answer, and corrects those of a direct answer."""
+"""Checks the claims of a run's answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rlm.answers.finalization import Answer
+from rlm.answers.support.check import check_support
+from rlm.answers.support.claims import claims_of
+from rlm.answers.support.model_check import SupportModel
+from rlm.answers.support.passages import passages_of
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.in_kernel.body.body import Body
-
-if TYPE_CHECKING:
-    from rlm.answers.support.model_check import SupportModel
 
 __all__ = ["AnswerSupport", "asks_for_computing"]
 
@@ -28,8 +28,6 @@ _COMPUTED = re.compile(
 """Questions whose answer may be a number that no passage has."""
 _MAX_TASK = 4_000
 _LABEL_WORDS = 3
-_MOST_CANDIDATES = 12
-"""Other citations of an answer that the correction of one claim may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,6 @@ class AnswerSupport:
 
     async def check(self, value: Any, citations: Sequence[Citation]) -> Support:
         """Return whether the citations support the answer."""
-        # Imported once there is an answer: a run's first request does not wait for it.
-        from rlm.answers.support.check import check_support
-        from rlm.answers.support.claims import claims_of
-        from rlm.answers.support.passages import passages_of
-
         claims = claims_of(value, len(citations))
         passages = passages_of(citations, self.body)
         is_computed = self._is_computed or not isinstance(value, str) or len(value.split()) == 1
@@ -74,28 +67,6 @@ class AnswerSupport:
             return False
         task = self.task[:_MAX_TASK].casefold()
         return claim.text.islower() or all(word.casefold() in task for word in words)
-
-    async def mend(self, answer: Answer) -> Answer:
-        """Return the answer with its support. With a model, unsupported claims of a text are corrected."""
-        support = await self.check(answer.value, answer.citations)
-        answer = replace(answer, support=support)
-        if self.model is None or not support.unsupported or not isinstance(answer.value, str):
-            return answer
-        from rlm.answers.support.claims import claims_of
-        from rlm.answers.support.mending import mend_claims, with_texts
-        from rlm.answers.support.passages import passages_of
-
-        every = range(1, len(answer.citations) + 1)
-        claims = tuple(
-            replace(one, candidates=tuple(n for n in every if n not in one.sources)[:_MOST_CANDIDATES])
-            for one in claims_of(answer.value, len(answer.citations))
-        )
-        passages = passages_of(answer.citations, self.body)
-        mended, support = await mend_claims(
-            claims, support, passages, self.model, is_computed=self._is_computed
-        )
-        text, support = with_texts(answer.value, claims, mended, support)
-        return replace(answer, value=text, support=support)
 
 
 def asks_for_computing(task: str) -> bool:

@@ -35,8 +35,8 @@ class AssembledCard(AssembledPrompt):
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt (one text), sections and report."""
-        # Slots make a new class, which the short form of super() does not know.
-        return {**super(AssembledCard, self).to_json(), "prompt": self.text}  # noqa: UP008
+        # Slots make a new class, which super() without arguments does not know.
+        return {**AssembledPrompt.to_json(self), "prompt": self.text}
 
 
 @dataclass(frozen=True, slots=True)
