@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import lzma
 import re
-from pathlib import Path
 
 import pytest
 
 from rlm.errors import JournalError
-from rlm.journal import Journal
-from rlm.viewer import NoSuchView, RunViews, page_json
-
-STORE = Path(__file__).parents[2] / "stores/806c0b8/rlm.db.xz"
+from rlm.viewer import NoSuchView, page_json
 
 
 async def test_the_overview_of_a_real_run(yard_views, yards) -> None:
@@ -110,22 +105,6 @@ async def test_the_list_can_be_restricted(yard_views, yards) -> None:
     assert [run["run_id"] for run in await yard_views.runs(only=lambda run: run == yards.newest)] == [
         yards.newest
     ]
-
-
-async def test_runs_of_an_older_version(tmp_path: Path) -> None:
-    """Every run of the kept store is shown, whatever its events lack, and every piece is JSON."""
-    (tmp_path / "rlm.db").write_bytes(lzma.decompress(STORE.read_bytes()))
-    kinds = set()
-    async with Journal.open(tmp_path / "rlm.db") as journal, RunViews(journal) as views:
-        for run in await views.runs(limit=None):
-            shown = await views.get(run["run_id"], "overview")
-            kinds |= {node["kind"] for node in shown["nodes"]}
-            for node in shown["nodes"]:
-                for part in ("steps", "children"):
-                    page_json(await views.get(run["run_id"], f"{part}/{node['index']}/0"))
-            for event in await journal.events(run["run_id"]):
-                page_json(await views.get(run["run_id"], f"event/{event.seq}"))
-    assert kinds == {"run", "part", "sub_rlm"}
 
 
 async def test_ten_thousand_children_stay_small(views, write_children) -> None:
