@@ -8,7 +8,6 @@ from typing import Protocol
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import UnknownCounter
 from rlm.prompts.tokens.estimate import VERSION, estimate_each, estimate_tokens
-from rlm.prompts.tokens.exact import huggingface, openai
 
 __all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"]
 
@@ -90,22 +89,17 @@ _COUNTERS: dict[str, Counter] = {
 
 
 def counter_names() -> tuple[str, ...]:
-    """Return the names for `get_counter`. It also accepts `hf:FILE`."""
-    return (*_COUNTERS, "openai")
+    """Return the names for `get_counter`."""
+    return tuple(_COUNTERS)
 
 
 def get_counter(name: str = "estimate") -> Counter:
     """Return the counter of that name.
 
     `estimate` is at or above o200k on real text (see its module). `chars` counts code points, `chars4_ceil`
-    a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down. `openai` counts
-    o200k tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`). Raises UnknownCounter.
+    a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down. Raises
+    UnknownCounter.
     """
-    if name in _COUNTERS:
-        return _COUNTERS[name]
-    if name == "openai":
-        return FunctionCounter(name, *openai())
-    if name.startswith("hf:"):
-        return FunctionCounter(name, *huggingface(name.removeprefix("hf:")))
-    known = ", ".join(counter_names())
-    raise UnknownCounter(f"there is no token counter {name!r}: use one of {known}, hf:FILE")
+    if name not in _COUNTERS:
+        raise UnknownCounter(f"there is no token counter {name!r}: use one of {', '.join(_COUNTERS)}")
+    return _COUNTERS[name]
