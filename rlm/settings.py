@@ -18,7 +18,6 @@ from rlm.sandbox.types import KernelLimits
 if TYPE_CHECKING:
     from rlm.prompts.recipes.dialect import Dialect
     from rlm.prompts.recipes.root import Contract, Wording
-    from rlm.retrieval.retriever import Stemming
     from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 
 __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Settings"]
@@ -82,8 +81,6 @@ class Settings:
     cascade: ask a child whose reply fails of the next sub-model. It needs several.
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
-    stemming: how `rank` compares words: by their stems in the language of each text, or ("english") as
-        earlier releases did. A run that is resumed or replayed keeps its own.
     tool_seconds: the timeout of one call of a tool.
     slow: send every call in a batch of its provider, which may take up to 24 hours and costs half the price.
         A run then has 26 hours by default, and 1,000 calls in flight.
@@ -101,7 +98,6 @@ class Settings:
     cache: bool = False
     cascade: bool = False
     check_support: bool | None = None
-    stemming: Stemming = "languages"
     tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)

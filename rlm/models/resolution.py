@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
@@ -17,12 +16,9 @@ from rlm.models.catalog.names import ModelName, check_base_url, parse_name
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.key_hosts import KeyHosts
 from rlm.models.options import ClientKind, ModelOptions
-from rlm.models.registry import COMPATIBLE, PROVIDERS, ProviderSpec
+from rlm.models.registry import PROVIDERS, ProviderSpec
 
-if TYPE_CHECKING:
-    from rlm.models.providers.openai_embeddings import EndpointEmbedder
-
-__all__ = ["default_model", "resolve", "resolve_embedder"]
+__all__ = ["default_model", "resolve"]
 
 # Stands in for the key of a server that needs none: the SDK insists on one.
 _NO_KEY = "no-key-set"
@@ -94,26 +90,6 @@ def _with_client(options: ModelOptions, env: Mapping[str, str]) -> ModelOptions:
     if named not in get_args(ClientKind):
         raise ConfigurationError("RLM_MODEL_CLIENT names no client: set it to lean or sdk, or unset it")
     return replace(options, client=cast("ClientKind", named))
-
-
-def resolve_embedder(
-    name: str, env: Mapping[str, str], options: ModelOptions | None = None
-) -> EndpointEmbedder:
-    """Return what asks the server of `name` (as of a model) for embeddings. Keys and addresses follow the
-    rules of `resolve`. Raises ConfigurationError."""
-    from rlm.models.providers.openai_embeddings import EndpointEmbedder
-
-    if find_spec("numpy") is None:
-        raise ConfigurationError("embeddings need the extra hybrid: pip install 'rlm-kernel[hybrid]'")
-    parsed = parse_name(name)
-    spec = PROVIDERS.get(parsed.provider)
-    if spec is None or (spec.factory != COMPATIBLE and parsed.provider not in ("openai", "ollama")):
-        raise ConfigurationError(
-            f"{name} has no embeddings that can be asked for: name a model of OpenAI, of Ollama or of a "
-            "server with OpenAI's /embeddings, or the folder of a static model"
-        )
-    endpoint = _find_endpoint(parsed, spec, env)
-    return EndpointEmbedder(parsed.model, endpoint, name=parsed.text, options=options or ModelOptions())
 
 
 def _import_factory(path: str) -> Callable[..., Model]:

@@ -11,20 +11,10 @@ from typing import Self
 from rlm.retrieval.errors import QueryStopped
 from rlm.retrieval.words import TOKENIZE, SearchTerms, split_spaceless
 
-__all__ = [
-    "ENGLISH_VERSION",
-    "INDEX_FORMAT",
-    "INDEX_VERSION",
-    "RankedIndex",
-    "Stop",
-]
+__all__ = ["INDEX_VERSION", "RankedIndex", "Stop"]
 
-INDEX_FORMAT = "fts5"
-"""Part of an index's key in the cache."""
-INDEX_VERSION = 2
-"""Changes when what `build` writes does, or the words that it is given do."""
-ENGLISH_VERSION = 1
-"""The version that stemmed every text as English. Its indexes are right for texts that are."""
+INDEX_VERSION = 3
+"""Part of an index's key in the cache. Changes when what `build` writes does, or how passages are cut."""
 _FILE = "fts5.db"
 _CACHE_KB = 16_000
 _HASH_BYTES = 16 * 2**20

@@ -16,8 +16,7 @@ from rlm.sandbox.in_kernel.body.body import Body, Span
 if TYPE_CHECKING:
     from rlm.retrieval.cache import IndexCache
     from rlm.retrieval.packs import Expand, Pack
-    from rlm.retrieval.retriever import Rank, Retriever, Stemming
-    from rlm.retrieval.vectors.embedder import Embedder
+    from rlm.retrieval.retriever import Retriever
 
 __all__ = ["Ranking"]
 
@@ -34,20 +33,10 @@ class Ranking:
     may be closed afterwards. The index is stored in the first of `caches` that is usable.
     """
 
-    def __init__(
-        self,
-        body: Body,
-        observer: Observer,
-        caches: Sequence[IndexCache],
-        *,
-        stemming: Stemming = "languages",
-        embedder: Embedder | None = None,
-    ) -> None:
+    def __init__(self, body: Body, observer: Observer, caches: Sequence[IndexCache]) -> None:
         self._body = body
         self._observer = observer
         self._caches = tuple(caches)
-        self._stemming = stemming
-        self._embedder = embedder
         self._lock = asyncio.Lock()
         self._stopped = threading.Event()
         self._retriever: Retriever | None = None
@@ -59,7 +48,6 @@ class Ranking:
         limit: int,
         neighbors: int = 1,
         expand: Expand | None = None,
-        rank: Rank = "bm25",
         within: Span | None = None,
     ) -> list[Pack]:
         """Call `Retriever.retrieve`. Raises the same errors."""
@@ -68,7 +56,7 @@ class Ranking:
 
             def work() -> list[Pack]:
                 return self._prepare(loop).retrieve(
-                    query, limit, neighbors, expand, rank, within=within, stop=self._stopped.is_set
+                    query, limit, neighbors, expand, within=within, stop=self._stopped.is_set
                 )
 
             return await self._run_in_thread(work)
@@ -95,13 +83,7 @@ class Ranking:
                 loop.call_soon_threadsafe(self._observer, Indexing(done, whole))
 
         for cache in self._caches:
-            retriever = Retriever(
-                self._body,
-                cache=cache,
-                building=building,
-                stemming=self._stemming,
-                embedder=self._embedder,
-            )
+            retriever = Retriever(self._body, cache=cache, building=building)
             try:
                 retriever.prepare()
             except BaseException as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -16,31 +18,19 @@ from typing import TYPE_CHECKING, Literal, Self
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
 from rlm.retrieval.errors import RetrievalError
-from rlm.retrieval.index import (
-    ENGLISH_VERSION,
-    INDEX_FORMAT,
-    INDEX_VERSION,
-    RankedIndex,
-    Stop,
-)
-from rlm.retrieval.languages import ENGLISH, Languages, language_of, stem_words
+from rlm.retrieval.index import INDEX_VERSION, RankedIndex, Stop
+from rlm.retrieval.languages import Languages, language_of, stem_words
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut, windows
-from rlm.retrieval.tfidf import tfidf
-from rlm.retrieval.vectors.embedder import Embedder
-from rlm.retrieval.vectors.fusion import fuse
-from rlm.retrieval.vectors.vector_index import VECTORS_VERSION, VectorIndex
-from rlm.retrieval.words import MAX_QUERY, SearchTerms, Tokens
+from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
     from rlm.documents import Context
 
-__all__ = ["Building", "Rank", "Retriever", "Stemming"]
+__all__ = ["Building", "Rank", "Retriever"]
 
-Rank = Literal["bm25", "tfidf", "hybrid"]
-
-Stemming = Literal["languages", "english"]
+Rank = Literal["bm25", "tfidf"]
 
 Building = Callable[[int, int], None]
 """Called with (characters indexed, characters in total) after about every half million, on the building
@@ -49,14 +39,11 @@ of your own."""
 
 MAX_LIMIT = 1_000
 MAX_NEIGHBORS = 50
-_VERSION = 1
-"""The version of how passages are cut. Indexes of other versions are ignored."""
 _IN_MEMORY = 1 << 20
 """Bodies with fewer bytes are indexed in memory and never cached."""
 _CANDIDATES = 200
 _PASSAGES = "passages"
 _LANGUAGES = "languages.json"
-_EMBEDDED_AT_ONCE = 256
 
 
 class Retriever:
@@ -66,10 +53,7 @@ class Retriever:
     body, so that no body is indexed twice. With None, and for small bodies, it stays in memory.
 
     Words are compared by their stems: of English, and of the languages of `languages.py` where the body's
-    texts are in one. `stemming="english"` is how earlier releases ranked.
-
-    With an `embedder`, `rank="hybrid"` fuses BM25 with the nearness of vectors, which the first such query
-    computes for all passages and stores like the index.
+    texts are in one.
     """
 
     def __init__(
@@ -78,15 +62,10 @@ class Retriever:
         *,
         cache: IndexCache | None = None,
         building: Building | None = None,
-        stemming: Stemming = "languages",
-        embedder: Embedder | None = None,
     ) -> None:
         self._body = body
         self._cache = cache
         self._building = building
-        self._stemming = stemming
-        self._embedder = embedder
-        self._vectors: VectorIndex | None = None
         self._languages = Languages()
         self._tokens = Tokens()
         self._index: RankedIndex | None = None
@@ -130,19 +109,17 @@ class Retriever:
 
         Double quotes mark a phrase; a query has no other syntax. `expand="neighbors"` adds
         `per_hit_neighbors` passages on both sides. `expand="section"` adds the text under the same heading,
-        at most 8,000 characters. `within` limits the
-        search to the passages that are at least partly in that span.
+        at most 8,000 characters. `rank="tfidf"` reranks the best passages of BM25 by tf-idf. `within` limits
+        the search to the passages that are at least partly in that span.
 
-        Raises UsageError on values out of range, RetrievalError when the index
-        fails, and QueryStopped when `stop` returns True.
+        Raises UsageError on values out of range, RetrievalError when the index fails, and QueryStopped when
+        `stop` returns True.
         """
         _check(limit, per_hit_neighbors, expand, rank)
-        if rank == "hybrid" and self._embedder is None:
-            raise UsageError("rank is 'hybrid', which needs an embedder: give one, or rank by 'bm25'")
         self.prepare()
         assert self._index is not None
         terms = self._tokens.query(query)
-        if not terms and rank != "hybrid":
+        if not terms:
             return []
         # A widened pack may contain several adjacent hits, so ask for more candidates than packs.
         candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
@@ -151,10 +128,6 @@ class Retriever:
             if rank == "tfidf":
                 ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop, numbers)
                 ranked = self._rerank_by_tfidf(ranked, terms)
-            elif rank == "hybrid":
-                count = max(_CANDIDATES, candidates)
-                near = self._nearest(query, count, stop, numbers)
-                ranked = fuse(self._index.top(terms, count, stop, numbers), near)
             else:
                 ranked = self._index.top(terms, candidates, stop, numbers)
         except OSError as error:
@@ -172,8 +145,8 @@ class Retriever:
         if self._cache is None or self._body.bytes < _IN_MEMORY:
             self._index = self._build(None)
             return
-        key = self._key(INDEX_VERSION if self._stemming == "languages" else ENGLISH_VERSION)
-        folder = self._cache.find(key) or self._find_english()
+        key = f"{self._digest}-fts5-{INDEX_VERSION}"
+        folder = self._cache.find(key)
         if folder is not None and self._try_open(folder):
             return
         try:
@@ -194,7 +167,7 @@ class Retriever:
 
     def close(self) -> None:
         """Close the index. Safe to call twice."""
-        index, self._index, self._vectors = self._index, None, None
+        index, self._index = self._index, None
         if index is not None:
             index.close()
         self._tokens.close()
@@ -205,40 +178,6 @@ class Retriever:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _nearest(self, query: str, count: int, stop: Stop, numbers: range | None) -> list[tuple[int, float]]:
-        assert self._embedder is not None
-        if self._vectors is None:
-            self._vectors = self._prepare_vectors(self._embedder)
-        return self._vectors.top(self._embedder.embed([query[:MAX_QUERY]]), count, stop, numbers)
-
-    def _prepare_vectors(self, embedder: Embedder) -> VectorIndex:
-        """Map the vectors of all passages; compute them if there are none. Raises RetrievalError, OSError,
-        and any exception of `building` and of the embedder."""
-        if self._cache is None or self._body.bytes < _IN_MEMORY:
-            return VectorIndex.build(None, self._texts_of_passages(), embedder)
-        key = f"{self._digest}-vectors-{_VERSION}-{VECTORS_VERSION}-{embedder.identity}"
-        folder = self._cache.find(key)
-        if folder is not None:
-            with suppress(OSError, ValueError):
-                return VectorIndex.open(folder)
-            self._cache.drop(folder)
-        building = self._cache.begin()
-        try:
-            VectorIndex.build(building, self._texts_of_passages(), embedder)
-            folder = self._cache.finish(building, key)
-        except BaseException:
-            self._cache.drop(building)
-            raise
-        return VectorIndex.open(folder)
-
-    def _texts_of_passages(self) -> Iterator[list[str]]:
-        """Yield the texts of all passages, in batches."""
-        for start, texts in cut(self._body):
-            for at in range(0, len(texts), _EMBEDDED_AT_ONCE):
-                yield texts[at : at + _EMBEDDED_AT_ONCE]
-            if self._building is not None:
-                self._building(start + sum(map(len, texts)), self._body.chars)
-
     def _try_open(self, folder: Path) -> bool:
         """Open a cached index and return whether that worked. Removes a damaged one."""
         assert self._cache is not None
@@ -246,21 +185,13 @@ class Retriever:
             starts = array("Q", (folder / _PASSAGES).read_bytes())
             if sys.byteorder == "big":
                 starts.byteswap()
-            languages = Languages()
-            if (folder / _LANGUAGES).exists():
-                languages = Languages(*json.loads((folder / _LANGUAGES).read_text("utf-8")))
+            languages = Languages(*json.loads((folder / _LANGUAGES).read_text("utf-8")))
             self._index = RankedIndex.open(folder)
         except (OSError, ValueError, TypeError):
             self._cache.drop(folder)
             return False
         self._set_up(starts, languages)
         return True
-
-    def _find_english(self) -> Path | None:
-        """Return the folder of an index of an older release, if it is the same as one of this release."""
-        assert self._cache is not None
-        folder = self._cache.find(self._key(ENGLISH_VERSION))
-        return None if folder is None or any(self._languages_of_windows()) else folder
 
     def _set_up(self, starts: array[int], languages: Languages) -> None:
         self._passages = Passages(starts, self._body.chars)
@@ -280,8 +211,7 @@ class Retriever:
                 stored.byteswap()
             try:
                 (folder / _PASSAGES).write_bytes(stored.tobytes())
-                if self._stemming == "languages":
-                    (folder / _LANGUAGES).write_text(json.dumps(languages.to_json()), "utf-8")
+                (folder / _LANGUAGES).write_text(json.dumps(languages.to_json()), "utf-8")
             except OSError:
                 index.close()
                 raise
@@ -291,7 +221,7 @@ class Retriever:
         self, starts: array[int], languages: Languages
     ) -> Iterator[tuple[int, list[str], list[str] | None]]:
         """Yield what RankedIndex.build takes. Notes the starts and the languages of passages."""
-        by_window = self._languages_of_windows()
+        by_window = [language_of(self._body, start, end) for start, end, _ in windows(self._body)]
         stemmers = {language: stem_words(language) for language in set(by_window)}
         for (start, texts), language in zip(cut(self._body), by_window, strict=True):
             first = len(starts)
@@ -301,15 +231,6 @@ class Retriever:
             yield first, texts, [*map(stemmers[language], texts)] if any(stemmers) else None
             if self._building is not None:
                 self._building(end, self._body.chars)
-
-    def _languages_of_windows(self) -> list[str]:
-        places = windows(self._body)
-        if self._stemming == "english":
-            return [ENGLISH for _ in places]
-        return [language_of(self._body, start, end) for start, end, _ in places]
-
-    def _key(self, version: int) -> str:
-        return f"{self._digest}-{INDEX_FORMAT}-{_VERSION}-{version}"
 
     @property
     def _digest(self) -> str:
@@ -322,19 +243,23 @@ class Retriever:
     def _rerank_by_tfidf(
         self, ranked: Sequence[tuple[int, float]], query: SearchTerms
     ) -> list[tuple[int, float]]:
+        """Return the passages by tf-idf: the sum of (1 + ln tf) · ln(1 + passages / df) over the stems of the
+        query, divided by the square root of the passage's length."""
         assert self._index is not None
-        texts = [
-            self._tokens.stems([self._body.text(*self._passages.span(number))], self._languages.of(number))[0]
-            for number, _ in ranked
-        ]
         forms = list(dict.fromkeys(chain(query.words, *query.forms)))
-        frequencies = {
-            stems[0]: self._index.frequency(form)
+        weights = {
+            stems[0]: math.log(1 + len(self._passages) / max(1, self._index.frequency(form)))
             for form, stems in zip(forms, self._tokens.stems(forms), strict=True)
             if stems
         }
-        numbered = [(number, stems) for (number, _), stems in zip(ranked, texts, strict=True)]
-        return tfidf(numbered, frequencies, len(self._passages))
+        scored = []
+        for number, _ in ranked:
+            text = self._body.text(*self._passages.span(number))
+            (stems,) = self._tokens.stems([text], self._languages.of(number))
+            counts = Counter(stem for stem in stems if stem in weights)
+            score = sum((1 + math.log(count)) * weights[stem] for stem, count in counts.items())
+            scored.append((number, score / math.sqrt(max(1, len(stems)))))
+        return sorted(scored, key=lambda passage: (-passage[1], passage[0]))
 
 
 def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
@@ -347,5 +272,5 @@ def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
         raise UsageError(f"per_hit_neighbors is {neighbors}: give a number from 0 to {MAX_NEIGHBORS}")
     if expand not in (None, "neighbors", "section"):
         raise UsageError(f"expand is {expand!r}: give 'neighbors' or 'section', or leave it out")
-    if rank not in ("bm25", "tfidf", "hybrid"):
-        raise UsageError(f"rank is {rank!r}: give 'bm25', 'tfidf' or 'hybrid'")
+    if rank not in ("bm25", "tfidf"):
+        raise UsageError(f"rank is {rank!r}: give 'bm25' or 'tfidf'")

@@ -223,7 +223,6 @@ class RunConfig:
             "contract": self.settings.root.contract,
             "cache": self.settings.cache,
             "check_support": self.settings.check_support,
-            "stemming": self.settings.stemming,
             "root": asdict(self.settings.root),
             "child": {**asdict(self.settings.child), "prompt_tokens": children.default.prompt_tokens},
             "direct": asdict(self.settings.direct),

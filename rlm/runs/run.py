@@ -303,7 +303,7 @@ class Run:
         """Return the ranking of a sub-RLM's source. Its index is removed with the run: a cell may rank any
         number of sources, which must not fill the user's cache."""
         cache = IndexCache(self._resources.folder / "index-of-sources", _INDEX_BYTES)
-        return Ranking(body, self.config.tell, (cache,), stemming=self.config.settings.stemming)
+        return Ranking(body, self.config.tell, (cache,))
 
     async def _answer_directly(self) -> RunResult | None:
         """Answer by one direct call. Return None if the run must continue as an RLM."""

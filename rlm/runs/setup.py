@@ -164,10 +164,8 @@ def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource
     # Without the user's cache folder, the index is removed with the run's workspace.
     run_cache = IndexCache(workspace.folder / "index")
     user_caches = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
-    caches, stemming = (*user_caches, run_cache), config.settings.stemming
-    return RunResources(
-        workspace.folder, kernels, lambda body: Ranking(body, config.tell, caches, stemming=stemming)
-    )
+    caches = (*user_caches, run_cache)
+    return RunResources(workspace.folder, kernels, lambda body: Ranking(body, config.tell, caches))
 
 
 def facts_of(

@@ -240,8 +240,6 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         cache=facts["cache"],
         check_support=facts.get("check_support"),
         slow=facts.get("slow", False),
-        # Older versions stemmed every text as English.
-        stemming=facts.get("stemming", "english"),
         # Older versions had one prompt.
         root=_restore(RootSettings, {"prompt": "full", **facts["root"]}),
         cascade=facts.get("cascade", False),

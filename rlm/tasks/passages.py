@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rlm.documents import Loaded, Source, default_cache
 from rlm.documents.workspace import Workspace
@@ -18,9 +18,6 @@ from rlm.sandbox import Handle
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.parts import part_at
-
-if TYPE_CHECKING:
-    from rlm.retrieval.vectors.embedder import Embedder
 
 __all__ = ["find_matches", "find_passages"]
 
@@ -36,8 +33,6 @@ async def find_passages(
     limit: int = 5,
     neighbors: int = 1,
     expand: Literal["neighbors", "section"] | None = None,
-    rank: Literal["bm25", "tfidf", "hybrid"] = "bm25",
-    embedder: Embedder | None = None,
     cached: bool = True,
     on_read: Callable[[str, int], None] = _ignore,
     on_event: Callable[[Event], None] = _ignore,
@@ -52,9 +47,9 @@ async def find_passages(
         caches = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
             caches.append(IndexCache(workspace.folder / "index"))
-            ranking = Ranking(body, on_event, caches, embedder=embedder)
+            ranking = Ranking(body, on_event, caches)
             try:
-                packs = await ranking.packs(query, limit=limit, neighbors=neighbors, expand=expand, rank=rank)
+                packs = await ranking.packs(query, limit=limit, neighbors=neighbors, expand=expand)
             finally:
                 await ranking.aclose()
             return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}

@@ -13,6 +13,6 @@ def find_provider(model: str) -> str:
     """Return the name of the provider of `model`, or `rlm` for models that ask no provider."""
     try:
         spec = PROVIDERS.get(parse_name(model).provider)
-    except ConfigurationError:  # an embedder's own model may have any name
+    except ConfigurationError:  # a caller's own model may have any name
         spec = None
     return "rlm" if spec is None else spec.telemetry_name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +17,6 @@ from rlm.escaping import json_bytes, terminal_line, terminal_text
 if TYPE_CHECKING:
     from rlm.documents import Source
     from rlm.events import Event
-    from rlm.retrieval.vectors.embedder import Embedder
 
 __all__ = ["search"]
 
@@ -59,20 +57,6 @@ def search(
         Literal["neighbors", "section"] | None,
         typer.Option(help="Show each passage with its neighbors, or its whole section.", show_default=False),
     ] = None,
-    rank: Annotated[
-        Literal["bm25", "tfidf", "hybrid"],
-        typer.Option(help="The ranking function; hybrid fuses BM25 with --embeddings."),
-    ] = "bm25",
-    embeddings: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="For --rank hybrid: a static model (folder, or name for model2vec), or a server's model, as "
-            "openai:NAME or ollama:NAME. Extra hybrid.",
-            show_default=False,
-        ),
-    ] = None,
-    engine: Annotated[Literal["fts5"], typer.Option(help="The index: SQLite FTS5.")] = "fts5",
     exclude: ExcludeOption = None,
     allow_host: AllowHostOption = None,
     no_document_cache: Annotated[
@@ -96,11 +80,6 @@ def search(
         raise UsageError(f"--limit is {limit}: give a number from 1 to 1,000")
     if neighbors is not None and expand == "section":
         raise UsageError("--neighbors cannot be combined with --expand section: leave one out")
-    if (rank == "hybrid") != (embeddings is not None):
-        raise UsageError("--rank hybrid and --embeddings MODEL belong together: give both or neither")
-    if regex and embeddings is not None:
-        raise UsageError("--regex cannot be combined with --embeddings: leave one out")
-    embedder = None if embeddings is None else _embedder(embeddings)
     sources = read_sources(paths, exclude, allow_host)
     try:
         with _SearchProgress(quiet=quiet) as progress:
@@ -113,16 +92,11 @@ def search(
                 limit=limit,
                 neighbors=1 if neighbors is None else neighbors,
                 expand=expand or (None if neighbors is None else "neighbors"),
-                rank=rank,
-                embedder=embedder,
             )
             found = run_interruptible(work)
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(Exit.INTERRUPTED) from None
-    tokens = getattr(embedder, "tokens", 0)
-    if tokens and not quiet:
-        say(f"the embeddings took {tokens:,} tokens")
     _print(found, as_json=as_json)
     for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
         say(warning)
@@ -134,17 +108,6 @@ def search(
 
 
 search.__doc__ = f"{search.__doc__}\n\n{EXAMPLES}"
-
-
-def _embedder(model: str) -> Embedder:
-    """Return the embedder of a name as models have it (`openai:NAME`), else of a static model."""
-    from rlm.models.registry import PROVIDERS
-    from rlm.models.resolution import resolve_embedder
-    from rlm.retrieval.vectors.embedder import StaticEmbedder
-
-    if model.partition(":")[0] in PROVIDERS:
-        return resolve_embedder(model, os.environ)
-    return StaticEmbedder(model)
 
 
 class _SearchProgress(ProgressDisplay):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.retrieval import IndexCache, Retriever
+from rlm.retrieval import Retriever
 from rlm.retrieval.languages import ENGLISH, detect_language, stem_words
 from rlm.retrieval.words import Tokens
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -104,16 +104,10 @@ def test_english_code_and_what_is_not_known_are_as_before(text) -> None:
 def test_a_word_is_found_in_its_other_forms(body, language, question, hit, rank, mixed) -> None:
     """In a body of one language, and among English texts."""
     others = [ENGLISH_TEXT] * 5 if mixed else []
-    with body(*others, TEXTS[language]) as context:
-        with Retriever(context) as retriever:
-            (pack, *_) = retriever.retrieve(question, rank=rank)
-            assert pack.text == TEXTS[language]
-            assert hit in [context.text(*span) for span in pack.hits]
-        if language in ("french", "spanish"):
-            return  # the English stemmer joins these forms, too
-        with Retriever(context, stemming="english") as retriever:
-            found = retriever.retrieve(question)
-            assert hit not in [context.text(*span) for pack in found for span in pack.hits]
+    with body(*others, TEXTS[language]) as context, Retriever(context) as retriever:
+        (pack, *_) = retriever.retrieve(question, rank=rank)
+        assert pack.text == TEXTS[language]
+        assert hit in [context.text(*span) for span in pack.hits]
 
 
 def test_the_word_itself_counts_for_more_than_another_form(body) -> None:
@@ -134,35 +128,6 @@ def test_words_of_grammar_rank_nothing_in_their_language(body) -> None:
         assert {pack.document for pack in retriever.retrieve("les maisons qui sont dans la ville")} == {
             "doc1.txt"
         }
-
-
-def test_english_texts_rank_as_before(body) -> None:
-    texts = [
-        f"{ENGLISH_TEXT} The {word} of house {number}." for number, word in enumerate(["roof", "door"] * 20)
-    ]
-    with (
-        body(*texts) as context,
-        Retriever(context) as now,
-        Retriever(context, stemming="english") as before,
-    ):
-        for question in ("Which houses have doors?", '"the door" of a tenant', "roofs 12"):
-            assert now.retrieve(question, limit=40) == before.retrieve(question, limit=40)
-
-
-def test_an_index_of_an_older_release_is_used_for_english_only(tmp_path) -> None:
-    """The index of a text in another language is built anew; both stay."""
-    cache = IndexCache(tmp_path / "cache")
-    for name, text, kept in (("english", ENGLISH_TEXT, True), ("german", TEXTS["german"], False)):
-        with body_of(tmp_path / name, (text + "\n\n") * 8_000) as context:
-            with Retriever(context, cache=cache, stemming="english") as before:
-                before.prepare()
-            entries = set(cache.top.iterdir())
-            with Retriever(context, cache=cache) as now:
-                assert now.retrieve("Kündigung house")
-            assert (set(cache.top.iterdir()) == entries) is kept
-            with Retriever(context, cache=cache) as again:
-                assert again.retrieve("Kündigung house")
-    assert len(list(cache.top.iterdir())) == 3
 
 
 def test_the_english_stems_of_other_rooms_are_as_before() -> None:

@@ -193,21 +193,3 @@ async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) ->
         await log.append("finished", {"stop_reason": "finalized"})
     with pytest.raises(JournalError, match="older version of rlm"):
         await replay("old", store=run.store, settings=replace(Settings(), sandbox=run.level))
-
-
-async def test_a_run_of_an_earlier_release_is_replayed_as_it_ranked(run, block) -> None:
-    """Their journals have no word about stemming. All texts were stemmed as English."""
-    text = (
-        "Die Häuser stehen am Fluss, und sie sind nicht mehr neu, aber die Dächer sind es noch.\n\n# Zwei\n\n"
-        "Der Rat hat über die Kündigungen beraten, die der Verein vor der Frist bei ihm abgegeben hat.\n"
-    ) * 3
-    code = block("finalize(str(len(rank('Kündigung'))), evidence=[(0, 20)])")
-    model = ScriptedModel.of(root=[code], child=child)
-    result = await run(model, text, settings=Settings(strategy="rlm", stemming="english"))
-    assert result.answer == "0"
-    with closing(sqlite3.connect(run.store)) as store, store:
-        (stored,) = store.execute("SELECT settings FROM runs").fetchone()
-        assert json.loads(stored).pop("stemming") == "english"
-        facts = {name: fact for name, fact in json.loads(stored).items() if name != "stemming"}
-        store.execute("UPDATE runs SET settings = ?", (json.dumps(facts),))
-    assert (await replay_run(run, result)).equal
