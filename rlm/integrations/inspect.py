@@ -24,10 +24,10 @@ from inspect_ai.util import LimitExceededError
 
 from rlm.documents import Context
 from rlm.errors import ModelRejected, UsageError
-from rlm.integrations.outcome import outcome_of
 from rlm.limits import Limits
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.windows import window_of
+from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.settings import Settings
 
@@ -109,7 +109,7 @@ def rlm_solver(
     model, sub_model: names of `rlm` (`openai:gpt-5`). None is the model of the evaluation, for `sub_model`
     the root's. context: the key of the sample's metadata with the text, a function of the state that returns
     any context, or None for none. The answer becomes the output, as text or JSON, and
-    `state.metadata["rlm"]` holds the account of the run: run_id, answer, stop_reason, citations, reward, ….
+    `state.metadata["rlm"]` holds the account of the run: run_id, answer, stop_reason, citations, ….
     A run without an answer has an empty output.
     """
     chosen = settings or Settings()
@@ -124,7 +124,7 @@ def rlm_solver(
         own.raise_limit()
         answer = result.answer
         shown = "" if answer is None else answer if isinstance(answer, str) else json.dumps(answer)
-        state.metadata["rlm"] = await outcome_of(result, chosen)
+        state.metadata["rlm"] = _account(result)
         state.output = ModelOutput.from_content(model=runtime.model.name, content=shown)
         state.messages.append(state.output.message)
         state.completed = True
@@ -142,6 +142,22 @@ def _context_of(state: TaskState, context: str | Callable[[TaskState], Context] 
         raise UsageError(f"sample {state.sample_id} has no {context!r} in its metadata. Name its key")
     found: Context = state.metadata[context]
     return found
+
+
+def _account(result: RunResult) -> dict[str, Any]:
+    """Return the answer of an ended run with its name in the journal and its figures."""
+    return {
+        "run_id": result.run_id,
+        "answer": result.answer,
+        "stop_reason": result.stop_reason,
+        "rounds": result.rounds,
+        "sub_calls": result.sub_calls,
+        "seconds": round(result.seconds, 3),
+        "citations": [
+            {"place": one.place, "quote": one.quote, "verified": one.verified} for one in result.citations
+        ],
+        "warnings": list(result.warnings),
+    }
 
 
 def _usage(usage: Any) -> TokenUsage:

@@ -1,4 +1,4 @@
-"""The conversations of a run, as training data: one for each window of a root, one for each other call.
+"""The conversations of a run: one for each window of a root, one for each other call.
 
 The journal holds the replies and the run is replayed offline, so the prompts are those that were sent. The
 calls that folded rounds into notes are left out: their notes stand in the next window. Values of secret
@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlm.driver.dialects import read_reply
-from rlm.driver.reply_contract import Cell, fenced
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Role
 from rlm.playback.exchanges import Exchange
-from rlm.replay.golds import Golds
 from rlm.replay.replay import replay
-from rlm.replay.rewards import Reward
-from rlm.replay.selection import Selection
-from rlm.runs.stored_run import StoredRun, settings_of
-from rlm.settings import RootSettings, Settings
+from rlm.settings import Settings
 
 __all__ = ["Conversation", "read_conversations"]
 
@@ -35,9 +29,7 @@ class Conversation:
 
     A root gets a new window when its rounds are folded into notes; `rounds` are the first and the last of
     the window, (0, 0) for every other role. `id` is unique in an export. `parent` is the id of the window
-    before, or of the root's window that asked for this call; None for the first window of a run. `is_valid`
-    is False if the last reply of a root was not exactly one block, or nothing that the run's dialect runs.
-    `reward` is that of the whole run. `example` is the last reply of a root as later prompts repeat it.
+    before, or of the root's window that asked for this call; None for the first window of a run.
     """
 
     run_id: str
@@ -48,9 +40,6 @@ class Conversation:
     within: str
     rounds: tuple[int, int]
     messages: tuple[Message, ...]
-    is_valid: bool
-    reward: Reward
-    example: str | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as a JSON-safe mapping."""
@@ -62,56 +51,26 @@ class Conversation:
             "model": self.model,
             "within": self.within,
             "rounds": list(self.rounds),
-            "is_valid": self.is_valid,
             "messages": [_plain(one) for one in self.messages],
-            "reward": self.reward.to_json(),
         }
-
-    def to_example(self) -> dict[str, Any] | None:
-        """Return an example for supervised fine-tuning, in the form of Chat Completions.
-
-        None if the run has no answer, if the last reply broke the contract, or if a message holds a picture.
-        A root's reply is its block alone, as later prompts of the run repeat it.
-        """
-        if not (self.reward.answered and self.is_valid) or any(one.images for one in self.messages):
-            return None
-        messages = [_plain(one) for one in self.messages]
-        if self.example is not None:
-            messages[-1]["content"] = self.example
-        return {"messages": messages}
 
 
 async def read_conversations(
-    run: str,
-    *,
-    store: str | Path,
-    settings: Settings | None = None,
-    golds: Golds | None = None,
-    selection: Selection | None = None,
+    run: str, *, store: str | Path, settings: Settings | None = None
 ) -> list[Conversation]:
-    """Replay the run whose name is or starts with `run`, and return its conversations in order. Return none
-    if the rewards of the run are outside of the bounds of `selection`; then it is not replayed.
+    """Replay the run whose name is or starts with `run`, and return its conversations in order.
 
     No model is called, and nothing is written. Raises UsageError when the replay gives another answer,
     because its prompts would not be those of the run, and what `rlm.replay.replay` raises.
     """
-    from rlm.journal import Journal
-
-    async with Journal.open(store) as journal:
-        stored = await StoredRun.read(journal, run)
-    bounds = selection or Selection()
-    if stored.result is not None and not bounds.accepts(Reward.of(stored.result, stored.events)):
-        return []
-    replayed = await replay(stored.run_id, store=store, settings=settings)
-    recorded = replayed.recorded
+    replayed = await replay(run, store=store, settings=settings)
+    name = replayed.stored.run_id
     if not replayed.equal:
         raise UsageError(
-            f"the replay of {recorded.run_id} diverged, so its prompts can't be told. "
-            f"Look at it with rlm replay {recorded.run_id}, or export the events"
+            f"the replay of {name} diverged, so its prompts are unknown. "
+            f"Look at it with rlm replay {name}, or export the events"
         )
-    correct = None if golds is None else golds.judge(stored.run_id, stored.task, recorded.answer)
-    reward = Reward.of(recorded, stored.events, correct)
-    return _Reader(stored, reward).read(replayed.exchanges)
+    return _Reader(name).read(replayed.exchanges)
 
 
 @dataclass(slots=True)
@@ -126,10 +85,8 @@ class _Window:
 class _Reader:
     """Reads the exchanges of one run."""
 
-    def __init__(self, stored: StoredRun, reward: Reward) -> None:
-        self._run_id = stored.run_id
-        self._root: RootSettings = settings_of(Settings(), stored.facts).root
-        self._reward = reward
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
         from rlm.journal.redaction import Redaction, secrets_of
 
         self._redaction = Redaction()
@@ -155,11 +112,6 @@ class _Reader:
 
     def _conversation(self, window: _Window) -> Conversation:
         first, last = window.exchanges[0], window.exchanges[-1]
-        example, is_valid = None, True
-        if last.role == "root":
-            cell = read_reply(last.reply.text, self._root, last.reply.finish_reason)
-            is_valid = isinstance(cell, Cell)
-            example = (cell.shown or fenced(cell.code)) if isinstance(cell, Cell) else None
         reply = Message("assistant", last.reply.text)
         blank = self._redaction.blank
         return Conversation(
@@ -171,9 +123,6 @@ class _Reader:
             within=last.within,
             rounds=(first.round, last.round),
             messages=tuple(replace(one, content=blank(one.content)) for one in (*last.messages, reply)),
-            is_valid=is_valid,
-            reward=self._reward,
-            example=blank(example),
         )
 
 

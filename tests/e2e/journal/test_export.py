@@ -53,92 +53,40 @@ def lines(ran) -> list[dict]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_all_runs_are_exported_oldest_first(rlm, runs: list[str], tmp_path: Path) -> None:
-    """Each conversation names its run and the one that asked for it."""
-    found = lines(rlm("export", "--all", "--format", "messages"))
+def test_conversations_name_their_run_and_who_asked(rlm, runs: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "talks.jsonl"
+    ran = rlm("export", *runs, "--format", "messages", "--out", str(out))
+    assert "conversations of 3 runs" in ran.stderr
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    found = [json.loads(line) for line in out.read_text().splitlines()]
     assert list(dict.fromkeys(one["run_id"] for one in found)) == runs
     root, child = found[:2]
-    assert (root["role"], root["parent"], child["role"], child["parent"]) == (
-        "root",
-        None,
-        "child",
-        root["id"],
-    )
+    assert (root["role"], root["parent"]) == ("root", None)
+    assert (child["role"], child["parent"]) == ("child", root["id"])
     assert len({one["id"] for one in found}) == len(found)
-    assert root["reward"]["sub_call_success"] == 1.0
-    assert "correct" not in root["reward"]
-    out = tmp_path / "sft.jsonl"
-    ran = rlm("export", "--all", "--format", "sft", "--out", str(out))
-    assert "wrote 3 examples of 2 runs" in ran.stderr
-    assert f"of {runs[2]}: without an answer" in ran.stderr
-    assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    assert len(out.read_text().splitlines()) == 3
 
 
-def test_runs_are_chosen(rlm, runs: list[str]) -> None:
-    """By what the journal lists, and by their rewards."""
-    taken = {
-        0: ["--status", "finalized", "--min-supported", "0.9", "--since", "1h"],
-        1: ["--model-like", "*s1.jsonl", "--min-coverage", "0.5"],
-        2: ["--status", "contract_violation", "--cost-up-to", "0", "--until", "2999-01-01"],
-    }
-    for number, options in taken.items():
-        found = lines(rlm("export", "--all", *options))
-        assert {one["run_id"] for one in found} == {runs[number]}
-    assert lines(rlm("export", "--all", "--format", "messages", "--until", "1h")) == []
-
-
-def test_an_export_continues_after_a_run_and_names_several(rlm, runs: list[str]) -> None:
-    after = lines(rlm("export", "--all", "--after", runs[0]))
-    assert list(dict.fromkeys(one["run_id"] for one in after)) == runs[1:]
+def test_events_of_several_runs(rlm, runs: list[str]) -> None:
     both = lines(rlm("export", runs[2], "latest~2"))
     assert list(dict.fromkeys(one["run_id"] for one in both)) == [runs[2], runs[0]]
     assert {one["run_id"] for one in lines(rlm("export"))} == {runs[2]}
     assert {one["run_id"] for one in lines(rlm("export", "-2"))} == {runs[1]}
 
 
-def test_golds_say_which_answers_are_right(rlm, runs: list[str], tmp_path: Path) -> None:
-    """By the name of a run or by its question; a line may have a rule of its own."""
-    golds = tmp_path / "golds.jsonl"
-    golds.write_text(
-        json.dumps({"id": runs[0], "answer": ["plugh", "XYZZY"]})
-        + "\n\n"
-        + json.dumps({"id": "What is the number?", "answer": 42.0, "rule": "number"})
-        + "\n"
-        + json.dumps({"id": "What is the colour?", "answer": "red"})
-    )
-    found = lines(rlm("export", "--all", "--format", "messages", "--golds", str(golds)))
-    assert {one["run_id"]: one["reward"]["correct"] for one in found} == dict(
-        zip(runs, (1, 1, 0), strict=True)
-    )
-    golds.write_text('{"id": 1}')
-    assert f"{golds}:1 is no JSON object" in rlm("export", "-f", "messages", "--golds", str(golds)).one_line
-    assert "only --format messages" in rlm("export", "--golds", str(golds)).one_line
-
-
-def test_a_run_that_can_not_be_replayed_is_skipped_with_a_reason(
-    rlm, runs: list[str], tmp_path: Path
+def test_no_key_is_exported_and_a_run_without_its_input_is_refused(
+    rlm, tmp_path: Path, runs: list[str]
 ) -> None:
-    """The input of the run was not stored, because it holds a key, and its file is gone."""
+    """The input of the run was not stored, because it holds a key."""
     key = {"OPENAI_API_KEY": KEY}
-    shown = rlm("export", "--all", "--format", "messages", env=key)
-    assert shown.code == 0
-    assert KEY not in shown.stdout
-    store = tmp_path / "later.db"
-    script = tmp_path / "s1.jsonl"
-    ran = rlm(
+    store, script = tmp_path / "later.db", tmp_path / "s1.jsonl"
+    rlm(
         "ask", "Number?", str(tmp_path / "key.txt"), "--strategy", "rlm", "--model", f"scripted:{script}",
         "--json", "--store", str(store), env=key,
     )  # fmt: skip
+    shown = rlm("export", "--format", "messages", "--store", str(store), env=key)
+    assert shown.code == 0
+    assert KEY not in shown.stdout
     (tmp_path / "key.txt").unlink()
-    ran = rlm("export", "--all", "--format", "messages", "--store", str(store))
-    assert (ran.code, ran.stdout) == (0, "")
-    assert "skipped " in ran.one_line
-    assert rlm("export", "--format", "messages", "--store", str(store)).code != 0
-
-
-def test_options_that_contradict_are_refused(rlm) -> None:
-    for options in (["x", "--all"], ["--status", "rounds"], ["--all", "--since", "soon"]):
-        ran = rlm("export", *options)
-        assert (ran.code, ran.stdout) == (2, "")
-        assert len(ran.stderr.splitlines()) == 1
+    ran = rlm("export", "--format", "messages", "--store", str(store))
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "is gone" in ran.one_line or "can't be read again" in ran.one_line
