@@ -26,9 +26,8 @@ from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener
 from rlm.models.options import RetryReason
 from rlm.models.structured.tool_calls import as_text
-from rlm.playback.cursor import NO_QUESTION, ReplayCursor
+from rlm.playback.cursor import ReplayCursor
 from rlm.playback.exchanges import note_exchange
-from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
@@ -173,7 +172,7 @@ class MeteredModel:
         *,
         prompt_tokens: int,
         key: str | None = None,
-        question_id: QuestionId = NO_QUESTION,
+        question_id: str = "",
         last_round: bool = False,
         slot: AbstractAsyncContextManager[object] | None = None,
         on_sent: Callable[[], None] = lambda: None,
@@ -197,8 +196,8 @@ class MeteredModel:
         """
         if key is None and request.role != "root":
             key = call_key(model.name, request)
-        if question_id.digest:
-            event_fields = {**event_fields, "asked": question_id.digest}
+        if question_id:
+            event_fields = {**event_fields, "asked": question_id}
         if key is not None:
             found = await self._lookup(key, question_id, model, request, event_fields)
             if found is not None:
@@ -396,7 +395,7 @@ class MeteredModel:
         return _Sent(reply, cost, seconds, estimated)
 
     async def _lookup(
-        self, key: str, question_id: QuestionId, model: Model, request: Request, event_fields: dict[str, Any]
+        self, key: str, question_id: str, model: Model, request: Request, event_fields: dict[str, Any]
     ) -> MeteredReply | None:
         """Return the recorded reply to a call: from this run, or from any run in the store (`remember`)."""
         past = self._playback.reply(key, question_id)

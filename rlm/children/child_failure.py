@@ -55,7 +55,7 @@ def failure_event(child: PreparedChild, answer: ChildAnswer, round_: int) -> dic
     return {
         "round": round_,
         "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
-        "asked": child.question_id.digest,
+        "asked": child.question_id,
         "spans": child.spec.spans[:_MAX_FAILED_SPANS],
         "error": answer.error,
         "error_type": answer.error_type,

@@ -12,7 +12,6 @@ from rlm.children.routing.child_model import ChildModel
 from rlm.children.slice_places import SlicePlaces
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Request
-from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
@@ -96,7 +95,7 @@ class PreparedChild:
     prompt: AssembledPrompt
     request: Request
     key: str
-    question_id: QuestionId
+    question_id: str
 
 
 def schema_of(batch: ChildBatch) -> AnswerSchema | None:

@@ -14,7 +14,6 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
-from rlm.playback.cursor import NO_QUESTION
 from rlm.playback.question_id import identify_notes
 from rlm.playback.recording import RecordedCompaction
 from rlm.prompts.recipes.folded import folded_rounds
@@ -120,7 +119,7 @@ class Compactor:
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old
-        fault = await self._note(said, names, room, last, resumed=begun is not None)
+        fault = await self._note(said, names, room, last)
         folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
         after = _tokens(folded.messages)
         self._run_context.observe(RoundsFolded(last, before, after, fault))
@@ -147,9 +146,7 @@ class Compactor:
         self._notes = past.notes
         return _folded(messages, kept, past.message or "")
 
-    async def _note(
-        self, said: Sequence[Said], names: Sequence[str], room: int, last: int, *, resumed: bool
-    ) -> str:
+    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
         """Make the notes. Return why the model's are not used, "" when they are or no model was asked."""
         # Most runs end before they fold.
         from rlm.prompts.history import Folding, drive_async, extract, summary_steps
@@ -161,7 +158,7 @@ class Compactor:
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
                 summary_steps(said, names, folding, so_far=self._notes),
-                lambda prompt: self._ask(prompt, room, last, resumed=resumed),
+                lambda prompt: self._ask(prompt, room, last),
                 failures=(ModelError, BudgetExhausted),
             )
             if summary.text is not None:
@@ -174,7 +171,7 @@ class Compactor:
         self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
         return fault
 
-    async def _ask(self, prompt: str, room: int, last: int, *, resumed: bool) -> str:
+    async def _ask(self, prompt: str, room: int, last: int) -> str:
         request = Request(
             role="summary",
             messages=(Message("user", prompt),),
@@ -186,8 +183,7 @@ class Compactor:
                 self._model,
                 request,
                 prompt_tokens=estimate(prompt),
-                # Only a compaction that was begun before asks for the same notes again.
-                question_id=identify_notes(self._model.name, last, room) if resumed else NO_QUESTION,
+                question_id=identify_notes(self._model.name, last, room),
                 event_fields={"prompt": prompt, "last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":

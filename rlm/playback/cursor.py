@@ -7,18 +7,14 @@ cursor is empty and every call is a new one.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedFailure, RecordedReply, RecordedRound, Recording
 from rlm.sandbox.types import CellResult
 
-__all__ = ["NO_QUESTION", "ReplayCursor"]
-
-NO_QUESTION = QuestionId()
-"""The question id of a call that is found by its exact key only."""
+__all__ = ["ReplayCursor"]
 
 
 class ReplayCursor:
@@ -66,7 +62,7 @@ class ReplayCursor:
         self.diverged = False
         self._calls: Counter[str] = Counter()
 
-    def reply(self, key: str, question_id: QuestionId = NO_QUESTION) -> RecordedReply | None:
+    def reply(self, key: str, question_id: str = "") -> RecordedReply | None:
         """Return the recorded reply to a call, or None if the model must be called."""
         found = self._key_of_reply(key, question_id)
         if found is None:
@@ -75,32 +71,21 @@ class ReplayCursor:
         self._unserved -= 1
         return self._replies[found].popleft()
 
-    def has_reply(self, key: str, question_id: QuestionId = NO_QUESTION) -> bool:
+    def has_reply(self, key: str, question_id: str = "") -> bool:
         """Return whether a recorded reply to this call is still unused."""
         return self._key_of_reply(key, question_id) is not None
 
-    def _key_of_reply(self, key: str, question_id: QuestionId) -> str | None:
+    def _key_of_reply(self, key: str, question_id: str) -> str | None:
         """Return the key of the recorded reply: the call's own key, or the key of the first unused reply to
-        the same question.
-
-        Older releases wrote replies without a digest. Only these are found by the outline, which is less
-        precise.
-        """
+        the same question."""
         if self._replies.get(key):
             return key
-        recorded = self.recording.keys_by_question
-        keys = (*recorded.get(question_id.digest, ()), *recorded.get(question_id.outline, ()))
+        keys = self.recording.keys_by_question.get(question_id, ())
         return next((one for one in keys if self._replies[one]), None)
 
-    def failure(self, key: str, question_id: QuestionId = NO_QUESTION) -> RecordedFailure | None:
-        """Return how a call failed in this round, if it did.
-
-        A failure that an older release wrote shows only the spans of the call. It is used if the call has no
-        recorded reply and the cell has not diverged. Then no other call of the cell can be meant.
-        """
-        failures = self._failures_of(key) or self._failures_by_question(question_id.digest)
-        if not failures and self.repeating and not self.has_reply(key, question_id):
-            failures = self._failures_by_question(question_id.failure_outline)
+    def failure(self, key: str, question_id: str = "") -> RecordedFailure | None:
+        """Return how a call failed in this round, if it did."""
+        failures = self._failures_of(key) or self._failures_by_question(question_id)
         if failures:
             return failures.popleft()
         was_interrupted = self._past is not None and self._past.status == "timeout"
@@ -111,7 +96,7 @@ class ReplayCursor:
     def _failures_of(self, key: str) -> deque[RecordedFailure] | None:
         return self._failures.get((self.round, key))
 
-    def _failures_by_question(self, question: Hashable) -> deque[RecordedFailure] | None:
+    def _failures_by_question(self, question: str) -> deque[RecordedFailure] | None:
         keys = self.recording.failed_keys_by_question.get((self.round, question), ())
         return next((failures for key in keys if (failures := self._failures_of(key))), None)
 

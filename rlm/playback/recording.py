@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.degradation import recorded_degradation
-from rlm.playback.question_id import outline_of, outline_of_failure
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -92,7 +91,7 @@ class Recording:
     of its tools are kept, because a tool must not be called twice.
 
     `keys_by_question` and `failed_keys_by_question` map a question to the keys of its replies and failures. A
-    question is a digest or an outline (see `rlm.playback.question_id`), for failures together with the round.
+    question is an id of `rlm.playback.question_id`, for failures together with the round.
 
     `limit` is the limit that led to the last round, and its message. `ended` maps the name of each sub-RLM
     that ended to its failure, or to None. `below` maps the name of each sub-RLM to its events. `folding` is
@@ -104,8 +103,8 @@ class Recording:
     replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
     failures: Mapping[tuple[int, str], list[RecordedFailure]] = field(default_factory=dict)
     helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
-    keys_by_question: Mapping[Hashable, list[str]] = field(default_factory=dict)
-    failed_keys_by_question: Mapping[tuple[int, Hashable], list[str]] = field(default_factory=dict)
+    keys_by_question: Mapping[str, list[str]] = field(default_factory=dict)
+    failed_keys_by_question: Mapping[tuple[int, str], list[str]] = field(default_factory=dict)
     limit: tuple[str, str] | None = None
     spent: Spent = field(default_factory=Spent)
     within: str = ""
@@ -139,8 +138,8 @@ class _Reading:
         self._replies: dict[str, list[RecordedReply]] = {}
         self._failures: dict[tuple[int, str], list[RecordedFailure]] = {}
         self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
-        self._keys_by_question: dict[Hashable, list[str]] = {}
-        self._failed_keys_by_question: dict[tuple[int, Hashable], list[str]] = {}
+        self._keys_by_question: dict[str, list[str]] = {}
+        self._failed_keys_by_question: dict[tuple[int, str], list[str]] = {}
         self._limit: tuple[str, str] | None = None
         self._folding: RecordedCompaction | None = None
         self._degradations: dict[str, str] = {}
@@ -184,8 +183,9 @@ class _Reading:
             case "child" if data.get("key") is not None:
                 failure = RecordedFailure(data["error_type"], data["error"])
                 self._failures.setdefault((data["round"], data["key"]), []).append(failure)
-                question = data.get("asked") or outline_of_failure(data)
-                self._failed_keys_by_question.setdefault((data["round"], question), []).append(data["key"])
+                self._failed_keys_by_question.setdefault((data["round"], data["asked"]), []).append(
+                    data["key"]
+                )
             case "helper":
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
             case "cell":
@@ -274,9 +274,8 @@ class _Reading:
         elif data.get("key") is not None:
             past = RecordedReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
-            question = data.get("asked") or outline_of(data)
-            if question is not None:
-                self._keys_by_question.setdefault(question, []).append(data["key"])
+            if "asked" in data:
+                self._keys_by_question.setdefault(data["asked"], []).append(data["key"])
             if "last_round" in data:  # a summary of rounds, not a call of `rlm summarize`
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from rlm.errors import JournalError
-from rlm.journal.database.schema import HEAD, NewerStore
+from rlm.journal.database.schema import VERSION, OtherVersion
 from rlm.journal.database.transaction import Row, Transaction
 
 __all__ = ["Database"]
@@ -73,10 +73,10 @@ class Database(ABC):
         """Turn errors of the database into JournalError."""
         try:
             yield
-        except NewerStore as error:
+        except OtherVersion as error:
             raise JournalError(
-                f"the journal {self.name} has schema {error}, this rlm writes {HEAD}: a newer version of rlm "
-                "made it; install that one or use another store"
+                f"the journal {self.name} has schema {error}, this rlm needs {VERSION}: "
+                "move the file away, or use another store (--store)"
             ) from error
         except self._errors as error:
             cause = getattr(error, "orig", None) or error

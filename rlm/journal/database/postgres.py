@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLA
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from rlm.journal.database.database import Database
-from rlm.journal.database.schema import HEAD, ColumnTypes, upgrade, version_of
+from rlm.journal.database.schema import ColumnTypes, has_tables, make_tables
 from rlm.journal.database.transaction import Row, RowConflict, Transaction
 
 __all__ = ["PostgresDatabase"]
@@ -156,11 +156,11 @@ class PostgresDatabase(Database):
 
     async def _make_schema(self, engine: AsyncEngine) -> None:
         async with engine.connect() as connection:
-            if await connection.run_sync(lambda plain: version_of(_Statements(plain))) == HEAD:
+            if await connection.run_sync(lambda plain: has_tables(_Statements(plain))):
                 return
         async with engine.begin() as connection:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-            await connection.run_sync(lambda plain: upgrade(_Statements(plain), _TYPES))
+            await connection.run_sync(lambda plain: make_tables(_Statements(plain), _TYPES))
 
     def _remedy(self, reason: str) -> str:
         if "no module named" in reason:

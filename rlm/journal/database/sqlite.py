@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from rlm.journal.database.database import Database
 from rlm.journal.database.readers import Readers
-from rlm.journal.database.schema import HEAD, ColumnTypes, upgrade, version_of
+from rlm.journal.database.schema import ColumnTypes, definitions, has_tables, make_tables
 from rlm.journal.database.transaction import Row, RowConflict, Transaction
 from rlm.journal.database.writer import Writer
 from rlm.store_file import keep_private, make_private_file
@@ -106,7 +106,17 @@ class SqliteDatabase(Database):
         return self._writer
 
     def _remedy(self, reason: str) -> str:
-        if any(sign in reason for sign in ("not a database", "malformed", "already exists", "no such table")):
+        if any(
+            sign in reason
+            for sign in (
+                "not a database",
+                "malformed",
+                "already exists",
+                "no such table",
+                "not made by",
+                "it has no",
+            )
+        ):
             return "move the damaged file away, or use another store"
         if "locked" in reason:
             return "another process has locked it. Try again after that process ends"
@@ -148,15 +158,29 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Make or check the schema, and the modes of the files."""
     _switch_to_wal(connection)
     statements = _Statements(connection)
-    if version_of(statements) != HEAD:
+    if not has_tables(statements):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            upgrade(statements, _TYPES)
+            make_tables(statements, _TYPES)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+    _check_tables(statements)
     keep_private(path)
+
+
+def _check_tables(statements: Transaction) -> None:
+    """Refuse a file with other than our tables: a view may never end, and a trigger may write anything."""
+    expected = definitions(_TYPES)
+    for row in statements.rows("SELECT type, name, sql FROM sqlite_master"):
+        is_ours = row["type"] in ("table", "index")
+        if row["name"] in expected:
+            is_ours = is_ours and row["sql"] == expected.pop(row["name"])
+        if not is_ours:
+            raise sqlite3.DatabaseError(f"its {row['type']} {row['name']!r} was not made by rlm")
+    if expected:
+        raise sqlite3.DatabaseError(f"it has no {next(iter(expected))}")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,13 @@ class ReplayModel:
 
     A round of the run's root gets the recorded reply of the same number, whatever its prompt. A round of a
     sub-RLM must also have the recorded first prompt, or the same task if words of that prompt have changed
-    since. Any other call must have exactly the recorded prompt; in a journal of an older release, a child
-    may have the same question about the same spans.
+    since. Any other call must have exactly the recorded prompt.
     """
 
     def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[JournalEvent]) -> None:
         self._name = name
         self._facts = facts
         self._replies: dict[str, deque[Reply]] = {}
-        self._by_question: dict[Hashable, deque[Reply]] = {}
         self._max_tokens: dict[str, int] = {}
         roots: dict[str, dict[int, tuple[str, Reply]]] = {}
         for event in events:
@@ -45,10 +43,6 @@ class ReplayModel:
                 roots.setdefault(data.get("within", ""), {})[data["round"]] = (data["prompt"], reply)
             else:
                 self._replies.setdefault(data["key"], deque()).append(reply)
-                # Journals of older releases hold nothing better about a child's texts.
-                if data["role"] == "child" and "asked" not in data:
-                    spans = tuple((start, end) for start, end in data["spans"])
-                    self._by_question.setdefault((data["prompt"], spans), deque()).append(reply)
                 self._max_tokens[data["role"]] = data["max_output_tokens"]
         self._rounds = {number: reply for number, (_, reply) in roots.pop("", {}).items()}
         tasks = {
@@ -124,9 +118,6 @@ class ReplayModel:
         model = "sub_model" if request.role == "child" else "model"
         limit = self._max_tokens.get(request.role, request.max_output_tokens)
         replies = self._replies.get(call_key(self._facts[model], replace(request, max_output_tokens=limit)))
-        if not replies and request.role == "child":
-            spans = tuple((one.span.start, one.span.end) for one in request.slices if one.span is not None)
-            replies = self._by_question.get((request.task, spans))
         return replies.popleft() if replies else None
 
     def _recorded_first(self, first: str, task: str) -> str:

@@ -23,8 +23,7 @@ from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
-from rlm.playback.cursor import NO_QUESTION, ReplayCursor
-from rlm.playback.question_id import QuestionId
+from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.results import Citation, RunResult, StopReason, Support
 from rlm.runs.scaffold import scaffold_of
@@ -130,7 +129,7 @@ class Job:
         *,
         keep_cut: bool = False,
         is_answer: bool = False,
-        question_id: QuestionId = NO_QUESTION,
+        question_id: str = "",
     ) -> str:
         """Call a model once and return the reply without the reasoning that some models write. Raises
         BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -112,67 +110,15 @@ async def test_both_databases_have_the_same_tables(tmp_path: Path, postgres_url:
         assert len(made) == 11
 
 
-@pytest.mark.parametrize("number", range(1, len(schema.STEPS)))
-async def test_a_store_of_each_earlier_revision_is_brought_up_to_date(store: str, number: int) -> None:
-    """It gets the tables of a new store, and its revision is the newest."""
-    async with Journal.open(store) as journal:
-        new = await journal.database.read(shape)
-
-    def go_back(transaction: Transaction) -> None:
-        for name in ("events", *(one for one in shape(transaction) if one not in ("events", "runs"))):
-            transaction.execute(f"DROP TABLE {name}")
-        transaction.execute("DROP TABLE runs")
-        types = sqlite._TYPES if isinstance(transaction, sqlite._Statements) else postgres._TYPES
-        for step in schema.STEPS[:number]:
-            for statement in step.statements:
-                transaction.execute(statement.format(double=types.double, blob=types.blob))
-        transaction.execute(schema._VERSIONS)
-        transaction.insert("journal_version", [{"version_num": schema.STEPS[number - 1].revision}])
-
-    async with Journal.open(store) as journal:
-        await journal.database.write(go_back)
-        assert await journal.database.read(shape) != new
-    async with Journal.open(store) as journal:
-        assert await journal.database.read(shape) == new
-        assert await journal.database.rows("SELECT * FROM journal_version") == [{"version_num": schema.HEAD}]
-        await write_run(journal, "r1")
-
-
-async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Path) -> None:
-    """A migration keeps the data."""
-    store = tmp_path / "rlm.db"
-    with closing(sqlite3.connect(store)) as database, database:
-        database.executescript(
-            """
-            CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
-            INSERT INTO schema_version VALUES (1);
-            CREATE TABLE runs (run_id VARCHAR(64) PRIMARY KEY, task TEXT NOT NULL,
-                state VARCHAR(16) NOT NULL, stop_reason VARCHAR(32), started_at DOUBLE NOT NULL,
-                finished_at DOUBLE, rounds INTEGER NOT NULL,
-                sub_calls INTEGER NOT NULL, cost_usd DOUBLE, settings TEXT NOT NULL, process TEXT NOT NULL);
-            CREATE TABLE events (run_id VARCHAR(64) REFERENCES runs (run_id), seq INTEGER, at DOUBLE NOT NULL,
-                kind VARCHAR(16) NOT NULL, data TEXT NOT NULL, PRIMARY KEY (run_id, seq));
-            INSERT INTO runs VALUES ('old', '"q"', 'finished', 'finalized', 1.0, 2.0, 1, 0, 0.0, '{}', '{}');
-            INSERT INTO events VALUES ('old', 1, 1.0, 'run_started', '{}');
-            """
-        )
-    database.close()
-    async with Journal.open(store) as journal:
-        assert (await journal.get("old")).task == "q"
-        assert [event.kind for event in await journal.events("old")] == ["run_started"]
-        await write_run(journal, "new")
-
-
-async def test_a_broken_migration_leaves_the_store_as_it_was(store: str, monkeypatch) -> None:
-    """A migration is one transaction."""
-    upgrade = schema.upgrade
+async def test_tables_are_made_completely_or_not_at_all(store: str, monkeypatch) -> None:
+    make_tables = schema.make_tables
 
     def break_off(transaction: Transaction, types: schema.ColumnTypes) -> None:
-        upgrade(transaction, types)
+        make_tables(transaction, types)
         raise OSError("the machine went away")
 
-    monkeypatch.setattr(sqlite, "upgrade", break_off)
-    monkeypatch.setattr(postgres, "upgrade", break_off)
+    monkeypatch.setattr(sqlite, "make_tables", break_off)
+    monkeypatch.setattr(postgres, "make_tables", break_off)
     with pytest.raises(JournalError):
         async with Journal.open(store):
             pass

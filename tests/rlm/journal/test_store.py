@@ -190,7 +190,6 @@ async def test_a_kind_of_database_that_is_not_supported_is_refused() -> None:
 
 
 async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path) -> None:
-    """An older rlm does not write to the store of a newer one."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1")
     with closing(sqlite3.connect(store)) as database, database:
@@ -261,6 +260,29 @@ async def test_tables_of_something_else_are_left_alone(store: Path) -> None:
         async with Journal.open(store):
             pass
     assert "move the damaged file away" in one_line(caught)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        # Reading this view never ends.
+        "DROP TABLE events; CREATE VIEW events AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+        "FROM n) SELECT 'r1' AS run_id, i AS seq, 0.0 AS at, 'cell' AS kind, '{}' AS data FROM n",
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM events; END",
+        "CREATE VIEW anything AS SELECT 1",
+        "DROP TABLE inputs; CREATE TABLE inputs (input, name, part, data AS (zeroblob(100000000)))",
+        "DROP TABLE inputs",
+    ],
+)
+async def test_a_store_with_other_than_its_own_tables_is_refused(store: Path, script: str) -> None:
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1")
+    with closing(sqlite3.connect(store)) as database:
+        database.executescript(script)
+    with pytest.raises(JournalError, match="use another store") as caught:
+        async with asyncio.timeout(10), Journal.open(store):
+            pass
+    assert one_line(caught)
 
 
 async def test_a_closed_journal_says_so(store: Path) -> None:

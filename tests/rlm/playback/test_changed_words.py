@@ -10,7 +10,7 @@ from rlm import RLM, Settings
 from rlm.errors import ModelRejected
 from rlm.journal import Journal
 from rlm.models.base import SliceText
-from rlm.playback.question_id import QuestionId, identify_child, identify_direct, outline_of
+from rlm.playback.question_id import identify_child
 from rlm.prompts.recipes import child
 from rlm.prompts.templates import table, words
 from rlm.replay import replay
@@ -132,57 +132,18 @@ async def test_a_different_question_is_still_asked(leave, resume, reword, block)
     assert [request.role for request in model.requests] == ["root", "child", "child", "child"]
 
 
-def old(key: str, question: str, spans: list, *, agent: int = 1, context: int | None = None) -> dict:
-    """Return the data of a child's event as 806c0b8 wrote it, with nothing else about its question."""
-    frames = len(spans) if context is None else context
-    items = ["system", *["agent"] * agent, *["context"] * frames, "task", "task", "task"]
-    return {
-        "prompt": question, "spans": spans, "key": key, "role": "child", "model": "m", "round": 1,
-        "report": {"decisions": [{"section": section} for section in items]},
-    }  # fmt: skip
-
-
 def piece(start: int, end: int) -> SliceText:
     return SliceText("x" * (end - start), Span(start, end))
 
 
-def question_asked(question: str, *pieces: SliceText, **form: object) -> QuestionId:
+def question_asked(question: str, *pieces: SliceText, **form: object) -> str:
     defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
     return identify_child("m", question, pieces, **{**defaults, **form})
 
 
-def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> None:
-    event = old("k", "q", [[0, 3]])
-    assert outline_of(event) == question_asked("q", piece(0, 3)).outline
-    for other in (
-        question_asked("p", piece(0, 3)),
-        question_asked("q", piece(0, 4)),
-        question_asked("q", piece(0, 3), piece(4, 5)),
-        question_asked("q", piece(0, 3), schema="{}"),
-        question_asked("q", piece(0, 3), part=(1, 2)),
-        question_asked("q"),
-    ):
-        assert outline_of(event) != other.outline
-    assert (
-        outline_of(old("k", "q", [[0, 3]], agent=2)) == question_asked("q", piece(0, 3), schema="{}").outline
-    )
-    assert (
-        outline_of(old("k", "q", [[0, 3]], context=2))
-        == question_asked("q", piece(0, 3), part=(1, 2)).outline
-    )
-
-
-def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
-    """These are texts that a cell made, and numbered lines."""
-    assert question_asked("q", SliceText("made")).outline is None
-    assert question_asked("q", piece(0, 3), SliceText("made")).outline is None
-    assert question_asked("q", piece(0, 3), numbered=True).outline is None
-    assert identify_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
-
-
 def test_digests_tell_all_parts_of_a_question_apart() -> None:
     digests = {
-        one.digest
+        one
         for one in (
             question_asked("q", piece(0, 3)),
             question_asked("p", piece(0, 3)),

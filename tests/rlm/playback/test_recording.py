@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rlm.journal import JournalEvent
 from rlm.playback.cursor import ReplayCursor
-from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedFailure, Recording
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
@@ -39,7 +38,15 @@ def child(key: str, *, cached: bool = False, cost: float | None = 0.5) -> dict:
 
 
 def failure(round_: int, key: str | None) -> dict:
-    return {"kind": "child", "round": round_, "key": key, "error": "down", "error_type": "model", "spans": []}
+    return {
+        "kind": "child",
+        "round": round_,
+        "key": key,
+        "error": "down",
+        "error_type": "model",
+        "asked": "",
+        "spans": [],
+    }
 
 
 def cell(round_: int) -> dict:
@@ -208,7 +215,7 @@ def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> No
         {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
     )
     playback = ReplayCursor(recording_of(mark("run_started"), root(1), first, second, other, cell(1)))
-    question = QuestionId("q")
+    question = "q"
     playback.begin(1, CELL)
     found = [playback.reply("b", question), playback.reply("new", question)]
     assert [past and past.reply.text for past in found] == ["to b", "to a"]
@@ -216,19 +223,5 @@ def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> No
     assert not playback.diverged
     assert playback.reply("new", question) is None
     assert playback.diverged
-    assert playback.reply("c", QuestionId("p")).reply.text == "to c"
+    assert playback.reply("c", "p").reply.text == "to c"
     assert playback.unserved == 0
-
-
-def test_a_failure_without_a_digest_is_found_by_its_spans_where_no_reply_serves() -> None:
-    failed = {**failure(1, "a"), "spans": [[0, 3]]}
-    answered = {**child("b"), "asked": "q"}
-    playback = ReplayCursor(recording_of(mark("run_started"), root(1), failed, answered, cell(1)))
-    playback.begin(1, CELL)
-    spans = ("failed", ((0, 3),))
-    assert playback.failure("x", QuestionId("q", failure_outline=spans)) is None
-    assert playback.failure("x", QuestionId("p", failure_outline=("failed", ((0, 4),)))) is None
-    assert playback.failure("x", QuestionId("p", failure_outline=spans)) == RecordedFailure("model", "down")
-    assert playback.failure("x", QuestionId("p", failure_outline=spans)) is None
-    playback.begin(2, None)
-    assert playback.failure("x", QuestionId("p", failure_outline=spans)) is None
