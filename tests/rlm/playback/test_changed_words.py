@@ -143,18 +143,15 @@ def question_asked(question: str, *pieces: SliceText, **form: object) -> str:
 
 def test_digests_tell_all_parts_of_a_question_apart() -> None:
     digests = {
-        one
-        for one in (
-            question_asked("q", piece(0, 3)),
-            question_asked("p", piece(0, 3)),
-            question_asked("q", piece(1, 4)),
-            question_asked("q", SliceText("made")),
-            question_asked("q", SliceText("made2")),
-            question_asked("q", piece(0, 3), numbered=True),
-            question_asked("q", piece(0, 3), part=(1, 2)),
-            question_asked("q", piece(0, 3), sample=1),
-            question_asked("q", piece(0, 3), schema="{}"),
-            question_asked("q", piece(0, 3), schema="{}", retry=True),
-        )
+        question_asked("q", piece(0, 3)),
+        question_asked("p", piece(0, 3)),
+        question_asked("q", piece(1, 4)),
+        question_asked("q", SliceText("made")),
+        question_asked("q", SliceText("made2")),
+        question_asked("q", piece(0, 3), numbered=True),
+        question_asked("q", piece(0, 3), part=(1, 2)),
+        question_asked("q", piece(0, 3), sample=1),
+        question_asked("q", piece(0, 3), schema="{}"),
+        question_asked("q", piece(0, 3), schema="{}", retry=True),
     }
     assert len(digests) == 10
