@@ -28,7 +28,7 @@ _Class = TypeVar("_Class", bound=type)
 class LimitOption:
     """The option that sets a limit (`max_rounds` is `--max-rounds`): its help.
 
-    folder_may_lower: `rlm.toml` of a folder that is not trusted may set a lower value.
+    folder_may_lower: `rlm.toml` of a folder may set a lower value.
     """
 
     help: str
@@ -58,19 +58,6 @@ def slow_defaults() -> dict[str, Any]:
 _MIN_CHILD_TOKENS = 1_000
 """The instructions around a slice take about 500 tokens."""
 
-_ELSEWHERE = {
-    "max_iterations": "max_rounds",
-    "max_iters": "max_rounds",
-    "max_llm_calls": "max_calls",
-    "max_sub_calls": "max_calls",
-    "max_budget": "max_cost",
-    "max_cost_usd": "max_cost",
-    "max_timeout": "max_seconds",
-    "timeout": "max_seconds",
-    "max_concurrency": "concurrency",
-}
-"""Names of limits in other libraries."""
-
 
 def option_of_limit(limit: Field[Any]) -> LimitOption | None:
     """Return the option that sets a field of Limits, or None if it can be set in Python only."""
@@ -89,8 +76,8 @@ def measure_of_limit(limit: str) -> str:
 
 
 def limit_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return limits by the names of their fields. Earlier releases, and journals, name them by what they
-    measure (`cost_usd`). Raises ConfigurationError for an unknown name and for a limit that has two."""
+    """Return limits by the names of their fields. They may be named by what they measure (`cost_usd`), as in
+    journals. Raises ConfigurationError for an unknown name and for a limit that has two."""
     names = {limit.name for limit in fields(Limits)}
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -109,24 +96,22 @@ def _remedy(name: str, names: set[str]) -> str:
             "the run's total is max_total_tokens, and a reply's length is the model's option output "
             "(--max-tokens)"
         )
-    if name in _ELSEWHERE:
-        return f"it is called {_ELSEWHERE[name]}"
     return f"use {', '.join(sorted(names))}"
 
 
-def _with_earlier_names(limits: _Class) -> _Class:
-    """Let the constructor take the names of earlier releases, too."""
+def _with_measures(limits: _Class) -> _Class:
+    """Let the constructor take the names of what is measured, too."""
     construct = limits.__init__  # type: ignore[misc]
 
     @wraps(construct)
-    def construct_by_any_name(self: Any, *values: Any, **named: Any) -> None:
+    def construct_by_measure(self: Any, *values: Any, **named: Any) -> None:
         construct(self, *values, **limit_names(named))
 
-    limits.__init__ = construct_by_any_name  # type: ignore[misc]
+    limits.__init__ = construct_by_measure  # type: ignore[misc]
     return limits
 
 
-@_with_earlier_names
+@_with_measures
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one run, including all its children and sub-RLMs.
@@ -143,7 +128,7 @@ class Limits:
     child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
         well (`rlm.children.routing.child_model`).
 
-    The constructor takes the names of earlier releases, too: rounds, depth, sub_calls, tokens, cost_usd,
+    The constructor takes the names of what is measured, too: rounds, depth, sub_calls, tokens, cost_usd,
     seconds, violations. Raises ConfigurationError, which names the invalid field.
     """
 

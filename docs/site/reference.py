@@ -113,7 +113,7 @@ def settings_page() -> str:
             "Options override `RLM_*` variables. Variables override `./rlm.toml` (or `--config FILE`).",
             "That file overrides `~/.config/rlm/config.toml`. Keys of providers come from the",
             "environment only.\n",
-            "| setting | variable | may a folder that is not trusted set it? |",
+            "| setting | variable | may a folder set it? |",
             "| --- | --- | --- |",
             *rows,
             "\n## Limits in Python\n",

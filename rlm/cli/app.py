@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,13 +31,11 @@ from rlm.cli.commands.sandbox import sandbox_app
 from rlm.cli.commands.search import search
 from rlm.cli.commands.serve import serve_app
 from rlm.cli.commands.settings.init import init
-from rlm.cli.commands.settings.trust import trust
 from rlm.cli.commands.summarize import summarize
 from rlm.cli.commands.view import view
 from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
-from rlm.cli.earlier_names import adopt_earlier_variables
-from rlm.cli.habits import with_habits
+from rlm.cli.shorthand import resolve_shorthand
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -49,11 +46,10 @@ class _Commands(TyperGroup):
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _report_interrupt():
-            adopt_earlier_variables(os.environ)
             return super().make_context(*args, **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_habits(args, self.commands))
+        return super().parse_args(ctx, resolve_shorthand(args, self.commands))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         shown = [(name, one) for name, one in self.commands.items() if not one.hidden]
@@ -107,7 +103,6 @@ for _section, _command in (
     (_SET_UP, doctor),
     (_SET_UP, models),
     (_SET_UP, init),
-    (_SET_UP, trust),
 ):
     app.command(rich_help_panel=_section)(_command)
 app.command(rich_help_panel=_MORE)(bench)

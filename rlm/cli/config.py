@@ -1,13 +1,11 @@
 """`--config` and the settings files: their values become the defaults of a command's options.
 
-The precedence is: option, `RLM_*` variable, the nearest `rlm.toml` or `[tool.rlm]` (or the file of --config),
-the user's file, default.
+The precedence is: option, `RLM_*` variable, `./rlm.toml` (or the file of --config), the user's file, default.
 A file may set each option of `rlm ask` that has an `RLM_*` variable, under the same name.
 
-The file of a folder may come from a stranger (a cloned repository, an unpacked archive). Until
-the user trusts the folder, it may set only what is marked with FolderMay. A command for which it sets more is
-refused, not run without these settings: the file may as well be the user's own, and name a server on his
-machine for texts that must not leave it.
+The file of a folder may come from a stranger (a cloned repository, an unpacked archive). It may set only what
+is marked with FolderMay. If it sets more, the command fails. It does not run without those settings: they may
+be what keeps texts on this machine.
 """
 
 from __future__ import annotations
@@ -15,15 +13,12 @@ from __future__ import annotations
 import inspect
 import os
 import reprlib
-import shlex
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
-
-from rlm.cli.earlier_names import note_earlier_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,8 +48,8 @@ _REFUSED = "rlm.config_file.refused"
 
 
 class FolderMay(Enum):
-    """What `rlm.toml` of a folder that is not trusted may do with an option. It stands beside the option, in
-    its annotation. Without it a folder may not set the option."""
+    """What `rlm.toml` of a folder may do with an option. It stands next to the option, in its annotation.
+    Without it a folder may not set the option."""
 
     SET = "set"
     LOWER = "lower"
@@ -63,7 +58,7 @@ class FolderMay(Enum):
 def facts_in_force(ctx: typer.Context) -> Mapping[str, ModelFacts]:
     """Return the windows and prices of the settings files, for a command that has a ConfigOption.
 
-    Raises ConfigurationError if a folder that is not trusted sets more than it may, and that has an effect.
+    Raises ConfigurationError if a folder sets more than it may, and that has an effect.
     """
     found: FileSettings = ctx.meta[_META]
     _refuse_folder(ctx, found, _describe_models)
@@ -84,9 +79,8 @@ def mcp_servers_in_force(ctx: typer.Context, names: Sequence[str]) -> Mapping[st
 
 def choose_mcp_servers(found: FileSettings, names: Sequence[str]) -> Mapping[str, McpServer]:
     """Return the servers of those names. Raises ConfigurationError for a name that no settings file has, and
-    if a folder that is not trusted names servers: it may start no program."""
-    from rlm.config_file.settings_file import USER_FILE
-    from rlm.config_file.user_folder import user_config_folder
+    if a folder names servers: it may start no program."""
+    from rlm.config_file.settings_file import USER_FILE, user_config_folder
     from rlm.errors import ConfigurationError
 
     if found.folder is not None and found.folder.mcp:
@@ -116,12 +110,10 @@ def _refuse_folder(
 
 def folder_refusal(folder: FolderSettings, names: Sequence[str]) -> str:
     """Return why a folder may not set what these words name, and the remedy."""
-    place = folder.file.parent
-    command = "rlm trust" if place == Path.cwd() else f"rlm trust {shlex.quote(str(place))}"
-    state = "has changed since you trusted it, and sets" if folder.has_changed else "sets"
+    name = folder.file.name
     return (
-        f"{folder.file} {state} {', '.join(names)}, which only a trusted folder may: read it, then trust it "
-        f"with `{command}`, or give --config FILE instead (--config /dev/null: none)"
+        f"{name} of this folder sets {', '.join(names)}, which a folder may not: read it, then give "
+        f"--config {name} (--config /dev/null: without it)"
     )
 
 
@@ -160,7 +152,7 @@ class KnownOption(NamedTuple):
     folder_may: FolderMay | None
 
     def allows_folder(self, value: Any, present: Any) -> bool:
-        """Return whether a folder that is not trusted may set `value` in place of the `present` one."""
+        """Return whether a folder may set `value` in place of the `present` one."""
         if value == present or self.folder_may is FolderMay.SET:
             return True
         return self.folder_may is FolderMay.LOWER and value < present
@@ -188,7 +180,6 @@ def _apply(ctx: typer.Context, file: str | None) -> str | None:
     if ctx.resilient_parsing:
         return file
     settings = load_settings(settings_files(Path(file) if file else None, os.environ, Path.cwd()))
-    note_earlier_settings(settings)
     values, refused = split_by_right(ctx, settings)
     ctx.meta[_META], ctx.meta[_REFUSED] = settings, refused
     ctx.default_map = {**values, **(ctx.default_map or {})}
@@ -274,7 +265,7 @@ ConfigOption = Annotated[
         "--config",
         envvar="RLM_CONFIG",
         rich_help_panel="Settings and journal",
-        help="A settings file to use instead of ./rlm.toml; it is trusted.",
+        help="A settings file to use instead of ./rlm.toml. It may set everything.",
         is_eager=True,
         callback=_apply,
         show_default=False,

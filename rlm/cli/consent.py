@@ -30,7 +30,7 @@ SandboxOption = Annotated[
 
 def consent_file(env: Mapping[str, str]) -> Path:
     """Return `$XDG_CONFIG_HOME/rlm/sandbox.json`, or the same under `~/.config`."""
-    from rlm.config_file.user_folder import user_config_folder
+    from rlm.config_file.settings_file import user_config_folder
 
     return user_config_folder(env) / "sandbox.json"
 

@@ -17,8 +17,8 @@ import typer
 from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default, mcp_servers_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
-from rlm.cli.habits import misspelt_variables
 from rlm.cli.paths import AllowHostOption, ExcludeOption, read_sources
+from rlm.cli.shorthand import misspelt_variables
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import terminal_line
@@ -88,8 +88,8 @@ def read_options(flag: str, pairs: Sequence[str] | None) -> CallSettings:
 class RunOptions:
     """The values of the shared options, named as in settings files.
 
-    Fields without an `RLM_*` variable can be set on the command line only. What `rlm.toml` of a folder that
-    is not trusted may do with a field is declared here, by FolderMay; for limits, in `rlm.limits`.
+    Fields without an `RLM_*` variable can be set on the command line only. What `rlm.toml` of a folder may do
+    with a field is declared here, by FolderMay; for limits, in `rlm.limits`.
     """
 
     model: Annotated[
@@ -224,7 +224,6 @@ class RunOptions:
         bool,
         typer.Option(
             "--no-document-cache",
-            "--no-cache",
             envvar="RLM_NO_DOCUMENT_CACHE",
             rich_help_panel="Input",
             help="Keep no copy of the input, neither in the cache nor in the journal. "
@@ -239,12 +238,11 @@ class RunOptions:
             help="Size of the journal in MB. Above it the oldest finished runs are removed.",
         ),
     ] = 2_048
-    reuse_answers: Annotated[
+    cache: Annotated[
         bool,
         typer.Option(
-            "--reuse-answers",
             "--cache",
-            envvar="RLM_REUSE_ANSWERS",
+            envvar="RLM_CACHE",
             rich_help_panel="How it runs",
             help="Reuse children's answers of earlier runs.",
         ),
@@ -310,7 +308,7 @@ class RunOptions:
             document_cache=not self.no_document_cache,
             keep_input=not self.no_document_cache,
             store_mb=self.store_mb,
-            cache=self.reuse_answers,
+            cache=self.cache,
             cascade=self.cascade,
             check_support=self.check,
             slow=self.slow,
@@ -322,7 +320,7 @@ class RunOptions:
 
     def _capped(self, pairs: Sequence[str] | None) -> list[str]:
         """Return the options of a model with the cap of --max-tokens, which an `output` among them overrides.
-        Raises UsageError for a number that is meant for the whole run, as in earlier releases."""
+        Raises UsageError for a number that must be meant for the whole run."""
         given = list(pairs or ())
         if self.max_tokens is None:
             return given

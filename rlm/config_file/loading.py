@@ -6,14 +6,12 @@ options of the command line, which `rlm.cli.config` checks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
-from rlm.config_file.setting_names import present_name
 from rlm.config_file.settings_file import SettingsFile, parse_toml
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
@@ -27,21 +25,19 @@ _TABLES = ("models", "prompt", "mcp")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A top-level value, its file, and its name as it is `written` there."""
+    """A top-level value, and its file."""
 
     value: Any
     file: Path
-    written: str
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSettings:
-    """What `rlm.toml` of a folder that is not trusted asks for.
+    """What `rlm.toml` of a folder asks for.
 
     options: its top-level values. Which of them a folder may set is declared with each option.
     models, card: the keys of its tables that were ignored, because a folder may not set them.
     mcp: its MCP servers, which were ignored: a folder may not start programs.
-    has_changed: the folder was trusted with another content.
     """
 
     file: Path
@@ -49,7 +45,6 @@ class FolderSettings:
     models: tuple[str, ...]
     card: tuple[str, ...]
     mcp: Mapping[str, McpServer]
-    has_changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
     mcp: dict[str, McpServer] = {}
     folder = None
     for file in files:
-        data = _parse(file)
+        data = parse_toml(file.path, file.data)
         own = _read_options(data, file.path)
         facts, card = data.get("models", {}), data.get("prompt", {})
         # Check each file alone, so that an error names the right one.
@@ -88,7 +83,7 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
         else:
             facts, no_facts = ModelFacts.split_for_folder(facts)
             card, no_card = CardSettings.split_for_folder(card)
-            folder = FolderSettings(file.path, own, no_facts, no_card, servers, file.has_changed)
+            folder = FolderSettings(file.path, own, no_facts, no_card, servers)
         models, prompt = _merge(models, facts), _merge(prompt, card)
     last = files[-1].path if files else Path()
     return FileSettings(
@@ -101,24 +96,16 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
     )
 
 
-def _parse(file: SettingsFile) -> dict[str, Any]:
-    if file.is_table:
-        table: dict[str, Any] = json.loads(file.data)
-        return table
-    return parse_toml(file.path, file.data)
-
-
 def _read_options(data: Mapping[str, Any], file: Path) -> dict[str, Setting]:
-    """Return the options by their present names. Raises ConfigurationError if one is there twice."""
+    """Return the options by name. A name may be written with dashes."""
     options: dict[str, Setting] = {}
     for written, value in data.items():
-        name = present_name(written)
+        name = written.replace("-", "_")
         if name in _TABLES:
             continue
         if name in options:
-            first = options[name].written
-            raise ConfigurationError(f"{file}: {first} and {written} are one setting: leave one out")
-        options[name] = Setting(value, file, written)
+            raise ConfigurationError(f"{file}: {name} is set twice, with - and with _: leave one out")
+        options[name] = Setting(value, file)
     return options
 
 

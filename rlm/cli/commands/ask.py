@@ -14,9 +14,9 @@ import typer
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
-from rlm.cli.habits import find_swapped, is_file, unquoted_question
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.paths import PathsArgument
+from rlm.cli.shorthand import find_swapped, is_file, unquoted_question
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
 

@@ -67,7 +67,7 @@ A larger --limit, more arms or repetitions add to what the folder has.
         "mcp": "no arm has tools",
         "store": "the journal is in the folder --out",
         "no_document_cache": "a replay needs the texts",
-        "reuse_answers": "an arm would use what another one paid for",
+        "cache": "an arm would use what another one paid for",
     },
 )
 def bench(

@@ -63,7 +63,6 @@ def search(
         bool,
         typer.Option(
             "--no-document-cache",
-            "--no-cache",
             envvar="RLM_NO_DOCUMENT_CACHE",
             help="Neither read nor write cached texts and indexes.",
         ),

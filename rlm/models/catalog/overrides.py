@@ -21,7 +21,7 @@ _PRICES = ("input_price", "output_price", "cached_price")
 _SIGHT = "sees"
 _CALLS = tuple(key for key in SETTING_KEYS if key not in _SIZES)
 _FOLDER_MAY_SET = (*_SIZES, "effort", "thinking", "temperature", "seed")
-"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost. A
+"""What `rlm.toml` of a folder may set. A price of 0 would lift the limit of the cost. A
 body or a header could send the texts to another account, or keep them with the provider."""
 _KEYS = (*_SIZES, *_PRICES, _SIGHT, *_CALLS)
 _MILLION = 1_000_000

@@ -1,4 +1,4 @@
-"""Test that a folder starts no MCP server: only the user's settings file, or a file that he trusts, may."""
+"""Test that a folder starts no MCP server: only the user's settings file, or a file of --config, may."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_server_of_the_folder_is_not_started(rlm: Run, folder: Path, users_fil
         ran = rlm(*command, "--mcp", "mine", "--model", "extractive")
         assert ran.code == 2, ran.stderr
         assert "mcp.mine" in ran.one_line
-        assert "rlm trust" in ran.one_line
+        assert "give --config rlm.toml" in ran.one_line
     assert not evil.exists()
 
 
@@ -66,12 +66,9 @@ def test_a_server_of_the_user_is_started_when_it_is_named(rlm: Run, folder: Path
     assert "--mcp 'other' is in no settings file; there are mine" in missing.one_line
 
 
-def test_a_trusted_folder_may_name_a_server(rlm: Run, folder: Path) -> None:
+def test_a_file_of_config_may_name_a_server(rlm: Run, folder: Path) -> None:
     (folder / "rlm.toml").write_text(table("mine", sys.executable, str(STUB), "well"), encoding="utf-8")
-    shown = rlm("trust")
-    assert shown.code == 0, shown.stderr
-    assert f"mcp.mine ({sys.executable})" in shown.stdout
-    assert ask(rlm, "--mcp", "mine", "--json").json["answer"] == "2"
+    assert ask(rlm, "--mcp", "mine", "--config", "rlm.toml", "--json").json["answer"] == "2"
 
 
 def test_a_wrong_table_names_file_and_key(rlm: Run, folder: Path, users_file: Path) -> None:

@@ -29,7 +29,7 @@ HOSTILE = {
     "store": 'store = "stolen.db"',
     "store_mb": "store_mb = 1",
     "no_document_cache": "no_document_cache = true",
-    "reuse_answers": "reuse_answers = true",
+    "cache": "cache = true",
     "check": "check = true",
     "max_rounds": "max_rounds = 31",
     "max_depth": "max_depth = 2",
@@ -74,8 +74,7 @@ def folder(tmp_path: Path, rlm: Run) -> Path:
 def assert_refused(ran: Any, *names: str) -> None:
     """The refusal is one line that names the settings and the remedy."""
     assert ran.code == 2, ran.stderr
-    assert "rlm trust" in ran.one_line
-    assert "--config" in ran.one_line
+    assert "give --config rlm.toml" in ran.one_line
     for name in names:
         assert name in ran.one_line
     assert ran.stdout == ""
@@ -244,31 +243,26 @@ def test_a_file_that_is_a_trick_is_refused(rlm: Run, folder: Path, tmp_path: Pat
     assert "hunter2" not in ran.stderr
 
 
-def test_a_project_and_a_folder_above_gain_nothing_more(rlm: Run, folder: Path) -> None:
-    """[tool.rlm] has the rights of rlm.toml, and so has a file above the working folder."""
-    in_tool = "\n".join(HOSTILE.values()).replace("[models.", "[tool.rlm.models.")
-    above = folder / "pyproject.toml"
-    above.write_text(f'[project]\nname = "x"\n[tool.rlm]\n{in_tool}')
-    (folder / "docs").mkdir()
-    (folder / "docs" / "a.txt").write_text((folder / "a.txt").read_text())
-    (folder / ".git").mkdir()
-    for ran in (
-        rlm("ask", QUESTION, "a.txt", env=UNSET),
-        rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs"),
-    ):
-        assert_refused(ran, "model", "sandbox", "store", "max_cost (above 5.0)", "prices of models")
-    assert f"rlm trust {folder}" in rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs").one_line
-    (folder / "docs" / "rlm.toml").write_text("max_rounds = 4")
-    # The nearest file counts, not the refused one above.
-    assert rlm("ask", QUESTION, "a.txt", env=UNSET, folder=folder / "docs").code == 0
-    assert not (folder.parent / "written").exists()
+def test_with_config_the_file_sets_everything(rlm: Run, folder: Path) -> None:
+    """As an option, and as the variable."""
+    (folder / "rlm.toml").write_text('model = "scripted:s.jsonl"\nmax_rounds = 40\n')
+    (folder / "s.jsonl").write_text(json.dumps({"role": "direct", "reply": "In May."}))
+    asked = ("ask", QUESTION, "a.txt", "--json", "--strategy", "direct")
+    assert_refused(rlm(*asked), "model", "max_rounds (above 30)")
+    for ran in (rlm(*asked, "--config", "rlm.toml"), rlm(*asked, env={"RLM_CONFIG": "rlm.toml"})):
+        assert ran.json["usage"][0]["model"] == "scripted:s.jsonl", ran.stderr
+    (line,) = [line for line in rlm("doctor").stdout.splitlines() if " settings " in line]
+    assert line.startswith("warn")
+    assert "sets model, max_rounds (above 30)" in line
 
 
 def test_only_the_settings_files_of_this_folder_are_read(rlm: Run, folder: Path) -> None:
-    """Outside of a repository and of the home, neither that of a folder above or below, nor other files by
-    which tools are set up, nor a home of the folder's.
+    """Neither that of a folder above or below, nor other files by which tools are set up, nor a home of the
+    folder's.
     """
     hostile = "\n".join(HOSTILE.values())
+    (folder / ".git").mkdir()
+    (folder / "pyproject.toml").write_text("[tool.rlm]\nsandbox = 0\n")
     (folder.parent / "rlm.toml").write_text(hostile)
     (folder / "docs").mkdir()
     for name in ("docs/rlm.toml", "config.toml", ".rlm.toml", "rlm.toml.local", ".config/rlm/config.toml"):

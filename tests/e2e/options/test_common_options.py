@@ -37,7 +37,7 @@ COMMON = [
     "--schema",
     "--config",
     "--store",
-    "--reuse-answers",
+    "--cache",
     "--json",
     "--quiet",
     "--trace",

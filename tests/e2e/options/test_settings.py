@@ -111,8 +111,7 @@ def test_init_writes_a_commented_file_that_is_all_defaults(rlm: Run, folder: Pat
     bare = re.sub(r'^\w+ = "…".*$', "", bare, flags=re.MULTILINE)
     assert {"max_rounds", "max_cost", "sandbox", "models", "prompt"} <= set(tomllib.loads(bare))
     (folder / "rlm.toml").write_text(bare, encoding="utf-8")
-    assert rlm("trust").code == 0  # it has prices
-    assert rounds(rlm) == 30
+    assert rounds(rlm, "--config", "rlm.toml") == 30
 
 
 def test_init_overwrites_only_with_force(rlm: Run, folder: Path) -> None:

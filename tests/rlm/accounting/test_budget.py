@@ -81,7 +81,7 @@ def test_a_limit_has_its_earlier_name_too() -> None:
     ("given", "refusal"),
     [
         ({"rounds": 2, "max_rounds": 3}, "max_rounds is given twice, also as max_rounds"),
-        ({"max_iterations": 3}, "there is no limit 'max_iterations': it is called max_rounds"),
+        ({"max_iterations": 3}, "there is no limit 'max_iterations': use cell_seconds"),
         ({"max_tokens": 3}, "the run's total is max_total_tokens"),
         ({"money": 3}, "there is no limit 'money': use cell_seconds, child_tokens"),
     ],

@@ -108,13 +108,13 @@ def test_a_wrong_option_is_refused_before_anything_is_sent(rlm, provider_server,
     assert not provider_server.requests
 
 
-def test_a_folder_that_is_not_trusted_sends_no_header(rlm, provider_server, tmp_path) -> None:
+def test_a_folder_sends_no_header(rlm, provider_server, tmp_path) -> None:
     model = f"openai:llama3@{provider_server.url}/v1"
     (tmp_path / "rlm.toml").write_text(
         f'[models."{model}"]\nbody = {{store = true}}\nheaders = {{X-A = "b"}}\n'
     )
     said = rlm("ask", "Cost?", "a.txt", "--model", model, code=2)
-    assert "body of models, headers of models, which only a trusted folder may" in said
+    assert "body of models, headers of models, which a folder may not" in said
     (tmp_path / "rlm.toml").write_text(f'[models."{model}"]\neffort = "low"\n')
     provider_server.always = 'It costs 7 euros.\n\nEvidence:\n- "The crane costs 7 euros."'
     rlm("ask", "Cost?", "a.txt", "--model", model)

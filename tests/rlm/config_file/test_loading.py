@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlm.config_file.loading import FileSettings, load_settings
-from rlm.config_file.settings_file import SettingsFile, read_folder_file, settings_files
-from rlm.config_file.trusted_folders import TrustedFolders
+from rlm.config_file.settings_file import SettingsFile, settings_files
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
@@ -127,75 +127,51 @@ def test_a_price_is_dollars_for_a_million_tokens(facts: dict[str, Any], dollars:
     assert price == (None if dollars is None else pytest.approx(dollars))
 
 
-def test_the_nearest_file_up_to_the_root_of_the_repository_counts(tmp_path: Path) -> None:
-    here = tmp_path / "repository" / "src" / "deep"
+def test_only_the_file_of_this_folder_counts(tmp_path: Path) -> None:
+    """Neither one of a folder above it, nor another format."""
+    here = tmp_path / "repository" / "src"
     here.mkdir(parents=True)
-    env = {"HOME": str(tmp_path / "home")}
-    outside = written(tmp_path / "rlm.toml", "")
-    top = written(tmp_path / "repository" / "pyproject.toml", "[tool.rlm]\nmax-rounds = 3\n")
-    assert paths(None, env, here) == ()
-    (tmp_path / "repository" / ".git").write_text("gitdir: elsewhere\n")
-    assert paths(None, env, here) == (top,)
-    assert paths(None, env, tmp_path / "repository") == (top,)
-    middle = written(tmp_path / "repository" / "src" / "rlm.toml", "")
-    assert paths(None, env, here) == (middle,)
-    assert paths(None, {"HOME": str(tmp_path)}, tmp_path / "other") == (outside,)
-    options = settings_files(None, env, tmp_path / "repository")
-    folder = load_settings(options).folder
-    assert folder is not None
-    assert folder.options["max_rounds"].value == 3
-
-
-def test_a_folder_within_a_trusted_one_does_not_switch_its_settings_off(tmp_path: Path) -> None:
-    """A clone in the user's repository must not lead his texts away from his own server."""
-    users = tmp_path / "users"
-    root = tmp_path / "repository"
-    near = written(root / "vendored" / "rlm.toml", "max_rounds = 2\n")
-    far = written(root / "rlm.toml", 'model = "openai:mine@http://localhost/v1"\nmax_rounds = 5\n')
-    (root / ".git").mkdir()
-    env = {"XDG_CONFIG_HOME": str(users)}
-    assert paths(None, env, near.parent) == (near,)
-    TrustedFolders(users / "rlm").add(far, far.read_bytes())
-    assert paths(None, env, near.parent) == (far, near)
-    settings = load_settings(settings_files(None, env, near.parent))
-    assert settings.options["model"].value == "openai:mine@http://localhost/v1"
-    assert settings.folder is not None
-    assert settings.folder.file == near
-
-
-def test_the_table_of_a_project_is_trusted_apart_from_the_rest_of_the_file(tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    project = written(tmp_path / "pyproject.toml", '[tool.rlm]\nmodel = "extractive"\n')
-    found = read_folder_file(tmp_path)
-    assert found is not None
-    trusted = TrustedFolders(users)
-    trusted.add(found.path, found.data)
-    written(project, '[project]\nname = "a"\n[tool.rlm]\nmodel = "extractive"  # as before\n')
-    again = read_folder_file(tmp_path)
-    assert again is not None
-    assert trusted.trusts(again.path, again.data)
-    written(project, '[tool.rlm]\nmodel = "openai:m@http://evil/v1"\n')
-    changed = read_folder_file(tmp_path)
-    assert changed is not None
-    assert not trusted.trusts(changed.path, changed.data)
-    assert trusted.knows(changed.path)
+    (tmp_path / "repository" / ".git").mkdir()
+    written(tmp_path / "repository" / "rlm.toml", "max_rounds = 3")
+    written(here / "pyproject.toml", "[tool.rlm]\nmax_rounds = 3")
+    assert paths(None, {"HOME": str(tmp_path)}, here) == ()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[project]\nname = 'a'\n", "no TOML at all", "# about rlm\n[tool.ruff]\n"]
+    ("text", "said"),
+    [
+        (".".join("a" * 400_000) + " = 1", "is over 64 kB"),
+        (".".join("a" * 20_000) + " = 1", "has a line of over 20 dots"),
+        ("[" + ".".join("a" * 20_000) + "]", "has a line of over 20 dots"),
+        ('x = "\\""\n' + ".".join("a" * 22) + " = 1", "has a line of over 20 dots"),
+        ("x = " + '"' * 60_000, "is not TOML"),
+    ],
 )
-def test_a_project_that_does_not_set_up_rlm_is_no_settings_file(tmp_path: Path, text: str) -> None:
-    written(tmp_path / "pyproject.toml", text)
-    assert read_folder_file(tmp_path) is None
+def test_a_folder_costs_no_time_by_the_form_of_its_file(tmp_path: Path, text: str, said: str) -> None:
+    """tomllib takes minutes for a key of a hundred thousand parts."""
+    written(tmp_path / "rlm.toml", text)
+    begun = time.monotonic()
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        load_settings(settings_files(None, {"HOME": str(tmp_path)}, tmp_path))
+    assert time.monotonic() - begun < 1
+    assert "\n" not in str(caught.value)
 
 
-def test_a_setting_is_spelled_with_dashes_or_in_its_earlier_way(tmp_path: Path) -> None:
-    file = written(tmp_path / "rlm.toml", "max-rounds = 3\nmax-tokens = 4\ncache = true\n")
-    options = loaded(file).options
-    assert {name: one.value for name, one in options.items()} == {
-        "max_rounds": 3,
-        "max_total_tokens": 4,
-        "reuse_answers": True,
-    }
-    with pytest.raises(ConfigurationError, match="max-rounds and max_rounds are one setting: leave one out"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'strategy = "rlm"  # {"." * 30}\n',
+        f"""[models."openai:{"a." * 30}"]\nwindow = 3""",
+        f'[prompt]\npromise = """\n{"." * 99}"""',
+    ],
+)
+def test_dots_in_a_text_are_no_parts_of_a_key(tmp_path: Path, text: str) -> None:
+    written(tmp_path / "rlm.toml", text)
+    load_settings(settings_files(None, {"HOME": str(tmp_path)}, tmp_path))
+
+
+def test_a_setting_is_spelled_with_dashes_too(tmp_path: Path) -> None:
+    file = written(tmp_path / "rlm.toml", "max-rounds = 3\n")
+    assert {name: one.value for name, one in loaded(file).options.items()} == {"max_rounds": 3}
+    with pytest.raises(ConfigurationError, match="max_rounds is set twice, with - and with _"):
         loaded(written(file, "max-rounds = 3\nmax_rounds = 4\n"))

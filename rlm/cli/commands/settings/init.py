@@ -19,7 +19,7 @@ _HEAD = """\
 # Options override RLM_* variables; variables override this file; this file overrides
 # ~/.config/rlm/config.toml. API keys do not belong here: set them in the environment.
 # In a folder this file may lower limits, and set strategy, contract, windows and sizes of prompts. For
-# anything else run `rlm trust` in the folder after each change, or name the file with --config.
+# anything else name the file with --config or RLM_CONFIG.
 """
 
 _MODELS = """

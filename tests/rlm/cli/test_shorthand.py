@@ -1,4 +1,4 @@
-"""Test what users of other tools type: words in another order, `-1`, a question without a command."""
+"""Test short ways to ask: words in another order, `-1`, a question without a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlm import RLM, Settings
-from rlm.cli.habits import find_swapped, misspelt_variables, with_habits
+from rlm.cli.shorthand import find_swapped, misspelt_variables, resolve_shorthand
 
 COMMANDS = ("ask", "show", "resume", "runs")
 
@@ -32,9 +32,9 @@ COMMANDS = ("ask", "show", "resume", "runs")
         ("", ""),
     ],
 )
-def test_arguments_mean_what_habits_mean(given: str, meant: str) -> None:
+def test_short_arguments_are_resolved(given: str, meant: str) -> None:
     arguments = given.split("|") if "|" in given else given.split()
-    assert with_habits(arguments, COMMANDS) == (meant.split("|") if meant else [])
+    assert resolve_shorthand(arguments, COMMANDS) == (meant.split("|") if meant else [])
 
 
 def test_a_file_in_place_of_the_question_is_noticed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What users of other tools type: a question without a command, `-1` for the newest run, words in another
+"""Short ways to ask and to look: a question without a command, `-1` for the newest run, words in another
 order."""
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rlm.errors import UsageError
-
-__all__ = ["find_swapped", "is_file", "misspelt_variables", "unquoted_question", "with_habits"]
+__all__ = ["find_swapped", "is_file", "misspelt_variables", "resolve_shorthand", "unquoted_question"]
 
 _BACK = re.compile(r"-([1-9]\d{0,3})")
 _TAKE_A_RUN = frozenset({"show", "export", "resume", "replay", "view"})
@@ -30,34 +28,14 @@ _ALIKE = 0.8
 _ALIASES = {"help": "--help", "version": "--version"}
 _OF_RLM = frozenset({"-h", "--help", "-V", "--version", "--install-completion", "--show-completion"})
 """Options that need no command."""
-_ELSEWHERE = {
-    "chat": "rlm ask QUESTION PATH…",
-    "query": "rlm ask QUESTION PATH…",
-    "run": "rlm ask QUESTION PATH…",
-    "list": "rlm runs",
-    "ls": "rlm runs",
-    "logs": "rlm runs lists them, rlm show shows one",
-    "history": "rlm runs lists them, rlm show shows one",
-    "log": "rlm show",
-    "continue": "rlm ask QUESTION --continue latest",
-    "config": "rlm init writes a settings file, rlm doctor shows which one is in force",
-    "settings": "rlm init writes a settings file, rlm doctor shows which one is in force",
-    "keys": "set the variable of your provider; rlm models lists them",
-    "login": "set the variable of your provider; rlm models lists them",
-    "auth": "set the variable of your provider; rlm models lists them",
-    "completion": "rlm --install-completion",
-    "upgrade": "pip install --upgrade rlm-kernel",
-    "update": "pip install --upgrade rlm-kernel",
-}
-"""Commands of other tools, and what does the same here."""
 
 
-def with_habits(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
+def resolve_shorthand(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
     """Return the arguments of `rlm` as its commands take them.
 
-    A first argument that is a question, a file or an option of a question, and no command, asks it. `rlm
-    help` and `rlm version` are the options of that name. `-1` in place of a run is the newest one, `-2` the
-    one before it. Raises UsageError for a command of another tool, with the one that does the same here.
+    A first argument that is no command asks, if it is a question, a file, an option of a question, or a word
+    before an existing file. `rlm help` and `rlm version` are the options of that name. `-1` in place of a run
+    is the newest one, `-2` the one before it.
     """
     given = list(arguments)
     if given and given[0].startswith("-") and given[0] not in _OF_RLM:
@@ -70,10 +48,8 @@ def with_habits(arguments: Sequence[str], commands: Collection[str]) -> list[str
     first = given[0].strip()
     if first in _ALIASES:
         return [*given[1:2], _ALIASES[first]] if first == "help" and given[1:2] else [_ALIASES[first]]
-    if _is_question(first) or is_file(first):
+    if _is_question(first) or is_file(first) or (_is_word(first, commands) and any(map(is_file, given[1:]))):
         return ["ask", *given]
-    if first in _ELSEWHERE:
-        raise UsageError(f"there is no command {first!r}: {_ELSEWHERE[first]}")
     return given
 
 
@@ -118,6 +94,11 @@ def _run_name(argument: str) -> str:
 def _is_question(argument: str) -> bool:
     argument = argument.strip()
     return any(map(str.isspace, argument)) or argument.endswith(("?", "？"))
+
+
+def _is_word(argument: str, commands: Collection[str]) -> bool:
+    """Return whether the argument is a word that no command resembles."""
+    return not difflib.get_close_matches(argument, commands, 1, _ALIKE)
 
 
 def is_file(name: str) -> bool:
