@@ -26,7 +26,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rlm.documents.companions import companion_facts
 from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
@@ -109,8 +108,8 @@ class ContextCache:
                     latest = max(latest, status.st_mtime)
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
                     _add(digest, str(path.resolve()), name, *facts)
-                    if path == source.path:
-                        _add(digest, companion_facts(path))  # in a folder they are files of their own
+                    if path == source.path:  # a log of a database: in a folder it is a file of its own
+                        _add(digest, path.with_name(f"{path.name}-wal").exists())
             except OSError:
                 return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:

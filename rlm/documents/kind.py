@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
@@ -11,7 +11,9 @@ from rlm.documents.formats.office import ocr_extra
 from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY
 from rlm.documents.loaded import Skip, SkipReason
 
-__all__ = ["kind_of", "readable_kind", "reader_faults"]
+__all__ = ["has_unread_log", "kind_of", "readable_kind", "reader_faults"]
+
+_WAL_MODE = b"\x02\x02"
 
 
 def kind_of(name: str, first: bytes = b"") -> str:
@@ -49,6 +51,15 @@ def reader_faults(name: str) -> tuple[str, ...]:
     """Return a line for each broken reader of another package that a file of this name may have needed."""
     suffix = PurePath(name).suffix.lower()
     return plugins.faults(suffix) if _row_of(suffix) is None else ()
+
+
+def has_unread_log(first: bytes, path: Path | None) -> bool:
+    """Return whether an SQLite database that begins with `first` may have changes in a log (WAL) that is not
+    read. Without a path it came from elsewhere, and its log did not come with it."""
+    if first[18:20] != _WAL_MODE:
+        return False
+    log = None if path is None else path.with_name(f"{path.name}-wal")
+    return log is None or (log.is_file() and log.stat().st_size > 0)
 
 
 def _row_of(suffix: str) -> registry.DocumentFormat | None:

@@ -13,8 +13,6 @@ from typing import BinaryIO
 
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
-from rlm.documents.companions import is_companion, open_companion
-from rlm.documents.encoded_text import ScanningWriter
 from rlm.documents.folder import files_of, patterns_of
 from rlm.documents.formats.containers.members import Members, safe_name
 from rlm.documents.formats.containers.outer import Outer
@@ -22,7 +20,7 @@ from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Note, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.in_place.plain_file import is_plain, open_plain
-from rlm.documents.kind import readable_kind, reader_faults
+from rlm.documents.kind import has_unread_log, readable_kind, reader_faults
 from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Account, Given, Rendered, Rendering
@@ -32,11 +30,18 @@ from rlm.documents.sources.remote import Fetching
 from rlm.documents.sources.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
+from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
 
 _LISTING_GRACE_SECONDS = 1.0
+
+_UNREAD_LOG = Note(
+    "changes that are only in its -wal file were not read: "
+    "run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` where it is in use",
+    is_remark=True,
+)
 
 Progress = Callable[[str, int], None]
 """Gets the name of the current document, and the number of bytes read so far from all documents.
@@ -119,7 +124,7 @@ def _load(
     limit = limit.renewed()
     originals = Originals(folder) if pictures else None
     with (
-        ScanningWriter(folder) as writer,
+        ContextFileWriter(folder) as writer,
         ExitStack() as undo,
         Converter(pictures=pictures) as converter,
     ):
@@ -139,7 +144,7 @@ class _Loading:
 
     def __init__(
         self,
-        writer: ScanningWriter,
+        writer: ContextFileWriter,
         converter: Converter,
         folder: Path,
         progress: Progress | None,
@@ -155,7 +160,6 @@ class _Loading:
         keep = None if originals is None else self._keep
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder, keep)
         self.account = Account()
-        self._beside: BinaryIO | None = None
         self._has_told_faults = False
         self._writer = writer
         self._progress = progress
@@ -232,8 +236,6 @@ class _Loading:
             try:
                 if found.skip_reason is not None:
                     raise Skip(found.skip_reason)
-                if is_companion(found.path):
-                    raise Skip("read with its database", reason=SkipReason.REPEATED)
                 self._add_file(found.path, prefix + found.name)
             except Skip as skip:
                 if skip.reason is SkipReason.REPEATED:
@@ -275,24 +277,15 @@ class _Loading:
                 raise self._late() from None
             if not first:
                 raise Skip("empty", reason=SkipReason.EMPTY)
-            kind = self._detect_kind(name, first)
+            kind = self._detect_kind(name, first, path)
             self._seen.add(real)
             given = blocks_unless_changed(rest, stream, before, path)
-            with ExitStack() as stack:
-                try:
-                    if (beside := open_companion(path, kind)) is not None:
-                        self._beside = stack.enter_context(beside)
-                except OSError as error:
-                    what = f"a database whose log is unreadable ({error.strerror})"
-                    raise Skip(what, "check its permissions", SkipReason.BROKEN) from None
-                try:
-                    self._write(name, kind, itertools.chain((first,), given), stream)
-                except Unreadable as unreadable:
-                    raise _broken(unreadable) from None
-                except TimeOver:
-                    raise self._late() from None
-                finally:
-                    self._beside = None
+            try:
+                self._write(name, kind, itertools.chain((first,), given), stream)
+            except Unreadable as unreadable:
+                raise _broken(unreadable) from None
+            except TimeOver:
+                raise self._late() from None
             if format_of(kind).is_converted and not self._limit.is_over:
                 next(given, b"")  # check that the file did not change
 
@@ -363,7 +356,7 @@ class _Loading:
         room = None if outer is None else outer.room
         try:
             rendered = self._rendering.render(
-                kind, self._counted(given), file, search_chats=search_chats, outer=room, beside=self._beside
+                kind, self._counted(given), file, search_chats=search_chats, outer=room
             )
         except TimeOver:
             if not self._is_begun:
@@ -447,7 +440,6 @@ class _Loading:
         self.account.note_encoding(self._name, rendered.replaced, rendered.guessed)
         self.account.note_all(self._name, rendered.notes)
         if self._is_begun:
-            self.account.note(self._name, *self._writer.encoded_notes())
             self._writer.end_document()
             self._documents += 1
 
@@ -484,8 +476,10 @@ class _Loading:
             self._progress(self._name, self._bytes)
         self._limit.check(grace)
 
-    def _detect_kind(self, name: str, first: bytes) -> str:
+    def _detect_kind(self, name: str, first: bytes, path: Path | None = None) -> str:
         kind = readable_kind(name, first, pictures=self._originals is not None)
+        if kind == "sqlite" and has_unread_log(first, path):
+            self.account.note_all(name, [_UNREAD_LOG])
         if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):
             self._has_told_faults = True
             self.account.note(name, *(f"it was read as text, because {fault}" for fault in faults))

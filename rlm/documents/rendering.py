@@ -75,18 +75,17 @@ class Rendering:
         *,
         search_chats: bool,
         outer: Room | None = None,
-        beside: BinaryIO | None = None,
     ) -> Rendered:
         """Write the document with the blocks `given`. `file` holds the same content if the document is a
-        file. `outer` is the room of the file that it is in, `beside` the file that belongs to it.
+        file. `outer` is the room of the file that it is in.
 
         With `search_chats`, JSON may be rendered as a chat. Raises Unreadable before anything is written.
         """
         if format_of(kind).is_converted:
             if file is not None:
-                return self._convert(kind, file, outer, beside)
+                return self._convert(kind, file, outer)
             with self._spool_blocks(given) as spooled:
-                return self._convert(kind, spooled, outer, None)
+                return self._convert(kind, spooled, outer)
         decoder = Decoder()
         if search_chats:
             texts = _Texts(decoder, given)
@@ -123,13 +122,11 @@ class Rendering:
             raise Unreadable("empty", "")
         return Rendered(notes=notes)
 
-    def _convert(self, kind: str, file: BinaryIO, outer: Room | None, beside: BinaryIO | None) -> Rendered:
+    def _convert(self, kind: str, file: BinaryIO, outer: Room | None) -> Rendered:
         row = format_of(kind)
         size = os.fstat(file.fileno()).st_size
         room = Room(row, size, outer)
-        pieces = self._converter.pieces(
-            file.fileno(), size, kind, self._tick, room, None if beside is None else beside.fileno()
-        )
+        pieces = self._converter.pieces(file.fileno(), size, kind, self._tick, room)
         members = Members(pieces, room)
         begun, notes = self._write_pieces(kind, members)
         if not begun and not members.has_next:

@@ -94,7 +94,6 @@ class _Job:
     row: DocumentFormat
     tick: Callable[[], None]
     room: Room
-    beside: int | None = None
 
 
 class Converter:
@@ -129,17 +128,15 @@ class Converter:
         kind: str,
         tick: Callable[[], None],
         room: Room | None = None,
-        beside: int | None = None,
     ) -> Generator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
 
         `tick` is called for each piece and every 0.1 s of waiting, and may raise. `room` bounds what comes;
-        without it, the document has a room of its own. `beside` is the descriptor of the file that
-        belongs to it (`DocumentFormat.companion`). Raises Unreadable, possibly after some pieces.
+        without it, the document has a room of its own. Raises Unreadable, possibly after some pieces.
         """
         row = format_of(kind)
         room = room or Room(row, size)
-        job = _Job(file, size, row, tick, room, beside)
+        job = _Job(file, size, row, tick, room)
         if row.ocr_reader and not self._pictures and ocr_extra.is_installed():
             yield from self._recognized(job)
         else:
@@ -183,10 +180,9 @@ class Converter:
             cpu = self._cpu_seconds + job.size / (1 << 20) * _CPU_SECONDS_PER_MB
             # Unpacking takes time by the size alone, which the room bounds.
             cpu_seconds = int(cpu if row.is_container else min(cpu, _MAX_CPU_SECONDS))
-        files = [job.file] if job.beside is None else [job.file, job.beside]
         try:
             channel = self._worker.begin(
-                _CONVERT, reader, files=files, cpu_seconds=cpu_seconds, seconds=start_seconds
+                _CONVERT, reader, files=[job.file], cpu_seconds=cpu_seconds, seconds=start_seconds
             )
         except WorkerUnavailable as error:
             raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error

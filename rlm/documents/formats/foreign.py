@@ -27,6 +27,7 @@ _ENCRYPTED = ForeignFormat("encrypted", _DECRYPT)
 _PROGRAM = ForeignFormat("a program")
 _BYTECODE = ForeignFormat("compiled code")
 _FONT = ForeignFormat("a font")
+_CHECKPOINT = "run `sqlite3 DATABASE 'pragma wal_checkpoint(truncate)'`"
 _DRAWING = ForeignFormat("a drawing", "export it as PDF")
 _NOTEBOOK = ForeignFormat("a OneNote section", "export it as PDF or .docx")
 _OFFICE = ForeignFormat("an old Office document", "save it in a current format, or as PDF")
@@ -39,6 +40,10 @@ _SLIDES = ForeignFormat("old PowerPoint slides", "save them as .pptx or export t
 _KEYNOTE = ForeignFormat("Keynote slides", "export them as .pptx or PDF")
 _SHEET = ForeignFormat("a spreadsheet", "export it as CSV")
 _NOT_SQLITE = ForeignFormat("a database that is not SQLite, or an encrypted one", "export its tables as CSV")
+_DUCKDB = ForeignFormat(
+    "a DuckDB database",
+    "export its tables: duckdb FILE \"export database 'FOLDER' (format parquet)\"",
+)
 _COLUMNS = ForeignFormat("a table", "convert it to Parquet or CSV")
 _KINDLE = ForeignFormat("a Kindle book", "convert it to EPUB")
 _POSTSCRIPT = ForeignFormat("PostScript", "convert it to PDF")
@@ -50,10 +55,11 @@ _DOCUMENTS = {
     ".ppt": _SLIDES,
     ".wk1": _SHEET,
     ".123": _SHEET,
-    ".db": _NOT_SQLITE,
     ".mdb": _NOT_SQLITE,
     ".accdb": _NOT_SQLITE,
     ".dbf": _NOT_SQLITE,
+    ".duckdb": _DUCKDB,
+    ".ddb": _DUCKDB,
     ".feather": _COLUMNS,
     ".arrow": _COLUMNS,
     ".orc": _COLUMNS,
@@ -73,12 +79,21 @@ _DOCUMENTS = {
     ".eps": _POSTSCRIPT,
     ".pst": ForeignFormat("an Outlook mailbox", "export it as .mbox"),
     ".numbers": _SHEET,
+    ".npz": _ARRAYS,
     **dict.fromkeys((".rar", ".cab", ".iso", ".dmg", ".deb", ".rpm"), _ARCHIVE),
     **dict.fromkeys((".lz4", ".lz", ".z", ".br", ".sz", ".lzo"), _PACKED),
 }
 _WRITTEN = (
     (re.compile(rb"\x04?%!PS"), _POSTSCRIPT),
     (re.compile(rb"Rar!\x1a\x07"), _ARCHIVE),
+    (
+        re.compile(
+            rb"\s{0,200}(?:-----BEGIN (?:PGP MESSAGE|PKCS7|CMS|ENCRYPTED MESSAGE|AGE ENCRYPTED FILE)-----"
+            rb"(?!.*\n-----END [^\n]*\n\s*\S)|\$ANSIBLE_VAULT;)",
+            re.S,
+        ),
+        _ENCRYPTED,
+    ),
     (
         re.compile(rb"x\x9f>\""),
         ForeignFormat("an Outlook attachment (winmail.dat)", "ask for a plain mail"),
@@ -106,7 +121,9 @@ _BY_MAGIC = (
         ForeignFormat("an encrypted Office document", "save a copy without a password"),
     ),
     (re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), _OFFICE),
+    (re.compile(rb".{8}DUCK", re.S), _DUCKDB),
     (re.compile(rb"SQLite format 3\x00|.{4}Standard (?:Jet|ACE) DB", re.S), _DATABASE),
+    (re.compile(rb"\x37\x7f\x06[\x82\x83]"), ForeignFormat("a log of an SQLite database", _CHECKPOINT)),
     (re.compile(rb"\x93NUMPY|\x89HDF\r\n|PAR1|ARROW1|Obj\x01"), _ARRAYS),
     (re.compile(rb"\x00\x05\x16\x07|bplist00"), ForeignFormat("data of a program")),
 )
@@ -127,20 +144,9 @@ _BY_SUFFIX = {
         [".dwg", ".dxf", ".vsd", ".vsdx", ".cdr", ".sketch", ".fig", ".ai", ".indd", ".pub"], _DRAWING
     ),
     **dict.fromkeys([".img", ".vmdk", ".qcow2", ".vhd"], _DISK),
+    ".db": _NOT_SQLITE,
     ".fdb": _DATABASE,
-    **dict.fromkeys(
-        [
-            ".npy",
-            ".npz",
-            ".h5",
-            ".hdf5",
-            ".mat",
-            ".rds",
-            ".pkl",
-            ".pickle",
-        ],
-        _ARRAYS,
-    ),
+    **dict.fromkeys([".npy", ".h5", ".hdf5", ".mat", ".rds", ".pkl", ".pickle"], _ARRAYS),
 }
 
 

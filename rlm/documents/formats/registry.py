@@ -24,8 +24,6 @@ class DocumentFormat:
     `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
     With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
-    `companion` ends the name of a file that belongs to one of this kind and is read with it: the log of a
-    database.
     `package` is the package that registers the format; "" for ours.
     """
 
@@ -41,7 +39,6 @@ class DocumentFormat:
     magic_beats_text: bool = False
     is_binary: bool = False
     headings_indexed: bool = False
-    companion: str = ""
     package: str = ""
 
     @property
@@ -175,16 +172,6 @@ FORMATS = (
         magic=re.compile(rb"SQLite format 3\x00"),
         reader="rlm.documents.formats.tables.sqlite:read_sqlite",
         is_binary=True,
-        companion="-wal",
-    ),
-    DocumentFormat(
-        "duckdb",
-        _suffixes(".duckdb .ddb"),
-        article="a DuckDB database",
-        magic=re.compile(rb".{8}DUCK", re.S),
-        reader="rlm.documents.formats.tables.duckdb:read_duckdb",
-        is_binary=True,
-        companion=".wal",
     ),
     DocumentFormat(
         "docx",

@@ -30,16 +30,12 @@ def prepare(reader: str) -> None:
 
 
 def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
-    """Send the pieces of the document that is open as the first of `files`. The second one belongs to it."""
+    """Send the pieces of the document that is open as the first of `files`."""
     signal.signal(signal.SIGXCPU, _refuse)
     with os.fdopen(files[0], "rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        if len(files) == 1:
-            _answer(channel, reader, file, size)
-            return
-        with os.fdopen(files[1], "rb") as beside:
-            _answer(channel, reader, file, size, beside)
+        _answer(channel, reader, file, size)
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -53,11 +49,11 @@ def _module(reader: str) -> ModuleType:
     return importlib.import_module(reader.partition(":")[0])
 
 
-def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int, *beside: BinaryIO) -> None:
+def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
     read: Callable[..., Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
     waiting = bytearray()
     try:
-        for piece in read(file, size, *beside):
+        for piece in read(file, size):
             waiting += packed(piece)
             if len(waiting) >= _BUFFER:
                 channel.sendall(waiting)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
 from rlm.documents.chat import form_of
-from rlm.documents.encoded_text import ScanningWriter
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.registry import format_of
 from rlm.documents.in_place.file_system import reports_changes
@@ -25,7 +24,7 @@ from rlm.documents.sources.source import PathSource, Source
 from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
-from rlm.sandbox.context.writer import NotPlain
+from rlm.sandbox.context.writer import ContextFileWriter, NotPlain
 
 __all__ = ["PlainFile", "is_plain", "open_plain"]
 
@@ -87,7 +86,7 @@ class PlainFile:
         account = Account()
         try:
             before = os.fstat(descriptor)
-            with ScanningWriter(folder, SourceFacts.of(str(self.real), descriptor)) as writer:
+            with ContextFileWriter(folder, SourceFacts.of(str(self.real), descriptor)) as writer:
                 rest = blocks(self.stream, self.path, tick)
                 rest = blocks_unless_changed(rest, self.stream, before, self.path)
                 writer.begin_document(name, self.kind, headings_indexed=format_of(self.kind).headings_indexed)
@@ -96,12 +95,11 @@ class PlainFile:
                     account.note(
                         name, *(f"it was read as text, because {fault}" for fault in reader_faults(name))
                     )
-                account.note(name, *writer.encoded_notes())
                 return account.loaded(writer.finish(), "")
         except (NotPlain, TimeOver, OSError):
             return None
 
-    def _write(self, given: Iterator[bytes], writer: ScanningWriter, tick: Callable[[int], None]) -> None:
+    def _write(self, given: Iterator[bytes], writer: ContextFileWriter, tick: Callable[[int], None]) -> None:
         """Write the blocks as they are. Raises NotPlain if they cannot be."""
         decoder = Decoder()
         marking = LINE_WRITERS[self.kind](writer) if self.kind in LINE_WRITERS else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import field
@@ -10,6 +11,7 @@ from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
+from rlm.documents.formats.office_xml.drawings import count_pictures
 from rlm.documents.formats.office_xml.xml import (
     Element,
     attribute,
@@ -29,6 +31,10 @@ __all__ = ["prepare", "read_odp", "read_odt"]
 _CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
 _MAX_BLANKS = 200
 _MAX_COLUMNS = 1_000
+_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(cm|mm|in|pt|px)")
+_CENTIMETRES = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72, "px": 2.54 / 96}
+_LEAST_WIDTH, _LEAST_HEIGHT = 2.64, 0.79
+"""Of a picture that may hold words, 100 × 30 pixels, in centimetres."""
 # What stands in the text, but is not shown in it.
 _SILENT = frozenset(
     [
@@ -83,9 +89,9 @@ def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield Note(
             f"{flow.deleted:,} deletions that are only proposed are read as deleted: accept or reject them"
         )
-    if flow.pictures:
+    if pictures := count_pictures(flow.pictures):
         yield Note(
-            f"the words in pictures and embedded objects were not read ({flow.pictures:,}): "
+            f"the words in pictures and embedded objects were not read ({pictures:,}): "
             "export it as PDF if they matter"
         )
     yield Ended()
@@ -194,7 +200,8 @@ class _Flow:
     """Collects the text below an element. A paragraph is one line."""
 
     pieces: list[Piece] = field(default_factory=list)
-    pictures: int = 0
+    pictures: list[str] = field(default_factory=list)
+    """The file of each picture and embedded object, "" if it has none."""
     deleted: int = 0
     _words: list[str] = field(default_factory=list)
     _after: list[str] = field(default_factory=list)
@@ -227,7 +234,7 @@ class _Flow:
                 self._after.append(f"[{_annotation(element)}]\n")
                 self._end_paragraph()
             case "image" | "object" | "object-ole" | "plugin":
-                self.pictures += 1
+                self.pictures.append(attribute(element, "href"))
             case "frame":
                 self._frame(element)
             case _ if name not in _SILENT:
@@ -243,7 +250,7 @@ class _Flow:
     def _frame(self, frame: Element) -> None:
         """Read a frame: it holds one content in several forms, the best one first."""
         content = next(iter(frame), None)
-        if content is not None:
+        if content is not None and not (local_name(content) == "image" and _is_small(frame)):
             self.read_one(content)
         for told in ("title", "desc"):
             words = find(frame, told)
@@ -324,6 +331,15 @@ class _Flow:
                             row += [text] * min(times, _MAX_COLUMNS - len(row))
                     table.append(row)
         return table
+
+
+def _is_small(frame: Element) -> bool:
+    """Return whether a picture is too small to hold words: a bullet, an icon."""
+    for name, least in (("width", _LEAST_WIDTH), ("height", _LEAST_HEIGHT)):
+        length = _LENGTH.fullmatch(attribute(frame, name))
+        if length and float(length[1]) * _CENTIMETRES[length[2]] < least:
+            return True
+    return False
 
 
 def _annotation(element: Element) -> str:

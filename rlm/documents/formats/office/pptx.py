@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive, refuse_compound
 from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
-from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs
+from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs, is_small
 from rlm.documents.formats.office_xml.xml import (
     Element,
     Link,
@@ -161,7 +161,10 @@ class _Shapes:
             self.slide.blocks.append(text)
 
     def _picture(self, shape: Element) -> None:
-        self.slide.pictures += 1
+        if not is_small(shape):
+            blip = find(shape, "blipFill", "blip")
+            link = None if blip is None else self.links.get(_relation(blip, "embed"))
+            self.slide.pictures.append(link.target if link else "")
         named = find(shape, "nvPicPr", "cNvPr")
         if named is not None and (words := " ".join(named.get("descr", "").split())):
             self.slide.blocks.append(f"[{words}]\n")
@@ -181,7 +184,7 @@ class _Shapes:
                 case "relIds":
                     self._member(content, "dm", diagram_text)
                 case _:
-                    self.slide.pictures += 1
+                    self.slide.pictures.append("")
 
     def _member(self, element: Element, relation: str, read: Callable[[Element], str]) -> None:
         """Add the text of the member that an element names."""
@@ -189,7 +192,7 @@ class _Shapes:
         try:
             self.slide.blocks.append(read(parse_member(self.archive, link.target if link else "", _WHAT)))
         except Unreadable:
-            self.slide.pictures += 1
+            self.slide.pictures.append("")
 
 
 def _notes(archive: Archive, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
@@ -18,13 +19,14 @@ _NAMED = 20
 @dataclass(slots=True)
 class Slide:
     """What a slide holds. `blocks` are its paragraphs and tables, in order, each with its line ends.
-    `pictures` counts pictures and embedded objects whose words cannot be read here."""
+    `pictures` are the files of pictures and embedded objects whose words cannot be read here, "" without
+    one."""
 
     title: str = ""
     blocks: list[str] = field(default_factory=list)
     notes: str = ""
     comments: list[str] = field(default_factory=list)
-    pictures: int = 0
+    pictures: list[str] = field(default_factory=list)
     is_hidden: bool = False
     is_broken: bool = False
     """Whether a part of it is damaged."""
@@ -40,14 +42,13 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
     headings below it. Raises Unreadable, which names `what`, if no slide can be read."""
     count = 0
     broken: list[int] = []
-    pictured: list[int] = []
+    pictures: dict[int, list[str]] = {}
     held: list[Piece] = []
     is_empty = True
     for count, slide in enumerate(slides, 1):
         if slide.is_broken:
             broken.append(count)
-        if slide.pictures:
-            pictured.append(count)
+        pictures[count] = slide.pictures
         held += _pieces(slide, count)
         if slide.has_text:
             # The headings of slides before it: alone they are no text of the document.
@@ -66,6 +67,9 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
         yield Note(
             f"damaged slides were not read whole (slides: {_numbers(broken)}): save it again in its program"
         )
+    shown = Counter(file for files in pictures.values() for file in set(files))
+    # A logo that is on several slides holds no words of the talk.
+    pictured = [number for number, files in pictures.items() if any(not f or shown[f] == 1 for f in files)]
     if pictured:
         yield Note(
             f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)}): "

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text
+from rlm.documents.formats.office_xml.drawings import chart_text, count_pictures, diagram_text, is_small
 from rlm.documents.formats.office_xml.xml import (
     Element,
     Link,
@@ -152,7 +152,8 @@ class _Part:
     paragraphs: list[_Paragraph] = field(default_factory=list)
     chunks: list[Piece] = field(default_factory=list)
     """Documents of other formats that are put in: pages of HTML."""
-    pictures: int = 0
+    pictures: list[str] = field(default_factory=list)
+    """The file of each picture and embedded object, "" if it has none."""
     deleted: int = 0
 
     def walk(self, element: Element, *, is_dropped: bool = False) -> None:
@@ -180,9 +181,9 @@ class _Part:
                 f"{self.deleted:,} deletions that are only proposed are"
             )  # fmt: skip
             yield Note(f"{deletions} read as deleted: accept or reject the changes")
-        if self.pictures:
+        if pictures := count_pictures(self.pictures):
             yield Note(
-                f"the words in pictures and embedded objects were not read ({self.pictures:,}): "
+                f"the words in pictures and embedded objects were not read ({pictures:,}): "
                 "export it as PDF if they matter"
             )
 
@@ -203,8 +204,11 @@ class _Part:
                     return older, is_dropped
                 newer = find(element, "Choice")
                 return None if newer is None else (newer, True)
+            case "pic" if is_small(element):
+                return None
             case "blip" | "imagedata":
-                self.pictures += 1
+                link = self.links.get(attribute(element, "embed") or attribute(element, "id"))
+                self.pictures.append(link.target if link else "")
                 return None
             case "chart" | "relIds":
                 self._drawing(element, is_chart=name == "chart")
@@ -259,7 +263,7 @@ class _Part:
         try:
             root = parse_member(self.archive, link.target if link else "", _WHAT)
         except Unreadable:
-            self.pictures += 1
+            self.pictures.append("")
             return
         text = chart_text(root) if is_chart else diagram_text(root)
         if text.strip():
@@ -268,17 +272,17 @@ class _Part:
                 _Paragraph(line, is_dropped=True) for line in text.splitlines() if line.strip()
             ]
         else:
-            self.pictures += 1
+            self.pictures.append("")
 
     def _chunk(self, element: Element) -> None:
         link = self.links.get(attribute(element, "id"))
         if link is None or not link.target.lower().endswith(_MARKUP):
-            self.pictures += 1
+            self.pictures.append("")
             return
         try:
             self.chunks += pieces_of_markup(decode_markup(self.archive.read(link.target))[0], titled=False)
         except Unreadable:
-            self.pictures += 1
+            self.pictures.append("")
 
 
 def _wrapped(paragraph: Element) -> Element:

@@ -18,7 +18,7 @@ _CELL = re.compile(r'(?:"(?:[^"]|"")*"|[^,\n]*)(?:,|$)', re.M)
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _FRAME = re.compile(r"DataFrame( \(\d+\))?")
 """The documents of tables in memory. The first line of a file without a suffix makes no `csv` of it."""
-_DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg", ".duckdb")
+_DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg")
 """Names of files that hold tables. `.db` alone says nothing of a file that was not read as one."""
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable
+from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
-from rlm.documents.formats.tables.write_ahead_log import apply_log
 
 __all__ = ["prepare", "read_sqlite"]
 
@@ -21,8 +20,6 @@ _SCHEMA = "schema.sql"
 _FLUSH = 256 * 1024
 _VERSIONS = slice(18, 20)
 _ROLLBACK = b"\x01\x01"
-_WAL = b"\x02\x02"
-_CHECKPOINT = "run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` where it comes from, and get it again"
 _REMEDY = "restore it from a backup, or try `sqlite3 FILE .recover`"
 
 
@@ -37,13 +34,13 @@ def prepare() -> None:
     shown("a")
 
 
-def read_sqlite(file: BinaryIO, size: int, beside: BinaryIO | None = None) -> Iterator[Piece]:
+def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each table as a member of kind `csv`: a header, then its rows in SQLite's order.
 
     A line end within a cell is replaced, so that row n is line n + 1. The last member holds the statements
-    that made the tables. Views are not computed: they would show the same rows again. `beside` is the log of
-    a database in WAL mode, and its finished changes count. Raises Unreadable for a file that is damaged,
-    encrypted, or too large.
+    that made the tables. Views are not computed: they would show the same rows again. Changes that
+    are only in a log (WAL) are not read. Raises Unreadable for a file that is damaged, encrypted, or too
+    large.
     """
     if size > _LARGEST:
         raise Unreadable(
@@ -56,14 +53,6 @@ def read_sqlite(file: BinaryIO, size: int, beside: BinaryIO | None = None) -> It
             "not an SQLite database, or an encrypted one",
             "save a decrypted copy, or export its tables as CSV",
         )
-    is_wal = data[_VERSIONS] == _WAL
-    if is_wal and beside is not None:
-        beside.seek(0)
-        if apply_log(data, beside.read(), _LARGEST) is None:
-            raise Unreadable(
-                f"a database of more than {_LARGEST >> 20} MB with its -wal file",
-                "export the tables you need: sqlite3 -csv -header FILE 'select * from TABLE' > TABLE.csv",
-            )
     # A database in memory cannot be in WAL mode, and could not be read.
     data[_VERSIONS] = _ROLLBACK
     database = _opened(data)
@@ -74,14 +63,9 @@ def read_sqlite(file: BinaryIO, size: int, beside: BinaryIO | None = None) -> It
         except sqlite3.Error as error:
             raise Unreadable("an SQLite database that is damaged or truncated", _REMEDY) from error
         if not names:
-            is_apart = is_wal and beside is None
             raise Unreadable(
-                "an SQLite database without tables", _CHECKPOINT if is_apart else "name another file"
-            )
-        if is_wal and beside is None:
-            yield Note(
-                f"changes in a -wal file, if it had one where it comes from, were not read: {_CHECKPOINT}",
-                is_remark=True,
+                "an SQLite database without tables",
+                "name another file, or if it is in use run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'`",
             )
         for name in names:
             yield from _table(database, name)

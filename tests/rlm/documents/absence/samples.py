@@ -181,18 +181,6 @@ def _sqlite() -> bytes:
     return _made(write)
 
 
-def _duckdb() -> bytes:
-    if importlib.util.find_spec("duckdb") is None:
-        return _noise(8) + b"DUCK" + _noise()
-    import duckdb
-
-    def write(path: Path) -> None:
-        with duckdb.connect(str(path)) as made:
-            made.execute("create table terms as select 'north' as yard, ? as text", [SENTENCE])
-
-    return _made(write)
-
-
 def _parquet() -> bytes:
     if importlib.util.find_spec("pyarrow") is None:
         return b"PAR1" + _noise() + b"PAR1"
@@ -292,7 +280,6 @@ SAMPLES: dict[str, Sample] = {
     ),
     "parquet": _binary("lease.parquet", _parquet(), "row 1", needs="pyarrow"),
     "sqlite": _binary("lease.sqlite", _sqlite(), "table terms, row 401", locked=_noise()),
-    "duckdb": _binary("lease.duckdb", _duckdb(), "table terms, row 1", needs="duckdb"),
     "docx": _binary("lease.docx", _docx(), "under “Terms”", locked=(_LOCKED / "lease.docx").read_bytes()),
     "mail": Sample("lease.eml", _mail(), "lease.eml", {"locked": _locked_mail(), "cut": _mail()[:330]}),
     "msg": _binary("letter.msg", (_DOCUMENTS / "containers" / "files" / "letter.msg").read_bytes()),
