@@ -16,7 +16,6 @@ from rlm.models.options import ModelOptions
 from rlm.sandbox.types import KernelLimits
 
 if TYPE_CHECKING:
-    from rlm.prompts.recipes.dialect import Dialect
     from rlm.prompts.recipes.root import Contract, Wording
     from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 
@@ -27,9 +26,6 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 class RootSettings:
     """Settings of the root.
 
-    dialect: the format of a model that was trained for another RLM system: its prompt, its names in cells
-        (`context`, `llm_query`, `FINAL`, `SUBMIT`, `answer`, …) and its replies, with prose around the blocks
-        and the answer outside of them. "rlms", "paper", "prime" or "dspy". The contract does not apply.
     prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more. "full" has all.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
@@ -37,7 +33,6 @@ class RootSettings:
     """
 
     contract: Contract = "one-block"
-    dialect: Dialect = "own"
     prompt: Wording = "short"
     output_limit: int = 8_000
     output_tokens: int = 8_000

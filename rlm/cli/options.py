@@ -163,16 +163,6 @@ class RunOptions:
         ),
         FolderMay.SET,
     ] = "one-block"
-    dialect: Annotated[
-        Literal["own", "rlms", "paper", "prime", "dspy"],
-        typer.Option(
-            envvar="RLM_DIALECT",
-            rich_help_panel="How it runs",
-            help="The prompt, names and reply format that a root was trained for (context, llm_query, FINAL, "
-            "SUBMIT, …).",
-        ),
-        FolderMay.SET,
-    ] = "own"
     root_prompt: Annotated[
         Literal["full", "short"],
         typer.Option(
@@ -312,7 +302,7 @@ class RunOptions:
             cascade=self.cascade,
             check_support=self.check,
             slow=self.slow,
-            root=RootSettings(contract=self.contract, dialect=self.dialect, prompt=self.root_prompt),
+            root=RootSettings(contract=self.contract, prompt=self.root_prompt),
             options=read_options("--option", self._capped(self.option)),
             sub_options=read_options("--sub-option", self._capped(self.sub_option)),
             facts=facts_in_force(ctx),

@@ -22,12 +22,11 @@ from rlm.children.child_calls import ChildCalls
 from rlm.driver.cache_lifetime import CacheLifetime
 from rlm.driver.cell_runner import CellRunner
 from rlm.driver.compaction import Compactor, Folded, Round
-from rlm.driver.dialects import read_reply
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer, Outcome
 from rlm.driver.repetition import BlockHistory
-from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced
+from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, parse
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
@@ -41,7 +40,6 @@ from rlm.prompts.recipes.corrections import (
     repetition_notice,
     soft_breach_reminders,
 )
-from rlm.prompts.recipes.dialect import dialect_correction
 from rlm.prompts.templates import table
 from rlm.results import StopReason
 from rlm.sandbox.protocol import Sandbox
@@ -254,8 +252,8 @@ class Driver:
         self._violations, self._last_violation = 0, None
         notes = soft_breach_reminders(cell.prose, cell.mark)
         # The messages teach the format, so they hold only the block, without prose and reasoning. What the
-        # provider wants back goes with it. A dialect's format is a reply with its prose.
-        self._add_message(Message("assistant", cell.shown or fenced(cell.code), carry=reply.carry))
+        # provider wants back goes with it.
+        self._add_message(Message("assistant", fenced(cell.code), carry=reply.carry))
         if reply.carry:
             self._tokens += reply.usage.reasoning_tokens
         recorded = None if past is None else past.cell
@@ -289,7 +287,7 @@ class Driver:
         """Return the reply's cell or violation. A recorded reply is judged as it was judged then."""
         if past is not None and past.violation is not None:
             return Violation(cast(ViolationKind, past.violation), text)
-        cell = read_reply(text, self._settings, finish)
+        cell = parse(text, finish_reason=finish, contract=self._settings.contract)
         if isinstance(cell, Violation) or (past is not None and past.cell is not None):
             return cell
         if self._blocks.is_stuck(cell.code) and not self._is_last_round:
@@ -356,11 +354,7 @@ class Driver:
                 f"{self._violations} replies in a row were not one repl block "
                 f"(the last {describe_violation(violation.kind)}: {excerpt(violation.received)})",
             )
-        told = (
-            correction(violation.kind, violation.received)
-            if self._settings.dialect == "own"
-            else dialect_correction(self._settings.dialect, violation.kind, violation.received)
-        )
+        told = correction(violation.kind, violation.received)
         self._add_message(Message("user", told, stable=True))
 
     async def _run_last_round(self, exhausted: BudgetExhausted) -> Outcome:

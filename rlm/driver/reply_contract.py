@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from string import whitespace
 from typing import Literal
 
@@ -20,7 +20,7 @@ from rlm.models.base import FinishReason
 from rlm.prompts.recipes.corrections import calls_final
 from rlm.prompts.recipes.root import Contract
 
-__all__ = ["Cell", "Violation", "ViolationKind", "closed_blocks", "fenced", "parse", "parses"]
+__all__ = ["Cell", "Violation", "ViolationKind", "fenced", "parse", "parses"]
 
 ViolationKind = Literal[
     "no_block",
@@ -39,7 +39,6 @@ ViolationKind = Literal[
 
 _MAX_CANDIDATES = 32
 _MAX_BLOCKS = 3  # more of them change nothing: reading on would only cost time
-_MAX_RUN = 64  # so many blocks of a reply are run where several may be
 _RECEIVED_CHARS = 200
 # Trying candidate after candidate on a huge reply would cost seconds. Whatever a model can write in one
 # reply stays far below this; past it a candidate counts as not parsing.
@@ -67,13 +66,11 @@ TOOL_CALL = "tool call"
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Code to run, without its fence. Soft breaches: `prose` is text around the block, and `mark` is the info
-    string of its fence if that is not `repl`, in lower case, or TOOL_CALL for the code of a tool call.
-    `shown` is what the root is shown of its reply, if that is more than the block."""
+    string of its fence if that is not `repl`, in lower case, or TOOL_CALL for the code of a tool call."""
 
     code: str
     prose: str = ""
     mark: str = "repl"
-    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,34 +186,6 @@ def _called(text: str, contract: Contract) -> Cell | Violation | None:
         return Violation("tool_call", _excerpt(", ".join(call.name for call in calls)))
     (code,) = codes
     return Cell(code, around, TOOL_CALL) if code.strip() else Violation("empty_block", _excerpt(text))
-
-
-def closed_blocks(text: str, marks: Collection[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the code of each block whose mark is one of `marks`, and the lines of its two fences. A block
-    that is not closed ends before the next one, or with the text."""
-    lines = text.split("\n")
-    fences = _fences(lines)
-    allowance, position, count = _PARSE_CHARS, 0, 0
-    while position < len(fences) and count < _MAX_RUN:
-        opening = fences[position]
-        position += 1
-        if not opening.may_open():
-            continue
-        if opening.info.casefold() not in marks:
-            position = _after_other(fences, position, opening)
-            continue
-        count += 1
-        closings = _closings(fences, position, opening)
-        later = _next_repl(fences, position, opening)
-        chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
-        if chosen is None:
-            end = len(lines) if later is None else fences[later].line
-            yield _code(lines, opening, end), opening.line, end - 1
-            position = len(fences) if later is None else later
-        else:
-            closing = fences[chosen].line
-            yield _code(lines, opening, closing), opening.line, closing
-            position = chosen + 1
 
 
 def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -> Violation:

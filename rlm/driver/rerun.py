@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from rlm.driver.dialects import read_reply
-from rlm.driver.reply_contract import Violation
+from rlm.driver.reply_contract import Violation, parse
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedRound
 from rlm.sandbox.types import CellResult
@@ -29,7 +28,7 @@ async def rerun_cells(
     for past in playback.rounds:
         if (before is not None and past.number >= before) or past.cell is None or past.cell.ename == DIED:
             continue
-        cell = read_reply(past.reply.text, root)
+        cell = parse(past.reply.text, contract=root.contract)
         assert not isinstance(cell, Violation)
         playback.begin(past.number, past.cell)
         result = await execute(cell.code, past.number)

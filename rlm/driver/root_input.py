@@ -74,7 +74,6 @@ def root_input(
         limits=_limit_lines(limits, children.default.prompt_tokens, body, several),
         output_limit=root.output_limit,
         contract=root.contract,
-        dialect=root.dialect,
         answer_schema=None if answer_type is None else answer_type.text,
         model=model.name,
         budget=PromptBudget(window.context - min(root.output_tokens, window.output)),

@@ -428,7 +428,6 @@ class Run:
             kernels=self._resources.kernels,
             window=self.input.window,
             tools=self._tools,
-            dialect=self.config.settings.root.dialect,
         )
 
     def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:

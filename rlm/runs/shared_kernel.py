@@ -62,14 +62,12 @@ class SharedKernel:
         *,
         seed: str = "",
         tools: Sequence[Helper] = (),
-        dialect: str = "own",
     ) -> None:
         self.context = context
         self.past: list[PastQuestion] = []
         self.seed = seed
         self._kernels = kernels
         self._tools = tools
-        self._dialect = dialect
         self._handler_proxy = HandlerProxy()
         self._sandbox: JupyterSandbox | None = None
         self._opened_context: ContextFile | None = None
@@ -128,7 +126,6 @@ class SharedKernel:
             kernels=self._kernels,
             tools=self._tools,
             shared=True,
-            dialect=self._dialect,
         )
         await sandbox.open()
         self._opened_context = self.context

@@ -135,7 +135,6 @@ def make_continued_kernel(
         resources.kernels,
         seed=f"{earlier[0].run_id}:0",
         tools=config.tools.docs,
-        dialect=config.settings.root.dialect,
     )
     kernel.past = [
         make_past_question(partial(read, stored), config, lambda: (context, body), resources)

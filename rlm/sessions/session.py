@@ -162,9 +162,7 @@ class Session:
         kernels = config.kernels()
         stack.push_async_callback(kernels.close)
         self._resources = resources_for(config, self._workspace, kernels)
-        self._kernel = SharedKernel(
-            self._context, kernels, tools=config.tools.docs, dialect=config.settings.root.dialect
-        )
+        self._kernel = SharedKernel(self._context, kernels, tools=config.tools.docs)
         stack.push_async_callback(self._kernel.close)
         for one in self._earlier:
             self._add_past_question(config, one)

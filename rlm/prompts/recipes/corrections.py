@@ -52,7 +52,7 @@ def soft_breach_reminders(prose: str, mark: str) -> list[str]:
 
 
 def calls_final(reply: str) -> bool:
-    """Return whether a reply ends the run in another system's dialect: FINAL(…), FINAL_VAR(…), SUBMIT(…)."""
+    """Return whether a reply ends the run as in other RLM systems: FINAL(…), FINAL_VAR(…), SUBMIT(…)."""
     return _FINAL_CALL.search(reply) is not None
 
 

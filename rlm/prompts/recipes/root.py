@@ -17,7 +17,6 @@ from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.quoting import quote
-from rlm.prompts.recipes.dialect import Dialect, dialect_instructions
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
@@ -25,7 +24,6 @@ __all__ = [
     "HEAD_CHARS",
     "TAIL_CHARS",
     "Contract",
-    "Dialect",
     "HandleFacts",
     "HelperDoc",
     "RootInput",
@@ -117,7 +115,6 @@ class RootInput:
     limits: tuple[tuple[str, str], ...] = ()
     output_limit: int = 8000
     contract: Contract = "one-block"
-    dialect: Dialect = "own"
     answer_schema: str | None = None
     model: str = ""
     budget: Budget = field(default_factory=lambda: Budget(total=16_000))
@@ -232,8 +229,6 @@ def _task_items(given: RootInput) -> list[Item]:
 def _instructions(given: RootInput) -> str:
     data = table("root.toml")
     tools = "\n".join([data["tools"]["intro"], *_helper_lines(_shown_tools(given))]) if given.tools else ""
-    if given.dialect != "own":
-        return dialect_instructions(given.dialect) + tools
     return fill(
         words(_TEMPLATES[given.wording]),
         {

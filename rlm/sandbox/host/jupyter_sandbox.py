@@ -41,7 +41,6 @@ class JupyterSandbox:
     seed: seeds the kernel's random numbers, so that the same cells give the same output. None is random.
     window: the part of the context that the kernel's `context` shows. Offsets count from its start.
     tools: the host tools that a cell may call. The handler runs them.
-    dialect: any but "own" adds the names of other RLM systems to the helpers.
     shared: several questions use the kernel, one after another. Call `begin` for each.
     """
 
@@ -59,13 +58,11 @@ class JupyterSandbox:
         window: Span | None = None,
         tools: Sequence[Helper] = (),
         shared: bool = False,
-        dialect: str = "own",
     ) -> None:
         self._context = context
         self._window = window
         self._tools = tools
         self._shared = shared
-        self._dialect = dialect
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._on_open = on_open
@@ -90,7 +87,6 @@ class JupyterSandbox:
                 self._window,
                 self._tools,
                 shared=self._shared,
-                dialect=self._dialect,
             )
             chars = self._context.chars
             if self._window is not None:

@@ -103,15 +103,14 @@ class KernelProcess:
         tools: Sequence[Helper] = (),
         *,
         shared: bool = False,
-        dialect: str = "own",
     ) -> socket.socket:
         """Give the kernel its context and return the helper channel. The caller must close the channel.
 
         The context is passed as open files, so the kernel needs no path of the host. `seed` seeds the
         kernel's random numbers; None uses a random seed. `window` is the part of the body that the kernel's
         `context` shows. `tools` are the host tools. A `shared` kernel runs the cells of several questions;
-        before each cell it asks which part of the body the question covers. `dialect` names the functions of
-        a cell. Raises KernelStartError.
+        before each cell it asks which part of the body the question covers.
+        Raises KernelStartError.
         """
         assert self._link is not None
         helper_socket = self._link.helper
@@ -130,7 +129,6 @@ class KernelProcess:
                         "seed": seed,
                         "window": window,
                         "shared": shared,
-                        "dialect": dialect,
                         "tools": [[tool.name, tool.signature, tool.summary] for tool in tools],
                     }
                 )

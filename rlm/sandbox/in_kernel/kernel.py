@@ -22,7 +22,6 @@ from zmq.eventloop.zmqstream import ZMQStream
 
 from .context_handle.handle import Handle
 from .helper_api.channel import Channel
-from .helper_api.dialects import DialectNames
 from .helper_api.helpers import Helpers
 from .helper_api.host_tools import HostTool, ToolError
 from .shell import post_start_seccomp
@@ -184,13 +183,6 @@ def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
         setattr(helpers, tool.name, names[tool.name])
     if given.tools:
         names["ToolError"] = ToolError
-    dialect = DialectNames(helpers, handle, namespace) if given.dialect != "own" else None
-    if dialect is not None:
-        names.update(dialect.namespace())
-        namespace.update(dialect.variables())
     namespace.update(names)
     cells.watch(names)
     shell.kernel.cells = cells
-    if dialect is not None:
-        shell.events.register("pre_run_cell", dialect.before)
-        shell.events.register("post_run_cell", dialect.after)

@@ -26,13 +26,11 @@ _FIRST = 1024
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a kernel works with. Any `dialect` but "own" adds names of other systems. If `shared`,
-    several questions use it, each over its own part of the body."""
+    """What a kernel works with. If `shared`, several questions use it, each over its own part of the body."""
 
     body: Body
     tools: tuple[Helper, ...] = ()
     shared: bool = False
-    dialect: str = "own"
 
 
 def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> None:
@@ -54,10 +52,7 @@ def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> 
         if message.get("window") is not None:
             text = text.window(*message["window"])
         tools = tuple(Helper(*tool) for tool in message["tools"])
-        given = Given(
-            text, tools, shared=message["shared"] is True, dialect=str(message.get("dialect", "own"))
-        )
-        furnish(given)
+        furnish(Given(text, tools, shared=message["shared"] is True))
         channel.sendall(wire.encode({"attached": True}))
     except (BodyError, wire.WireError, OSError, ValueError) as error:
         channel.sendall(wire.encode({"attached": False, "detail": str(error)}))

@@ -148,14 +148,3 @@ async def test_a_routed_run_is_replayed_and_resumed(run, block, named) -> None:
         swapped.as_of(stored)
     renamed = RLM(root, sub_models={"a": models["cheap"], "b": models["strong"]}, settings=settings)
     assert list(renamed.as_of(stored).sub_models) == ["cheap", "strong"]
-
-
-async def test_a_dialect_may_name_models_that_the_run_does_not_have(run, block, named) -> None:
-    from rlm.settings import RootSettings
-
-    settings = Settings(strategy="rlm", root=RootSettings(dialect="rlms"))
-    root = ScriptedModel.of(
-        root=[block("FINAL([llm_query('hi', model='gpt-9'), llm_query('hi', model='strong')])")]
-    )
-    models = {"cheap": named("small-1", "cheap"), "strong": named("big-2", "strong")}
-    assert (await run(root, None, sub_models=models, settings=settings)).answer == ["cheap", "strong"]
