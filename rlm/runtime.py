@@ -48,9 +48,9 @@ class RLM(Completions):
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
     is set, else `extractive`, which needs no key. sub_model defaults to model. sub_models are several in its
-    place, by the names that cells give (`sub_query(…, model="strong")`); the first is the default. With
-    Settings(cascade=True), a child whose reply fails is asked of the next one. summary_model (default: the
-    first sub-model) folds rounds when they near the root's window. Raises ConfigurationError.
+    place, by the names that cells give (`sub_query(…, model="strong")`); the first is the default.
+    summary_model (default: the first sub-model) folds rounds when they near the root's window.
+    Raises ConfigurationError.
     tools are functions that cells may call: typed, sync or async. They run in this process with validated
     arguments; arguments and results must be JSON. mcp_servers are MCP servers by name, with the keys of
     [mcp.NAME] in a settings file. They run while a run does, and cells may call their tools as NAME_tool.

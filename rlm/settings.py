@@ -73,7 +73,6 @@ class Settings:
     keep_input: store a copy of the input with the run, so that it can be resumed without its files. At most
         16 MB, or 64 MB if the input cannot be read again.
     cache: reuse children's answers to identical calls from earlier runs in the store.
-    cascade: ask a child whose reply fails of the next sub-model. It needs several.
     check_support: let a model check whether the citations support the answer's claims. None: in research and
         summaries, but not in other answers. False: their words are compared in any case.
     tool_seconds: the timeout of one call of a tool.
@@ -91,7 +90,6 @@ class Settings:
     keep_input: bool = True
     store_mb: int = 2_048
     cache: bool = False
-    cascade: bool = False
     check_support: bool | None = None
     tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)

@@ -9,7 +9,6 @@ from rlm.accounting.budget import Budget
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.degradations import Degradations
-from rlm.accounting.escalations import Escalations
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
@@ -34,5 +33,4 @@ class RunContext:
     concurrency: ConcurrencyLimits
     observe: Observer
     degradations: Degradations = field(default_factory=Degradations)
-    escalations: Escalations = field(default_factory=Escalations)
     sightings: Sightings = field(default_factory=Sightings)

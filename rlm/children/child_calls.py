@@ -9,7 +9,6 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +23,6 @@ from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs, schem
 from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.page_looks import LookFailed, PageLooks, key_with_pages
-from rlm.children.routing.cascade import doubt_of
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels
 from rlm.children.slice_places import SlicePlaces
@@ -92,7 +90,6 @@ class ChildCalls:
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
-        self._escalations = run_context.escalations
         self._settings = settings
         self._places = SlicePlaces(body)
         self._forecasters = {one.name: self._new_forecaster(one) for one in models}
@@ -361,17 +358,6 @@ class ChildCalls:
 
     async def _answer(self, spec: ChildSpec) -> ChildAnswer:
         """Answer from memory, from the same call in flight, or by the model."""
-        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
-        if stronger is not None:
-            if spec.refusal:
-                # The cell refused the reply of the cheap model, so the next call is the stronger one's.
-                with suppress(SliceTooLarge, BudgetExceeded):
-                    again = self._prepare(replace(spec, model=stronger))
-                    self._escalations.note_again(stronger.name)
-                    answer = await self._in_flight.answer(again.key, lambda: self._ask(again))
-                    return replace(answer, escalated=True)
-            else:
-                self._escalations.note_child()
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
@@ -405,31 +391,8 @@ class ChildCalls:
                 answer = with_cost(answer, spent_answer(error.spent, cost))
         except (SliceTooLarge, BudgetExceeded) as error:
             answer = with_cost(failure("slice_too_large", explain_too_long(error)), answer)
-        escalated = await self._escalate(child, answer)
-        if escalated is not None:
-            # Its own call has noted and journalled how it ended.
-            return escalated
         await self._note_end(child, answer)
         return answer
-
-    async def _escalate(self, child: PreparedChild, answer: ChildAnswer) -> ChildAnswer | None:
-        """Return the answer of the stronger model to a child whose reply is in doubt, or None if there is no
-        such model or no doubt. If it fails, too, an answer that the cheap model gave is kept."""
-        spec = child.spec
-        stronger = self.models.stronger(spec.model) if spec.may_cascade else None
-        texts = [piece.text for piece in child.request.slices]
-        if stronger is None or doubt_of(answer, spec.prompt, texts) is None:
-            return None
-        try:
-            again = self._prepare(replace(spec, model=stronger))
-        except (SliceTooLarge, BudgetExceeded):
-            return None
-        self._escalations.note_again(stronger.name)
-        second = await self._in_flight.answer(again.key, lambda: self._ask(again))
-        if second.error is not None and answer.error is None:
-            await self._note_end(child, answer)
-            second, answer = answer, second
-        return replace(with_cost(second, answer), escalated=True)
 
     async def _note_end(self, child: PreparedChild, answer: ChildAnswer) -> None:
         """Note what a child covered, and journal its failure."""

@@ -27,7 +27,7 @@ class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
     `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the one that it is
-    asked of. If `may_cascade`, a stronger one is asked when its reply fails. `pages` are what the child sees
+    asked of. `pages` are what the child sees
     as pictures.
     """
 
@@ -38,7 +38,6 @@ class ChildSpec:
     schema: AnswerSchema | None
     model: ChildModel
     refusal: str = ""
-    may_cascade: bool = False
     pages: tuple[LookedPage, ...] = ()
 
     @property
@@ -126,7 +125,6 @@ def batch_specs(
             sample=batch.sample,
             schema=schema,
             model=model,
-            may_cascade=not batch.model and not batch.look,
             refusal=batch.retries[number - 1] if batch.retries else "",
             pages=looks.pages(source.spans) if batch.look and looks is not None and source else (),
         )

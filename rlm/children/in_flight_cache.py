@@ -57,7 +57,6 @@ class InFlightCache:
                     output_tokens=0,
                     calls=0,
                     cost_usd=0.0,
-                    escalated=False,
                 )
         asking = self._known[key] = _Pending(asyncio.ensure_future(ask()))
         asking.task.add_done_callback(lambda task: self._ended(key, task))

@@ -10,9 +10,8 @@ __all__ = ["ChildTally"]
 
 @dataclass(frozen=True, slots=True)
 class ChildTally:
-    """Counts the children of one cell. `empty` are those that found nothing in their slice, and `escalated`
-    those that were asked again of a stronger model. `calls` are those that sub-RLMs made. `cost_usd` is None
-    when a price is not known."""
+    """Counts the children of one cell. `empty` are those that found nothing in their slice. `calls` are
+    those that sub-RLMs made. `cost_usd` is None when a price is not known."""
 
     made: int = 0
     failed: int = 0
@@ -22,7 +21,6 @@ class ChildTally:
     calls: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
-    escalated: int = 0
 
     def plus(self, answer: ChildAnswer) -> ChildTally:
         """Return the counts with one more answer, of a child or of a sub-RLM."""
@@ -36,5 +34,4 @@ class ChildTally:
             calls=self.calls + answer.calls,
             tokens=self.tokens + answer.input_tokens + answer.output_tokens,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            escalated=self.escalated + answer.escalated,
         )

@@ -112,15 +112,6 @@ class RunOptions:
             "choose by name, and the first is the default.",
         ),
     ] = None
-    cascade: Annotated[
-        bool,
-        typer.Option(
-            "--cascade",
-            envvar="RLM_CASCADE",
-            rich_help_panel="Models",
-            help="Ask a child again of the next --sub-model if its reply fails: cheap first, then strong.",
-        ),
-    ] = False
     summary_model: Annotated[
         str | None,
         typer.Option(
@@ -299,7 +290,6 @@ class RunOptions:
             keep_input=not self.no_document_cache,
             store_mb=self.store_mb,
             cache=self.cache,
-            cascade=self.cascade,
             check_support=self.check,
             slow=self.slow,
             root=RootSettings(contract=self.contract, prompt=self.root_prompt),

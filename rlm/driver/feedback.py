@@ -168,7 +168,6 @@ def _children(feedback: Feedback) -> list[str]:
         failed=tally.failed,
         empty=words["empty"].format(count=tally.empty) if tally.empty else "",
         cached=tally.cached,
-        escalated=words["escalated"].format(count=tally.escalated) if tally.escalated else "",
         calls=words["calls"].format(calls=tally.calls) if tally.calls else "",
         seconds=f"{tally.seconds:.1f}",
         tokens=f"{tally.tokens:,}",

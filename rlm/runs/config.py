@@ -99,11 +99,6 @@ class RunConfig:
         return next(iter(self.sub_models.values()))
 
     @property
-    def strongest(self) -> Model | None:
-        """Return the model that decides where a cheaper one fails, if there is a cascade."""
-        return [*self.sub_models.values()][-1] if self.settings.cascade else None
-
-    @property
     def models(self) -> tuple[Model, ...]:
         """Return all models."""
         return (self.model, *self.sub_models.values(), self.summary_model)
@@ -117,7 +112,6 @@ class RunConfig:
             limit=self.limits.child_tokens,
             output_tokens=settings.child.output_tokens,
             facts=settings.facts,
-            cascade=settings.cascade,
         )
 
     @property
@@ -216,7 +210,6 @@ class RunConfig:
                 }
                 for one in children
             ],
-            "cascade": self.settings.cascade,
             "limits": self.limits.to_json(),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,

@@ -54,11 +54,6 @@ class ModelResolver:
             if one is not None or own != self.settings.options:
                 child = self.resolve(given_root if one is None else one, own, "sub_options")
             resolved = {child[0].name: child}
-        if self.settings.cascade and len(resolved) < 2:
-            raise ConfigurationError(
-                "a cascade needs two sub-models, the cheap one first: "
-                "--sub-model cheap=MODEL --sub-model strong=MODEL"
-            )
         _, calls = next(iter(resolved.values()))
         return {name: model for name, (model, _) in resolved.items()}, calls
 

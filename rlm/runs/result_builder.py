@@ -100,8 +100,6 @@ def describe_run(
     degradations, answer_type = run_context.degradations, options.answer_type
     for warning in window_warnings(config.models):
         degradations.note("window", warning)
-    if asked_again := run_context.escalations.describe():
-        degradations.note("cascade", asked_again)
     if options.unread:
         degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
     if result.forced:

@@ -158,7 +158,6 @@ class Run:
                 above.concurrency,
                 self._observe,
                 above.degradations,
-                above.escalations,
             )
         budget = Budget(config.limits)
         metered = config.metered(budget, log, playback)
@@ -181,7 +180,7 @@ class Run:
 
             config, model = self.config, None
             if config.settings.check_support and (one := config.summary_model) and not is_extractive(one):
-                model = SupportModel.of(one, self.run_context, config.strongest)
+                model = SupportModel(one, self.run_context)
             support = AnswerSupport(self._task, self.input.body, model, is_extractive(config.model))
             return await support.check(value, citations)
 

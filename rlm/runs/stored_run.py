@@ -242,7 +242,6 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
         slow=facts.get("slow", False),
         # Older versions had one prompt.
         root=_restore(RootSettings, {"prompt": "full", **facts["root"]}),
-        cascade=facts.get("cascade", False),
         # Older versions did not store the size of a chunk, which was fixed.
         child=_restore(ChildSettings, {"chunk_chars": _FORMER_CHUNK, **facts["child"]}),
         direct=_restore(DirectSettings, facts["direct"]),

@@ -158,7 +158,7 @@ class ChildAnswer:
     """The answer or the failure of one child. `error` is None exactly when the child answered.
 
     `how` is "child" for one model call and "rlm" for a sub-RLM, which makes `calls` calls of its own.
-    `evidence` holds the spans that a sub-RLM cited. `escalated`: a stronger model was asked, too. `cost_usd`
+    `evidence` holds the spans that a sub-RLM cited. `cost_usd`
     is None if a price is not known.
     """
 
@@ -174,7 +174,6 @@ class ChildAnswer:
     evidence: tuple[Span, ...] = ()
     calls: int = 0
     cost_usd: float | None = 0.0
-    escalated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields by name. `dataclasses.asdict` would copy each value."""

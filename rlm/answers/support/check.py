@@ -93,7 +93,7 @@ async def _ask(
         return Support(tuple(judged), None, tuple(notes))
     claims = list(judged)
     try:
-        doubts, note = await model.judge(chosen, passages)
+        doubts = await model.find_unsupported(chosen, passages)
     except UnusableReply as error:
         for number in chosen:
             if claims[number - 1].status == "supported":
@@ -107,8 +107,6 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
-    if note:
-        notes.append(note)
     contradicted = {number for number, doubt in doubts.items() if doubt.is_contradicted}
     if len(doubts) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
         # In talk a message says little without those around it. Correcting would cut true claims to nothing.

@@ -15,7 +15,6 @@ from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning
-from rlm.errors import BudgetExhausted, ModelError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request
 from rlm.playback.question_id import identify_check
@@ -113,18 +112,11 @@ class SupportModel:
     """Checks and corrects claims within the budget of a run. A call that the journal holds is not made again.
 
     Its methods raise BudgetExhausted and ModelError, and UnusableReply for a reply that is not what was asked
-    for. Claims and passages are numbered from 1. `stronger` judges what this model doubts, and corrects it.
+    for. Claims and passages are numbered from 1.
     """
 
     model: Model
     run_context: RunContext
-    stronger: SupportModel | None = None
-
-    @classmethod
-    def of(cls, model: Model, run_context: RunContext, stronger: Model | None = None) -> SupportModel:
-        """Return the model, with a stronger one above it unless that is the same."""
-        above = None if stronger is None or stronger.name == model.name else cls(stronger, run_context)
-        return cls(model, run_context, above)
 
     @property
     def name(self) -> str:
@@ -156,33 +148,6 @@ class SupportModel:
             chosen[number] = replace(claim, candidates=tuple(kept))
         return chosen
 
-    async def judge(
-        self, claims: Mapping[int, Claim], passages: Sequence[Passage]
-    ) -> tuple[dict[int, Doubt], str]:
-        """Return the claims that their passages do not support, each with the reason, and a note if the
-        stronger model decided. It is asked about the claims that this model doubts, or about all of them if
-        the reply of this model is unusable."""
-        if self.stronger is None:
-            return await self.find_unsupported(claims, passages), ""
-        try:
-            reasons = await self.find_unsupported(claims, passages)
-        except UnusableReply:
-            return await self.stronger.find_unsupported(claims, passages), self._note(len(claims))
-        doubted = self.stronger.choose({number: claims[number] for number in reasons}, passages)
-        if not doubted:
-            return reasons, ""
-        try:
-            again = await self.stronger.find_unsupported(doubted, passages)
-        except (UnusableReply, BudgetExhausted, ModelError):
-            return reasons, ""
-        kept = {number: reason for number, reason in reasons.items() if number not in doubted}
-        return kept | again, self._note(len(doubted))
-
-    def _note(self, count: int) -> str:
-        assert self.stronger is not None
-        claims = "1 claim was" if count == 1 else f"{count:,} claims were"
-        return f"{claims} judged by {self.stronger.name}, because the check by {self.name} failed"
-
     async def find_unsupported(
         self, claims: Mapping[int, Claim], passages: Sequence[Passage]
     ) -> dict[int, Doubt]:
@@ -210,8 +175,6 @@ class SupportModel:
     ) -> dict[int, Correction]:
         """Return the corrections of claims. One cites its claim's passages, or those that were shown and that
         the reply names instead."""
-        if self.stronger is not None:
-            return await self.stronger.correct(claims, reasons, passages)
         texts = [
             ClaimText(number, claim.text, claim.sources, reasons[number], claim.candidates)
             for number, claim in claims.items()

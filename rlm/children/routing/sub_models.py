@@ -45,11 +45,9 @@ def write_sub_models(models: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SubModels:
-    """The models of children, the default one first. With `cascade`, a child whose reply is in doubt is asked
-    of the next model."""
+    """The models of children, the default one first."""
 
     models: tuple[ChildModel, ...]
-    cascade: bool = False
 
     def __iter__(self) -> Iterator[ChildModel]:
         return iter(self.models)
@@ -72,11 +70,6 @@ class SubModels:
                 return one
         names = ", ".join(one.name for one in self.models)
         raise BadCall("sub_model", f"there is no sub-model {name!r:.80}. Those of this run are: {names}")
-
-    def stronger(self, than: ChildModel) -> ChildModel | None:
-        """Return the model that a failed child is asked of next, if there is a cascade and a next model."""
-        place = self.models.index(than) + 1
-        return self.models[place] if self.cascade and place < len(self.models) else None
 
     def described(self, prices: Prices) -> str:
         """Return one line for the root, or "" for a single model: `cheap (default, window 400,000), strong
@@ -102,11 +95,10 @@ def sub_models_of(
     limit: int | None,
     output_tokens: int,
     facts: Mapping[str, ModelFacts],
-    cascade: bool,
 ) -> SubModels:
     """Return the models with the sizes of their children."""
     made = (
         ChildModel.of(name, model, limit=limit, output_tokens=output_tokens, facts=facts)
         for name, model in models.items()
     )
-    return SubModels(tuple(made), cascade)
+    return SubModels(tuple(made))

@@ -154,16 +154,14 @@ def _line(warning: str) -> str:
 
 
 def _gates(result: RunResult) -> list[str]:
-    """Return lines about the caller's check, if it refused an answer, about children that were asked again of
-    a stronger model, and about what the run lacked."""
+    """Return lines about the caller's check, if it refused an answer, and about what the run lacked."""
     lines = []
     for gate in result.gates:
         if gate.name == "check" and gate.refusals:
             refused = plural(len(gate.refusals), "refusal")
             last = f"the last: {_line(gate.refusals[-1])}"
             lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
-    lines += [_line(one.detail) for one in result.degradations if one.kind == "cascade"]
-    lacked = [_line(one.kind).replace("_", " ") for one in result.degradations if one.kind != "cascade"]
+    lacked = [_line(one.kind).replace("_", " ") for one in result.degradations]
     if lacked:
         lines.append(f"did without: {', '.join(lacked)}")
     return lines

@@ -180,7 +180,7 @@ class Job:
 
     def support_model(self, model: Model) -> SupportModel:
         """Return a model that checks and corrects claims, within the budget of the job."""
-        return SupportModel.of(model, self._run_context, self.config.strongest)
+        return SupportModel(model, self._run_context)
 
     def progress(self, at: int, of: int) -> None:
         """Report to the observers that call `at` of `of` is in flight."""

@@ -227,7 +227,6 @@ class Parts:
             run_context.concurrency,
             self._tell,
             run_context.degradations,
-            run_context.escalations,
         )
         config = replace(self._part_resources.config, limits=limits, tell=self._tell)
         return Part(name, config, own, recording, seen, self._part_resources)

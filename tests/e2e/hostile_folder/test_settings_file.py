@@ -40,7 +40,6 @@ HOSTILE = {
     "cell_seconds": "cell_seconds = 121",
     "concurrency": "concurrency = 17",
     "child_tokens": "child_tokens = 2000",
-    "cascade": "cascade = true",
     "slow": "slow = true",
     "allow_host": 'allow_host = ["127.0.0.1"]',
     "prices of models": '[models."openai:gpt-5"]\ninput_price = 0\noutput_price = 0',

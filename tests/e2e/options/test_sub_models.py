@@ -15,7 +15,7 @@ CELL = (
 
 
 class Provider:
-    """Plays a root, a cheap model that invents a quote for three of twelve lines, and a strong one."""
+    """Plays a root, a cheap model that reads the lines, and a strong one."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -27,7 +27,7 @@ class Provider:
         if received.body["model"] == "big":
             return "strong"
         number = next(n for n in range(12) if f"Invoice {n}:" in received.prompt)
-        return '"Invoice of a firm that nobody knows"' if number % 4 == 0 else f"paid {number * 3}"
+        return f"paid {number * 3}"
 
 
 @pytest.fixture
@@ -41,25 +41,22 @@ def models(url: str) -> list[str]:
     return ["--model", f"openai:root@{url}/v1", "--strategy", "rlm"]
 
 
-def test_a_cascade_over_a_real_server(rlm, invoices, provider_server) -> None:
-    """3 of 12 are asked again, the account says so, each model has its own usage, and it is replayed."""
+def test_sub_models_over_a_real_server(rlm, invoices, provider_server) -> None:
+    """Each model has its own usage, and the run is replayed with both."""
     played = provider_server.always = Provider()
     url = provider_server.url
     named = ["--sub-model", f"cheap=openai:small@{url}/v1", "--sub-model", f"strong=openai:big@{url}/v1"]
-    ran = rlm("ask", QUESTION, str(invoices), "--json", "--cascade", *models(url), *named)
+    ran = rlm("ask", QUESTION, str(invoices), "--json", *models(url), *named)
     assert ran.code == 0
-    assert [text == "strong" for text in ran.json["answer"]] == [n % 4 == 0 for n in range(12)] + [True]
-    assert (played.asked.count("small"), played.asked.count("big")) == (12, 4)
+    assert ran.json["answer"] == [f"paid {n * 3}" for n in range(12)] + ["strong"]
+    assert (played.asked.count("small"), played.asked.count("big")) == (12, 1)
     assert {one["model"]: one["calls"] for one in ran.json["usage"]} == {
         f"openai:root@{url}/v1": 1,
         f"openai:small@{url}/v1": 12,
-        f"openai:big@{url}/v1": 4,
+        f"openai:big@{url}/v1": 1,
     }
-    notes = {one["kind"]: one["detail"] for one in ran.json["degradations"]}
-    assert notes["cascade"] == "3 of 12 children were asked again by strong"
     replayed = rlm("replay", ran.json["run_id"])
     assert (replayed.code, json.loads(replayed.stdout)) == (0, ran.json["answer"])
-    assert notes["cascade"] in replayed.stderr
 
 
 def test_a_settings_file_names_models_in_a_table(rlm, invoices, provider_server, tmp_path) -> None:

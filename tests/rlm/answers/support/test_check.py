@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -203,45 +202,3 @@ async def test_of_many_doubts_only_contradictions_count(support_model: Make) -> 
     assert [one.test for one in support.claims].count("model") == 1
     assert (support.claims[4].status, support.claims[4].test) == ("unsupported", "model")
     assert any("but for 1 that their passages contradict" in note for note in support.notes)
-
-
-def _cascade(make: Make, cheap: ScriptedModel, strong: ScriptedModel) -> SupportModel:
-    strong._name = "strong"
-    return replace(make(cheap), stronger=make(strong))
-
-
-async def test_a_stronger_model_judges_what_a_cheap_one_doubts(
-    support_model: Make, unsupported: Checker
-) -> None:
-    """It is asked about the doubted claims alone, and its word counts."""
-    cheap = ScriptedModel.of(check=[unsupported("Evan bought", "Sam flies")])
-    strong = ScriptedModel.of(check=[unsupported("Sam flies")])
-    support = await check_support(CLAIMS, PASSAGES, _cascade(support_model, cheap, strong))
-    assert statuses(support)[:2] == [("supported", "model"), ("unsupported", "model")]
-    assert support.notes == ("2 claims were judged by strong, because the check by scripted:memory failed",)
-    assert len(strong.requests) == 1
-
-
-async def test_a_stronger_model_judges_all_claims_if_the_check_of_the_cheap_one_is_unusable(
-    support_model: Make, unsupported: Checker
-) -> None:
-    cheap = ScriptedModel.of(check=["All claims look fine to me!"])
-    strong = ScriptedModel.of(check=[unsupported("Sam flies")])
-    support = await check_support(CLAIMS, PASSAGES, _cascade(support_model, cheap, strong))
-    assert statuses(support)[:2] == [("supported", "model"), ("unsupported", "model")]
-
-
-async def test_a_check_without_doubts_costs_one_call(support_model: Make, unsupported: Checker) -> None:
-    cheap, strong = ScriptedModel.of(check=[unsupported()]), ScriptedModel.of(check="never asked")
-    support = await check_support(CLAIMS, PASSAGES, _cascade(support_model, cheap, strong))
-    assert (statuses(support)[0], strong.requests) == (("supported", "model"), [])
-
-
-@pytest.mark.parametrize("reply", ["nonsense", ModelRejected("no")])
-async def test_the_doubts_of_the_cheap_model_stay_if_the_stronger_one_fails(
-    support_model: Make, unsupported: Checker, reply: object
-) -> None:
-    cheap = ScriptedModel.of(check=[unsupported("Evan bought")])
-    strong = ScriptedModel.of(check=[reply])
-    support = await check_support(CLAIMS, PASSAGES, _cascade(support_model, cheap, strong))
-    assert statuses(support)[0] == ("unsupported", "model")

@@ -36,11 +36,6 @@ def test_one_model_and_several_are_not_both_given(named) -> None:
         RLM(named("root"), sub_model=named("a"), sub_models={"a": named("b")})
 
 
-def test_a_cascade_needs_two_models(named) -> None:
-    with pytest.raises(ConfigurationError, match="--sub-model cheap=MODEL"):
-        RLM(named("root"), sub_model=named("a"), settings=Settings(cascade=True))
-
-
 ROUTED = """\
 one = sub_query("Who?", (0, 17))
 two = sub_query("Who?", (0, 17), model="strong")
