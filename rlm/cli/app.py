@@ -29,7 +29,7 @@ from rlm.cli.commands.prompts.segments.app import segments_app
 from rlm.cli.commands.research import research
 from rlm.cli.commands.sandbox import sandbox_app
 from rlm.cli.commands.search import search
-from rlm.cli.commands.serve import serve_app
+from rlm.cli.commands.serve import serve
 from rlm.cli.commands.settings.init import init
 from rlm.cli.commands.summarize import summarize
 from rlm.cli.commands.view import view
@@ -98,6 +98,7 @@ for _section, _command in (
     (_BACK, resume),
     (_BACK, replay),
     (_BACK, export),
+    (_SERVE, serve),
     (_SERVE, mcp),
     (_SERVE, skill),
     (_SET_UP, doctor),
@@ -108,7 +109,6 @@ for _section, _command in (
 app.command(rich_help_panel=_MORE)(bench)
 runs_app.command()(waiting)
 app.add_typer(runs_app, name="runs", rich_help_panel=_BACK)
-app.add_typer(serve_app, name="serve", rich_help_panel=_SERVE)
 app.add_typer(sandbox_app, name="sandbox", rich_help_panel=_MORE)
 app.add_typer(prompts_app, name="prompts", rich_help_panel=_MORE)
 app.add_typer(assemble_app, name="assemble", hidden=True)

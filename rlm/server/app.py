@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -14,22 +15,21 @@ from starlette.types import ASGIApp
 from rlm.errors import RLMError
 from rlm.prompts import PromptError
 from rlm.sandbox.errors import SandboxError
-from rlm.server.auth import Authenticator, MetricsReader
+from rlm.server import chat, files, native
 from rlm.server.errors import ApiError, api_error
 from rlm.server.gate import Gate
-from rlm.server.native import documents, page, runs, search
-from rlm.server.openai import chat, files, models, responses
+from rlm.server.live import Runs
 from rlm.server.replies import Json
-from rlm.server.work.service import Service
 from rlm.version import __version__
 
 __all__ = ["make_app"]
 
 _SUMMARY = "Answers questions over texts far larger than a model's window, with verified citations."
+_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
 
 
-def make_app(service: Service, authenticator: Authenticator) -> ASGIApp:
-    """Return the application of a service."""
+def make_app(runs: Runs, tokens: Sequence[str] | None) -> ASGIApp:
+    """Return the application. `tokens` are the bearer tokens that it takes; None takes every request."""
     app = FastAPI(
         title="rlm",
         summary=_SUMMARY,
@@ -40,48 +40,46 @@ def make_app(service: Service, authenticator: Authenticator) -> ASGIApp:
         openapi_url="/openapi.json",
         default_response_class=Json,
     )
-    app.state.service = service
-    app.state.authenticator = authenticator
-    app.state.sessions = page.Sessions()
-    for module in (runs, documents, search, models, files, chat, responses, page):
-        app.include_router(module.router)
+    app.state.runs = runs
+    # The gate checks the token. This tells the OpenAPI document of it.
+    bearer = Depends(HTTPBearer(auto_error=False, description="The token that the server printed."))
+    for module in (native, files, chat):
+        app.include_router(module.router, dependencies=[bearer])
 
     @app.get("/healthz", tags=["operation"])
     async def read_health() -> Json:
         """Say that the server takes runs; 503 when it is stopping."""
-        is_up = not service.is_stopping
+        is_up = not runs.is_stopping
         return Json({"status": "ok" if is_up else "stopping"}, 200 if is_up else 503)
-
-    @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
-    async def read_metrics(_: MetricsReader) -> PlainTextResponse:
-        """Read figures in Prometheus' format. Needs a key that was made with --metrics."""
-        return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
     _handle_errors(app)
     served: ASGIApp = app
-    if service.config.origins:
+    if runs.config.origins:
         served = CORSMiddleware(
             app,
-            allow_origins=list(service.config.origins),
+            allow_origins=list(runs.config.origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "last-event-id"],
         )
-    return Gate(served, service.config, service.metrics.on_request)
+    return Gate(served, runs.config, tokens)
 
 
 def _handle_errors(app: FastAPI) -> None:
     async def on_error(_: Request, error: Exception) -> Json:
-        told = api_error(error)
-        return Json(told.body(), told.status, told.headers)
+        refusal = api_error(error)
+        return Json(refusal.body(), refusal.status, refusal.headers)
 
     async def on_http(_: Request, error: Exception) -> Json:
         assert isinstance(error, HTTPException)
-        told = ApiError(error.status_code, str(error.detail), code=_CODES.get(error.status_code))
-        return Json(told.body(), told.status, dict(error.headers or {}))
+        refusal = ApiError(error.status_code, str(error.detail), code=_CODES.get(error.status_code))
+        return Json(refusal.body(), refusal.status, dict(error.headers or {}))
 
     async def on_invalid(_: Request, error: Exception) -> Json:
         assert isinstance(error, RequestValidationError)
         first: dict[str, Any] = error.errors()[0]
+        if first["type"] == "json_invalid":
+            reason = f"{first['ctx']['error']} at character {first['loc'][-1]}"
+            return Json(ApiError(400, f"the body is not JSON: {reason}", code="not_json").body(), 400)
         where = ".".join(str(part) for part in first["loc"][1:])[:200]
         message = f"{where}: {first['msg']}" if where else str(first["msg"])
         return Json(ApiError(422, message[:500], param=where or None).body(), 422)
@@ -90,6 +88,3 @@ def _handle_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, on_error)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
-
-
-_CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}

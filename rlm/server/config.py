@@ -11,46 +11,55 @@ from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ServerConfig", "is_loopback"]
 
+_MIN_TOKEN = 16
+
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Where a server listens, and what its users may do.
+    """Where a server listens, and what its clients may do.
 
+    files: the folder of uploaded files.
     host_names: names under which it may be reached, besides its address.
     origins: web origins whose pages may call it, such as `https://app.example.org`.
+    tokens: the bearer tokens. Without any, one is made at the start.
     roots: folders below which requests may name paths. None by default.
     allow_urls: requests may name URLs as contexts. Private addresses stay closed but for `allow_hosts`.
-    at_once, per_user: runs at a time, in all and of one user.
-    waiting, waiting_per_user: runs in the queue, in all and of one user.
-    body_mb, upload_mb: the largest JSON body, and the largest file. user_mb: all files of one user.
+    at_once: runs at a time. waiting: runs that may wait for their turn.
+    body_mb, upload_mb: the largest JSON body, and the largest file. files_mb: all files.
+    held_mb: the bodies of all requests at a time, and the texts of all runs that have not ended.
     connections: requests that are served at a time.
     drain_seconds: how long runs may take to finish when the server stops. Then they are interrupted.
 
     Raises ConfigurationError.
     """
 
+    files: Path
     host: str = "127.0.0.1"
     port: int = 8080
     host_names: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    needs_token: bool = True
     roots: tuple[Path, ...] = ()
     allow_urls: bool = False
     allow_hosts: tuple[str, ...] = ()
-    needs_key: bool = True
     at_once: int = 4
-    per_user: int = 2
-    waiting: int = 1_000
-    waiting_per_user: int = 100
+    waiting: int = 100
     body_mb: int = 32
     upload_mb: int = 512
-    user_mb: int = 10_240
+    files_mb: int = 10_240
+    held_mb: int = 256
     connections: int = 1_000
     drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        if not self.needs_key and not is_loopback(self.host):
+        if not self.needs_token and not is_loopback(self.host):
             raise ConfigurationError(
                 f"--no-auth serves everybody who reaches {self.host}: use it with --host 127.0.0.1 only"
+            )
+        if any(len(token) < _MIN_TOKEN or not token.isascii() for token in self.tokens):
+            raise ConfigurationError(
+                f"a token of RLM_SERVER_TOKENS has fewer than {_MIN_TOKEN} ASCII characters: make it longer"
             )
         AddressRules.parse(self.allow_hosts)
         for root in self.roots:

@@ -10,7 +10,7 @@ from rlm.prompts import PromptError
 from rlm.results import RunResult
 from rlm.sandbox.errors import SandboxError
 
-__all__ = ["ApiError", "api_error", "no_answer", "not_there"]
+__all__ = ["NO_RETRY", "ApiError", "api_error", "no_answer", "not_there", "overloaded"]
 
 _LOG = logging.getLogger("rlm.server")
 NO_RETRY = {"x-should-retry": "false"}
@@ -43,27 +43,17 @@ class ApiError(Exception):
         """Return the JSON body."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what the store keeps of it."""
-        return {**self.body(), "status": self.status}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ApiError:
-        """Return the error that `to_json` wrote."""
-        error = data["error"]
-        return cls(
-            data["status"],
-            error["message"],
-            kind=error["type"],
-            code=error["code"],
-            param=error["param"],
-            headers=NO_RETRY,
-        )
-
 
 def not_there(what: str, name: str) -> ApiError:
-    """Return the error for something that is not there, or belongs to another user."""
+    """Return the error for something that is not there."""
     return ApiError(404, f"there is no {what} {name!r}", code="not_found")
+
+
+def overloaded(message: str) -> ApiError:
+    """Return the error for a server that has too much to do at the moment."""
+    return ApiError(
+        429, message, kind="rate_limit_error", code="rate_limit_exceeded", headers={"retry-after": "5"}
+    )
 
 
 def api_error(error: BaseException) -> ApiError:

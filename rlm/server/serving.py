@@ -1,26 +1,24 @@
-"""Run the server: open the store, resume what was left, listen, and stop in order."""
+"""Run the server: open the store, listen, and stop in order."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
 
-from rlm.documents.workspace import Workspace
 from rlm.errors import ConfigurationError
-from rlm.journal.served import KeyStore, Lease
 from rlm.runs.setup import open_journal
 from rlm.runtime import RLM
 from rlm.server.app import make_app
-from rlm.server.auth import Authenticator, new_token
-from rlm.server.config import ServerConfig, is_loopback
-from rlm.server.work.service import Service
+from rlm.server.config import ServerConfig
+from rlm.server.live import Runs
 
-__all__ = ["open_service", "serve"]
+__all__ = ["open_runs", "serve"]
 
 _CLOSE_SECONDS = 5
 _HEADER_BYTES = 32_768
@@ -28,15 +26,16 @@ _HEADER_BYTES = 32_768
 
 async def serve(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Then no more runs are taken, and those that run may finish for
-    `config.drain_seconds`; a second signal interrupts them at once. Interrupted runs resume at the next
-    start. `say` gets lines for the operator, the token of this start among them.
+    `config.drain_seconds`; a second signal interrupts them at once. `say` gets lines for the operator, the
+    token of this start among them.
 
-    Raises ConfigurationError, and JournalError if the store can't be opened or is served already."""
+    Raises ConfigurationError, and JournalError if the store can't be opened."""
     listener = _listen(config)
     with contextlib.closing(listener):
-        async with open_service(rlm, config, say) as service:
-            token = await _token(service.keys, config)
-            app = make_app(service, Authenticator(service.keys, token, is_open=not config.needs_key))
+        made = [] if config.tokens or not config.needs_token else [f"rlm-{secrets.token_urlsafe(32)}"]
+        tokens = [*config.tokens, *made]
+        async with open_runs(rlm, config, tokens) as runs:
+            app = make_app(runs, tokens if config.needs_token else None)
             server = _Server(
                 uvicorn.Config(
                     app,
@@ -53,40 +52,36 @@ async def serve(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> N
                     timeout_keep_alive=30,
                 )
             )
-            resumed = await service.resume_open()
             port = listener.getsockname()[1]
             host = f"[{config.host}]" if ":" in config.host else config.host
-            say(f"serving http://{host}:{port}/v1" + (f"; resumed {resumed} runs" if resumed else ""))
-            if token is not None:
-                say(f"the API key of this start: {token}")
+            say(f"serving http://{host}:{port}/v1")
+            for token in made:
+                say(f"the token of this start: {token}")
             serving = asyncio.create_task(server.serve([listener]))
             try:
                 with _signals() as stops:
-                    await _until_stopped(serving, service, stops, config.drain_seconds, say)
+                    await _until_stopped(serving, runs, stops, config.drain_seconds, say)
             finally:
-                await service.stop(0.0)
+                await runs.stop(0.0)
                 server.should_exit = True
                 await serving
 
 
 @contextlib.asynccontextmanager
-async def open_service(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> AsyncIterator[Service]:
-    """Open the store and lease it, and yield the service. Leaving it interrupts the runs that are open."""
+async def open_runs(rlm: RLM, config: ServerConfig, tokens: Sequence[str]) -> AsyncIterator[Runs]:
+    """Open the store, which never holds the tokens, and yield the runs of this server. Leaving it interrupts
+    the runs that are open."""
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(rlm.aclose)
         journal = await stack.enter_async_context(open_journal(rlm.settings))
-        lease = Lease(journal)
-        await lease.take(say)
-        stack.push_async_callback(lease.give_up)
+        journal.redact(tokens)
         kernels = rlm.kernels(config.at_once)
         stack.push_async_callback(kernels.close)
-        workspace = stack.enter_context(Workspace())
-        service = Service(rlm, journal, kernels, config, lease, workspace)
-        stack.push_async_callback(service.views.aclose)
-        watching = asyncio.create_task(service.watch_store())
-        stack.callback(watching.cancel)
-        stack.push_async_callback(service.stop, 0.0)
-        yield service
+        runs = Runs(rlm, journal, kernels, config)
+        pruning = asyncio.create_task(runs.keep_store_small())
+        stack.callback(pruning.cancel)
+        stack.push_async_callback(runs.stop, 0.0)
+        yield runs
 
 
 class _Server(uvicorn.Server):
@@ -96,18 +91,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Take no signal."""
         yield
-
-
-async def _token(keys: KeyStore, config: ServerConfig) -> str | None:
-    """Return the token of this start, if there is one. Raises ConfigurationError."""
-    has_keys = any(key.revoked_at is None and key.role == "user" for key in await keys.all())
-    if not config.needs_key or has_keys:
-        return None
-    if not is_loopback(config.host):
-        raise ConfigurationError(
-            f"a server at {config.host} needs keys: make one for each user with `rlm serve keys add USER`"
-        )
-    return new_token()
 
 
 def _listen(config: ServerConfig) -> socket.socket:
@@ -148,7 +131,7 @@ def _signals() -> Iterator[asyncio.Queue[int]]:
 
 async def _until_stopped(
     serving: asyncio.Task[None],
-    service: Service,
+    runs: Runs,
     stops: asyncio.Queue[int],
     seconds: float,
     say: Callable[[str], None],
@@ -156,15 +139,13 @@ async def _until_stopped(
     """Return when all runs have ended after a first signal, were interrupted after a second one, or the
     server has ended by itself."""
     first = asyncio.ensure_future(stops.get())
-    lost = asyncio.ensure_future(service.lost.wait())
-    await asyncio.wait([first, lost, serving], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([first, serving], return_when=asyncio.FIRST_COMPLETED)
     if first.done():
-        if service.queue.running:
+        if runs.open:
             say(f"stopping; runs may finish for {seconds:.0f} s (a second signal interrupts them)")
         second = asyncio.ensure_future(stops.get())
-        stopping = asyncio.ensure_future(service.stop(seconds))
+        stopping = asyncio.ensure_future(runs.stop(seconds))
         await asyncio.wait([second, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         second.cancel()
     first.cancel()
-    lost.cancel()

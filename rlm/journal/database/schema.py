@@ -4,8 +4,7 @@
 refuses in text, survive as escapes. `events.key` is the hash of a model request. `inputs` holds the
 compressed files of contexts, and `runs.input` refers to them. `provider_batches` are the batches that were
 sent to a provider (`--slow`), and `batch_calls` the calls in them, by the ids under which the provider knows
-them. The `served_` tables belong to the HTTP server: its keys (as hashes), what was asked of it by whom, the
-files of its users, and the process that serves.
+them.
 
 A change of the tables changes VERSION. A store of another version is refused.
 """
@@ -17,7 +16,7 @@ from rlm.lazy_dataclass import dataclass
 
 __all__ = ["VERSION", "ColumnTypes", "OtherVersion", "definitions", "has_tables", "make_tables"]
 
-VERSION = "5"
+VERSION = "6"
 """The version of the tables, which a store holds in its table `journal_version`."""
 
 
@@ -87,61 +86,6 @@ _TABLES: tuple[str, ...] = (
     )""",
     "CREATE INDEX batch_calls_batch ON batch_calls (batch)",
     "CREATE INDEX batch_calls_run_id ON batch_calls (run_id)",
-    """CREATE TABLE served_keys (
-        key_id VARCHAR(16) NOT NULL,
-        user_name VARCHAR(64) NOT NULL,
-        role VARCHAR(16) NOT NULL,
-        digest VARCHAR(64) NOT NULL,
-        created_at {double} NOT NULL,
-        revoked_at {double},
-        day_usd {double},
-        month_usd {double},
-        PRIMARY KEY (key_id)
-    )""",
-    "CREATE INDEX served_keys_digest ON served_keys (digest)",
-    """CREATE TABLE served_runs (
-        run_id VARCHAR(64) NOT NULL,
-        journal_id VARCHAR(64) NOT NULL,
-        user_name VARCHAR(64) NOT NULL,
-        key_id VARCHAR(16) NOT NULL,
-        face VARCHAR(16) NOT NULL,
-        kind VARCHAR(16) NOT NULL,
-        state VARCHAR(16) NOT NULL,
-        request TEXT NOT NULL,
-        digest VARCHAR(64) NOT NULL,
-        outcome TEXT,
-        created_at {double} NOT NULL,
-        started_at {double},
-        ended_at {double},
-        reserved_usd {double} NOT NULL,
-        cost_usd {double} NOT NULL,
-        PRIMARY KEY (run_id)
-    )""",
-    "CREATE INDEX served_runs_user ON served_runs (user_name, created_at)",
-    "CREATE INDEX served_runs_state ON served_runs (state)",
-    """CREATE TABLE served_files (
-        file_id VARCHAR(64) NOT NULL,
-        user_name VARCHAR(64) NOT NULL,
-        name TEXT NOT NULL,
-        purpose VARCHAR(32) NOT NULL,
-        bytes BIGINT NOT NULL,
-        sha256 VARCHAR(64) NOT NULL,
-        created_at {double} NOT NULL,
-        PRIMARY KEY (file_id)
-    )""",
-    "CREATE INDEX served_files_user ON served_files (user_name, created_at)",
-    """CREATE TABLE served_parts (
-        file_id VARCHAR(64) NOT NULL,
-        part INTEGER NOT NULL,
-        data {blob} NOT NULL,
-        PRIMARY KEY (file_id, part)
-    )""",
-    """CREATE TABLE served_leases (
-        name VARCHAR(16) NOT NULL,
-        process TEXT NOT NULL,
-        seen_at {double} NOT NULL,
-        PRIMARY KEY (name)
-    )""",
 )
 
 

@@ -15,8 +15,6 @@ import pytest
 from openai import AsyncOpenAI
 
 from rlm import RLM
-from rlm.journal import Journal
-from rlm.journal.served import KeyStore
 from rlm.models.offline.scripted import ScriptedModel
 from rlm.server.config import ServerConfig
 from rlm.server.serving import serve
@@ -28,20 +26,19 @@ NOTES = "Northern yard.\n\nThe crane costs 12,400 euros. The lift costs 800 euro
 
 @dataclass
 class Served:
-    """A server that runs. `store` is its journal, and `keys` those of its users."""
+    """A server that runs. `store` is its journal, and `token` lets a client in."""
 
     url: str
-    key: str
+    token: str
     store: str
     said: list[str]
     task: asyncio.Task[None]
-    keys: list[str] = field(default_factory=list)
     _clients: list[AsyncOpenAI] = field(default_factory=list)
 
-    def openai(self, key: str | None = None, **options: Any) -> AsyncOpenAI:
+    def openai(self, token: str | None = None, **options: Any) -> AsyncOpenAI:
         """Return the official client."""
         options.setdefault("max_retries", 0)
-        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=key or self.key, **options)
+        client = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=token or self.token, **options)
         self._clients.append(client)
         return client
 
@@ -51,10 +48,10 @@ class Served:
             await client.close()
 
     @contextlib.asynccontextmanager
-    async def http(self, key: str | None = None) -> AsyncIterator[aiohttp.ClientSession]:
-        """Yield a plain client. A key of "" sends none."""
-        key = self.key if key is None else key
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async def http(self, token: str | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+        """Yield a plain client. A token of "" sends none."""
+        token = self.token if token is None else token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with aiohttp.ClientSession(base_url=self.url, headers=headers) as session:
             yield session
 
@@ -69,13 +66,6 @@ class Served:
                 await asyncio.sleep(0.05)
 
 
-async def add_key(store: str, user: str, **options: Any) -> str:
-    """Make a key in the store of a server."""
-    async with Journal.open(store) as journal:
-        _, secret = await KeyStore(journal).add(user, **options)
-        return secret
-
-
 ServerFixture = Callable[..., AbstractAsyncContextManager[Served]]
 
 
@@ -85,29 +75,29 @@ def server(tmp_path: Path) -> ServerFixture:
     async def run(
         model: Any = None,
         *,
-        keys: tuple[str, ...] = (),
         store: str | None = None,
         limits: Limits | None = None,
         settings: dict[str, Any] | None = None,
         **config: Any,
     ) -> AsyncIterator[Served]:
-        """Serve with `model`. With `keys`, these users have keys, and `Served.key` is the first."""
+        """Serve with `model`."""
         store = store or str(tmp_path / "served.db")
-        made = [await add_key(store, user) for user in keys]
         own = Settings(store=store, document_cache=False, sandbox=0, **(settings or {}))
         rlm = RLM(model or ScriptedModel.of(direct=DIRECT), settings=own, limits=limits)
         said: list[str] = []
-        task = asyncio.create_task(serve(rlm, ServerConfig(port=0, **config), said.append))
+        made = ServerConfig(files=tmp_path / "files", port=0, **config)
+        task = asyncio.create_task(serve(rlm, made, said.append))
         try:
             async with asyncio.timeout(30):
                 while not any(line.startswith("serving ") for line in said):
                     if task.done():
                         task.result()
                     await asyncio.sleep(0.01)
-            url = next(line for line in said if line.startswith("serving ")).split()[1].rstrip(";")
-            token = [line.rpartition(" ")[2] for line in said if "API key" in line]
-            key = made[0] if made else (token[0] if token else "")
-            served = Served(url.removesuffix("/v1"), key, store, said, task, made)
+            await asyncio.sleep(0)
+            url = next(line for line in said if line.startswith("serving ")).split()[1]
+            printed = [line.rpartition(" ")[2] for line in said if "token" in line]
+            token = (*printed, *made.tokens, "")[0]
+            served = Served(url.removesuffix("/v1"), token, store, said, task)
             try:
                 yield served
             finally:

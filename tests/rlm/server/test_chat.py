@@ -32,7 +32,8 @@ async def test_an_answer_has_its_citations_as_annotations(server) -> None:
         assert cited.verified is True
         assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens
         async with served.http() as http, http.get(cited.url.removeprefix(served.url)) as reply:
-            assert (await reply.json())["quote"] == "The crane costs 12,400 euros"
+            (citation,) = (await reply.json())["result"]["citations"]
+            assert citation["quote"] == "The crane costs 12,400 euros"
 
 
 async def test_a_stream_tells_its_progress_as_reasoning_and_its_usage_last(server) -> None:
@@ -104,24 +105,22 @@ async def test_models_are_listed(server) -> None:
         assert (await served.openai().models.retrieve("rlm")).owned_by == "rlm"
 
 
-async def test_a_client_that_leaves_stops_its_run_and_the_same_request_resumes_it(server) -> None:
+async def test_a_client_that_leaves_stops_its_run_and_it_can_be_resumed(server) -> None:
     release = asyncio.Event()
 
     async def slow(_: object) -> str:
         await release.wait()
         return '12,400 euros\nEvidence:\n"The crane costs 12,400 euros"'
 
-    model = ScriptedModel.of(direct=slow)
-    async with server(model) as served:
-        client = served.openai(timeout=1.0)
-        with pytest.raises(openai.APITimeoutError):
-            await client.chat.completions.create(model="rlm", messages=ASKED)
+    async with server(ScriptedModel.of(direct=slow)) as served:
+        client = served.openai()
+        stream = await client.chat.completions.create(model="rlm", messages=ASKED, stream=True)
+        run = (await anext(aiter(stream))).id.removeprefix("chatcmpl-")
+        await asyncio.sleep(0.3)
+        await stream.close()
         async with served.http() as http:
-            async with http.get("/v1/runs") as reply:
-                (run,) = (await reply.json())["data"]
-            assert (await served.ended(http, run["id"]))["status"] == "interrupted"
+            assert (await served.ended(http, run))["status"] == "interrupted"
             release.set()
-            again = await served.openai().chat.completions.create(model="rlm", messages=ASKED)
-            assert again.id == f"chatcmpl-{run['id']}"
-            async with http.get("/v1/runs") as reply:
-                assert [one["status"] for one in (await reply.json())["data"]] == ["finished"]
+            async with http.post(f"/v1/runs/{run}/resume") as reply:
+                assert reply.status == 202
+            assert (await served.ended(http, run))["result"]["answer"] == "12,400 euros"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
+import aiohttp
+
 from rlm.models.offline.scripted import ScriptedModel
 
 NOTES = "Northern yard.\n\nThe crane costs 12,400 euros. The lift costs 800 euros.\n"
@@ -24,7 +26,7 @@ async def test_a_hundred_clients_at_once_all_get_their_answer(server) -> None:
         in_flight -= 1
         return TEXT
 
-    async with server(ScriptedModel.of(direct=answer), at_once=8, per_user=8) as served:
+    async with server(ScriptedModel.of(direct=answer), at_once=8) as served:
         client = served.openai(timeout=100)
         asking = [client.chat.completions.create(model="rlm", messages=ASKED) for _ in range(100)]
         done = await asyncio.gather(*asking)
@@ -41,7 +43,7 @@ async def test_a_client_that_reads_nothing_keeps_nobody_waiting(server) -> None:
         writers = []
         for _ in range(20):
             _, writer = await asyncio.open_connection(address.hostname, address.port, limit=1)
-            key = f"Authorization: Bearer {served.key}"
+            key = f"Authorization: Bearer {served.token}"
             head = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n{key}\r\n\r\n"
             writer.write(head.encode())
             writers.append(writer)
@@ -67,7 +69,7 @@ async def test_clients_that_vanish_stop_their_runs_and_leave_turns_to_others(ser
             await asyncio.sleep(3_600)
         return TEXT
 
-    async with server(ScriptedModel.of(direct=slow), at_once=2, per_user=2) as served:
+    async with server(ScriptedModel.of(direct=slow), at_once=2) as served:
         client = served.openai()
         gone = [
             asyncio.create_task(
@@ -106,13 +108,13 @@ async def test_a_full_queue_says_so(server) -> None:
         await asyncio.sleep(3_600)
         return TEXT
 
-    async with (
-        server(ScriptedModel.of(direct=slow), at_once=1, per_user=1, waiting_per_user=2) as served,
-        served.http() as http,
-    ):
-        statuses = []
-        for _ in range(5):
-            async with http.post("/v1/runs", json=BODY) as reply:
-                statuses.append(reply.status)
-            await asyncio.sleep(0.1)
-        assert statuses == [202, 202, 202, 429, 429]
+    async def post(http: aiohttp.ClientSession) -> int:
+        async with http.post("/v1/runs", json=BODY) as reply:
+            assert ("retry-after" in reply.headers) == (reply.status == 429)
+            return reply.status
+
+    served = server(ScriptedModel.of(direct=slow), at_once=1, waiting=2)
+    async with served as running, running.http() as http:
+        # At once: none is counted too late.
+        statuses = await asyncio.gather(*(post(http) for _ in range(60)))
+        assert sorted(statuses) == [202] * 3 + [429] * 57

@@ -1,4 +1,4 @@
-"""The own API: runs, their events, documents, search, summaries and research."""
+"""The own API: runs, their events, and files as contexts."""
 
 from __future__ import annotations
 
@@ -51,9 +51,8 @@ async def test_a_run_is_watched_to_its_end_and_read(server) -> None:
         done = await served.ended(http, run["id"])
         assert done["status"] == "finished"
         assert done["result"]["citations"][0]["quote"] == "The crane costs 12,400 euros"
-        async with http.get("/v1/runs") as reply:
-            listed = (await reply.json())["data"]
-        assert [(one["id"], one["result"]) for one in listed] == [(run["id"], None)]
+        async with http.get("/v1/runs/20260131-142501-k3f9xz-http") as reply:
+            assert reply.status == 404
 
 
 async def test_a_run_is_cancelled_and_resumed(server) -> None:
@@ -76,20 +75,33 @@ async def test_a_run_is_cancelled_and_resumed(server) -> None:
             assert reply.status == 202
         done = await served.ended(http, run)
         assert (done["status"], done["result"]["answer"]) == ("finished", "12,400 euros")
-        async with http.delete(f"/v1/runs/{run}") as reply:
-            assert (await reply.json())["deleted"] is True
-        async with http.get(f"/v1/runs/{run}") as reply:
-            assert reply.status == 404
+        async with http.post(f"/v1/runs/{run}/resume") as reply:
+            assert reply.status == 409
 
 
-async def test_documents_are_contexts_and_are_deleted(server) -> None:
+async def test_a_run_that_waits_is_cancelled_before_it_begins(server) -> None:
+    async def slow(_: object) -> str:
+        await asyncio.sleep(3_600)
+        return ""
+
+    async with server(ScriptedModel.of(direct=slow), at_once=1) as served, served.http() as http:
+        runs = []
+        for _ in range(2):
+            async with http.post("/v1/runs", json=BODY) as reply:
+                runs.append((await reply.json())["id"])
+        for run in reversed(runs):
+            async with http.post(f"/v1/runs/{run}/cancel") as reply:
+                assert (await reply.json())["status"] == "cancelled"
+
+
+async def test_files_are_contexts_and_are_deleted(server) -> None:
     async with server() as served, served.http() as http:
         # By hand: clients refuse to send such a name.
         head = 'Content-Disposition: form-data; name="file"; filename="../../etc/pass\tX-Evil: 1\x85.txt"'
         body = f"--b\r\n{head}\r\n\r\n{NOTES}\r\n--b--\r\n".encode("latin-1")
         multipart = {"content-type": "multipart/form-data; boundary=b"}
-        async with http.post("/v1/documents", data=body, headers=multipart) as reply:
-            assert reply.status == 201
+        async with http.post("/v1/files", data=body, headers=multipart) as reply:
+            assert reply.status == 200
             document = await reply.json()
         assert "/" not in document["filename"]
         context = [{"file_id": document["id"]}]
@@ -97,41 +109,14 @@ async def test_documents_are_contexts_and_are_deleted(server) -> None:
             run = (await reply.json())["id"]
         done = await served.ended(http, run)
         assert done["result"]["citations"][0]["document"] == document["filename"]
-        async with http.get(f"/v1/documents/{document['id']}/content") as reply:
+        async with http.get(f"/v1/files/{document['id']}/content") as reply:
             assert await reply.read() == NOTES.encode()
             assert reply.headers["content-disposition"].startswith("attachment")
             assert "x-evil" not in reply.headers
-        async with http.delete(f"/v1/documents/{document['id']}") as reply:
+        async with http.delete(f"/v1/files/{document['id']}") as reply:
             assert reply.status == 200
         async with http.post("/v1/runs", json={**BODY, "context": context}) as reply:
             assert reply.status == 404
-
-
-async def test_search_needs_no_model(server) -> None:
-    async with server() as served, served.http() as http:
-        async with http.post("/v1/search", json={"query": "crane", "context": NOTES}) as reply:
-            (pack,) = (await reply.json())["packs"]
-            assert "12,400" in pack["text"]
-        regex = {"query": r"\d+ euros", "context": NOTES, "regex": True}
-        async with http.post("/v1/search", json=regex) as reply:
-            assert (await reply.json())["total"] == 2
-        async with http.post("/v1/search", json={**regex, "query": "("}) as reply:
-            assert reply.status == 400
-
-
-async def test_summaries_and_research_are_runs(server) -> None:
-    from rlm.models.offline.extractive import ExtractiveModel
-
-    async with server(ExtractiveModel()) as served, served.http() as http:
-        async with http.post("/v1/summaries", json={"context": NOTES * 3, "kind": "document"}) as reply:
-            summary = (await reply.json())["id"]
-        async with http.post(
-            "/v1/research", json={"task": "What do the crane and the lift cost?", "context": NOTES}
-        ) as reply:
-            research = (await reply.json())["id"]
-        assert (await served.ended(http, summary))["result"]["kind"] == "document"
-        done = await served.ended(http, research)
-        assert "12,400" in done["result"]["report"]
 
 
 async def test_limits_can_only_be_lowered(server) -> None:
@@ -153,7 +138,7 @@ async def test_a_run_that_fails_says_why_without_folders_of_the_server(server) -
     async with server() as served, served.http() as http:
         form = aiohttp.FormData()
         form.add_field("file", b"%PDF-1.4 broken", filename="blob.pdf")
-        async with http.post("/v1/documents", data=form) as reply:
+        async with http.post("/v1/files", data=form) as reply:
             document = (await reply.json())["id"]
         async with http.post("/v1/runs", json={**BODY, "context": [{"file_id": document}]}) as reply:
             run = (await reply.json())["id"]
@@ -169,4 +154,4 @@ async def test_health_and_openapi(server) -> None:
             assert (reply.status, await reply.json()) == (200, {"status": "ok"})
         async with http.get("/openapi.json") as reply:
             paths = (await reply.json())["paths"]
-        assert {"/v1/runs", "/v1/chat/completions", "/v1/responses", "/v1/search"} <= paths.keys()
+        assert {"/v1/runs", "/v1/chat/completions", "/v1/files"} <= paths.keys()

@@ -10,63 +10,59 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
 from rlm.documents import PathSource, Source, TextSource, UrlSource
-from rlm.documents.formats.containers.members import safe_name
 from rlm.documents.sources.url import check_url
-from rlm.journal.served import FileStore
 from rlm.server.config import ServerConfig
-from rlm.server.errors import ApiError, not_there
+from rlm.server.errors import ApiError
+from rlm.server.files import FileStore, file_name
 
-__all__ = ["ContextReader", "file_name"]
+__all__ = ["ContextPart", "ContextReader", "Part"]
 
-_NAME_CHARS = 120
+Part = dict[str, Any]
+"""A part of a context: the fields of ContextPart, or `{"data": base64, "name": …}` and `{"text": …, "kind":
+"json"}` of the API of OpenAI."""
 
 
-def file_name(name: str | None, default: str) -> str:
-    """Return a name that is safe as the name of a file: its last part, without what a terminal obeys."""
-    last = safe_name(name or "").rpartition("/")[2].strip()
-    encoded = last.encode("utf-8", "replace")[-_NAME_CHARS:].decode("utf-8", "ignore")
-    return encoded or default
+class ContextPart(BaseModel):
+    """One part of a context: exactly one of `text`, `file_id`, `path` and `url`.
+
+    `path` is a file or folder on the server, below a folder that its operator allows (`--root`). `url` is
+    refused unless the operator allows it (`--allow-urls`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str | None = Field(default=None, min_length=1)
+    file_id: str | None = Field(default=None, max_length=64)
+    path: str | None = Field(default=None, min_length=1, max_length=4_096)
+    url: str | None = Field(default=None, min_length=1, max_length=8_192)
+    name: str | None = Field(default=None, max_length=200, description="The name of a text in citations.")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> ContextPart:
+        given = [one for one in (self.text, self.file_id, self.path, self.url) if one is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of text, file_id, path and url")
+        return self
 
 
 class ContextReader:
-    """Makes sources of contexts. `files` are those of the users."""
+    """Makes sources of contexts. `files` are the uploaded ones."""
 
     def __init__(self, config: ServerConfig, files: FileStore) -> None:
         self._config = config
         self._files = files
         self._roots = [root.resolve() for root in config.roots]
 
-    async def check(self, context: Sequence[dict[str, Any]] | None, user: str) -> None:
-        """Raise ApiError for a part that is not there, or that this user may not read."""
-        for part in context or ():
-            if "file_id" in part and await self._files.get(part["file_id"], user) is None:
-                raise not_there("file", part["file_id"])
-            if "path" in part:
-                await asyncio.to_thread(self._resolve, part["path"])
-            if "url" in part:
-                self._url(part["url"])
-            if "data" in part:
-                _decode(part["data"])
-
-    async def sources(
-        self, context: Sequence[dict[str, Any]] | None, user: str, folder: Path
-    ) -> list[Source] | None:
-        """Return the sources of a context. Files are written to `folder`, which is new and private. Raises
-        ApiError."""
+    async def sources(self, context: Sequence[Part] | None) -> list[Source] | None:
+        """Return the sources of a context. Raises ApiError for a part that is not there, or not allowed."""
         if context is None:
             return None
         found: list[Source] = []
         for number, part in enumerate(context, 1):
             if "file_id" in part:
-                file = await self._files.get(part["file_id"], user)
-                if file is None:
-                    raise not_there("file", part["file_id"])
-                place = folder / str(number)
-                place.mkdir(0o700)
-                path = place / file_name(file.name, "file")
-                await self._files.write_to(file, path)
-                found.append(PathSource(path))
+                found.append(PathSource(self._files.path(part["file_id"])))
             elif "path" in part:
                 found.append(PathSource(await asyncio.to_thread(self._resolve, part["path"])))
             elif "url" in part:
@@ -77,18 +73,13 @@ class ContextReader:
                 found.append(TextSource(name, text, part.get("kind", "text")))
         return found
 
-    def hide(self, message: str, folder: Path) -> str:
+    def hide(self, message: str) -> str:
         """Return a message without the folders of the server."""
-        for private in (folder, *self._roots):
+        for private in (self._config.files, *self._roots):
             message = message.replace(f"{private}/", "").replace(str(private), "the folder")
         return message
 
     def _resolve(self, given: str) -> Path:
-        refused = ApiError(
-            400,
-            f"the path {given!r} is not in a folder that this server allows; upload the file instead",
-            code="path_not_allowed",
-        )
         for root in self._roots:
             try:
                 path = (root / given).resolve(strict=True)
@@ -97,7 +88,11 @@ class ContextReader:
             # Links are resolved: what they lead to has to be below the root, too.
             if path.is_relative_to(root) and (path.is_file() or path.is_dir()):
                 return path
-        raise refused
+        raise ApiError(
+            400,
+            f"the path {given!r} is not in a folder that this server allows; upload the file instead",
+            code="path_not_allowed",
+        )
 
     def _url(self, url: str) -> UrlSource:
         if not self._config.allow_urls:

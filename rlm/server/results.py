@@ -11,11 +11,10 @@ from fastapi import Request
 from rlm.events import ChildEnded, Event, Indexing
 from rlm.results import RunResult
 from rlm.server.errors import ApiError, no_answer
-from rlm.server.work.live import Live
-from rlm.server.work.service import Service
+from rlm.server.live import LiveRun, Runs
 from rlm.telemetry.progress_lines import describe
 
-__all__ = ["Progress", "annotations_of", "answer_of", "pieces", "tokens_of", "wait_for"]
+__all__ = ["Progress", "annotations_of", "answer_of", "pieces", "usage_of", "wait_for"]
 
 _LOOK_SECONDS = 0.5
 _FIGURE_SECONDS = 1.0
@@ -29,20 +28,22 @@ def answer_of(result: RunResult) -> str:
     return result.text
 
 
-def tokens_of(result: RunResult) -> dict[str, int]:
+def usage_of(result: RunResult) -> dict[str, Any]:
     """Return the tokens of all calls of a run."""
     usage = result.usage
+    given, written = sum(one.input_tokens for one in usage), sum(one.output_tokens for one in usage)
     return {
-        "input": sum(one.input_tokens for one in usage),
-        "cached": sum(one.cached_tokens for one in usage),
-        "output": sum(one.output_tokens for one in usage),
-        "reasoning": sum(one.reasoning_tokens for one in usage),
+        "prompt_tokens": given,
+        "completion_tokens": written,
+        "total_tokens": given + written,
+        "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in usage)},
+        "completion_tokens_details": {"reasoning_tokens": sum(one.reasoning_tokens for one in usage)},
     }
 
 
 def annotations_of(result: RunResult, run_id: str, base_url: str) -> list[dict[str, Any]]:
-    """Return the citations as annotations `url_citation`: one for each mark in the text. The URL is that of
-    the citation on this server, with the quote and its place."""
+    """Return the citations as fields of `url_citation`: one for each mark in the text. The URL is that of
+    the run on this server."""
     text = result.text
     found = []
     for number, citation in enumerate(result.citations, 1):
@@ -50,11 +51,10 @@ def annotations_of(result: RunResult, run_id: str, base_url: str) -> list[dict[s
         for start, end in marks:
             found.append(
                 {
-                    "type": "url_citation",
                     "start_index": start,
                     "end_index": end,
                     "title": citation.place,
-                    "url": f"{base_url}v1/runs/{run_id}/citations/{number}",
+                    "url": f"{base_url}v1/runs/{run_id}#citation-{number}",
                     "quote": citation.quote,
                     "verified": citation.verified,
                 }
@@ -87,17 +87,17 @@ class Progress:
         return f"{line}\n"
 
 
-async def wait_for(service: Service, live: Live, request: Request) -> RunResult:
-    """Wait for the result of a run whose client waits. If the client leaves, the run is interrupted; the same
-    request resumes it. Raises ApiError."""
-    while not live.ended.is_set():
+async def wait_for(runs: Runs, run: LiveRun, request: Request) -> RunResult:
+    """Wait for the result of a run whose client waits. If the client leaves, the run is interrupted. Raises
+    ApiError."""
+    while not run.ended.is_set():
         try:
-            await asyncio.wait_for(live.ended.wait(), _LOOK_SECONDS)
+            await asyncio.wait_for(run.ended.wait(), _LOOK_SECONDS)
         except TimeoutError:
             if await request.is_disconnected():
-                await service.interrupt(live)
+                await runs.stop_run(run, "interrupted")
                 raise ApiError(499, "the client has left", code="client_left") from None
-    return await live.outcome()
+    return await run.outcome()
 
 
 def _places(text: str, marker: str) -> list[tuple[int, int]]:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
 from rlm.server.errors import ApiError
 
-__all__ = ["CONVERSATION", "Asked", "Message", "read_conversation", "schema_of"]
+__all__ = ["CONVERSATION", "Conversation", "Message", "read_conversation", "schema_of"]
 
 LONG_CHARS = 4_000
 """A longer text is context and not a task."""
 _EDGE_CHARS = 2_000
 CONVERSATION = "conversation.json"
 _INSTRUCTORS = ("system", "developer")
-_TEXTS = ("text", "input_text", "output_text", "refusal")
+_TEXTS = ("text", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Message:
                 if not isinstance(text, str):
                     raise ApiError(400, "the part has no text", param=at)
                 texts += [text] if text else []
-            elif kind in ("file", "input_file"):
-                files.append(_file_part(part.get("file") if kind == "file" else part, at))
+            elif kind == "file":
+                files.append(_file_part(part.get("file"), at))
             else:
                 raise ApiError(
                     400,
@@ -60,29 +60,25 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A task with its context. `question` is the task without the instructions before it."""
+class Conversation:
+    """A task with its context."""
 
     task: str
-    question: str
     context: tuple[dict[str, Any], ...] | None
 
 
-def read_conversation(
-    messages: Sequence[Message], before: Iterable[dict[str, Any]] = (), turns: Sequence[dict[str, str]] = ()
-) -> Asked:
-    """Return the task of a conversation. `before` are parts of the context of earlier requests, and `turns`
-    earlier messages. Short system messages stand before the task. Raises ApiError if there is no user
-    message."""
+def read_conversation(messages: Sequence[Message]) -> Conversation:
+    """Return the task of a conversation and its context. Short system messages stand before the task. Raises
+    ApiError if there is no user message."""
     last = max((place for place, one in enumerate(messages) if one.role == "user"), default=None)
     if last is None or not (messages[last].texts or messages[last].files):
         raise ApiError(400, "there is no user message with a text: it is the task", param="messages")
-    parts = list(before)
+    parts: list[dict[str, Any]] = []
     instructions = "\n\n".join(text for one in messages if one.role in _INSTRUCTORS for text in one.texts)
     if len(instructions) > LONG_CHARS:
         parts.append({"text": instructions, "name": "instructions"})
         instructions = ""
-    said = list(turns)
+    earlier: list[dict[str, str]] = []
     for number, one in enumerate(messages, 1):
         parts += one.files
         if one is messages[last] or one.role in _INSTRUCTORS:
@@ -91,9 +87,9 @@ def read_conversation(
             if len(text) > LONG_CHARS:
                 parts.append({"text": text, "name": f"message {number}"})
             shown = text if len(text) <= LONG_CHARS else f"(the document “message {number}”)"
-            said.append({"role": one.role, "content": shown})
-    if said:
-        text = json.dumps(said, ensure_ascii=False)
+            earlier.append({"role": one.role, "content": shown})
+    if earlier:
+        text = json.dumps(earlier, ensure_ascii=False)
         parts.append({"text": text, "name": CONVERSATION, "kind": "json"})
     texts = messages[last].texts
     short = [text for text in texts if len(text) <= LONG_CHARS and text.strip()]
@@ -112,11 +108,11 @@ def read_conversation(
         parts.append({"text": question, "name": "message, short parts"})
         question = _edges(question)
     task = f"{instructions}\n\n{question}" if instructions else question
-    return Asked(task, question, tuple(parts) or None)
+    return Conversation(task, tuple(parts) or None)
 
 
 def schema_of(given: Any, where: str) -> Any:
-    """Return the schema of `response_format` or `text.format`. Raises ApiError for an unknown format."""
+    """Return the schema of `response_format`. Raises ApiError for an unknown format."""
     kind = given.get("type") if isinstance(given, dict) else None
     if given is None or kind == "text":
         return None
@@ -149,8 +145,6 @@ def _file_part(given: Any, where: str) -> dict[str, Any]:
     named = {"name": name[:200]} if isinstance(name, str) and name else {}
     if isinstance(given.get("file_id"), str):
         return {"file_id": given["file_id"][:64]}
-    if isinstance(given.get("file_url"), str):
-        return {"url": given["file_url"]}
     data = given.get("file_data")
     if not isinstance(data, str) or not data:
         raise ApiError(400, "a file needs a file_id, or file_data in base64", param=where)

@@ -1,1 +1,0 @@
-"""The own API of the server: runs, events, documents, search."""

@@ -1,1 +1,0 @@
-"""The API of OpenAI: models, files, chat completions and responses."""
