@@ -37,9 +37,7 @@ async def measure(clients: int, rounds: int, folder: Path) -> None:
     """Serve, send the requests, and print the figures."""
     settings = Settings(store=folder / "store.db", document_cache=False)
     rlm = RLM(ScriptedModel.of(direct=answer), settings=settings)
-    config = ServerConfig(
-        files=folder / "files", port=0, needs_token=False, at_once=clients, waiting=10_000
-    )
+    config = ServerConfig(files=folder / "files", port=0, needs_token=False, at_once=clients, waiting=10_000)
     said: list[str] = []
     serving = asyncio.create_task(serve(rlm, config, said.append))
     while not said:  # noqa: ASYNC110 - the server says a line, and sets no event
