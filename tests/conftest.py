@@ -180,24 +180,20 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(
-    params=[f"{name} by {client}" for name in ("anthropic", "openai") for client in ("lean", "sdk")]
-)
+@pytest.fixture(params=["anthropic", "openai"])
 async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
-    """Yield `make_model(url, key=..., **options)`, once for each protocol and each client that carries it. It
-    returns a provider's Model for the server at `url`. Its retries hardly wait, and it is closed after the
-    test.
-    """
+    """Yield `make_model(url, key=..., **options)`, once for each protocol. It returns a provider's Model for
+    the server at `url`. Its retries hardly wait, and it is closed after the test."""
     from rlm.models.http.endpoint import Endpoint
     from rlm.models.options import ModelOptions, RetryPolicy
     from rlm.models.providers.anthropic import AnthropicModel
     from rlm.models.providers.openai import OpenAIModel
 
     made: list[AnthropicModel | OpenAIModel] = []
-    protocol, _, client = request.param.partition(" by ")
+    protocol = request.param
 
     def make(url: str, *, key: str = "sk-test-0123456789", **options: Any) -> AnthropicModel | OpenAIModel:
-        chosen = ModelOptions(**{"retry": RetryPolicy(base=0.001, cap=0.002), "client": client, **options})
+        chosen = ModelOptions(**{"retry": RetryPolicy(base=0.001, cap=0.002), **options})
         if protocol == "anthropic":
             made.append(AnthropicModel("m", Endpoint(url, key, "ANTHROPIC_API_KEY"), options=chosen))
         else:

@@ -18,13 +18,12 @@ from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Message, Model, Reply, Request, TokenUsage
+from rlm.models.base import Message, Model, Reply, Request, TokenUsage, collects_later
 from rlm.models.cache_key import call_key
 from rlm.models.call_settings import settings_of
 from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices
-from rlm.models.listener import ReplyListener
-from rlm.models.options import RetryReason
+from rlm.models.listener import ReplyListener, RetryReason
 from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.exchanges import note_exchange
@@ -360,7 +359,10 @@ class MeteredModel:
             try:
                 reply = as_text(await model.generate(request), request)
             except asyncio.CancelledError:
-                self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+                sent = TokenUsage(input_tokens=prompt_tokens)
+                cost = self._settle(model, reservation, sent)
+                if not collects_later(model):
+                    await self._charge(model, request, sent, cost, "cancelled")
                 raise
             except ModelError as error:
                 if error.spent:

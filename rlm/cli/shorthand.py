@@ -18,7 +18,6 @@ _OTHER_VARIABLES = frozenset(
         "RLM_BUBBLEWRAP",
         "RLM_CONFIG",
         "RLM_MCP_TOKEN",
-        "RLM_MODEL_CLIENT",
         "RLM_OPENAI_COMPATIBLE_KEY",
         "RLM_OPENAI_COMPATIBLE_KEY_HOST",
     }

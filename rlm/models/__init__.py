@@ -1,11 +1,12 @@
-"""Models behind one protocol, a file for each provider. SDKs are imported with the first call."""
+"""Models behind one protocol, a file for each provider. HTTP is imported with the first call."""
 
 from __future__ import annotations
 
 from rlm.models.base import Message, Model, ModelWindow, Reply, Request, SliceText, TokenUsage
+from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.prices import price
 from rlm.models.catalog.windows import window_of
-from rlm.models.options import CallSettings, ModelOptions, RetryPolicy
+from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.resolution import default_model, resolve
 
 __all__ = [

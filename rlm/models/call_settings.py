@@ -122,6 +122,8 @@ class CallSettings:
         }
         if self.effort is not None and self.thinking_tokens is None:
             own["thinking_tokens"] = None  # the effort was chosen later than the number
+        if self.thinking_tokens and self.effort is None and other.effort == "none":
+            own["effort"] = None
         return replace(
             other,
             **own,

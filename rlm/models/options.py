@@ -5,19 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import field
-from typing import Literal, get_args
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow
-from rlm.models.call_settings import CallSettings, Effort
-from rlm.models.listener import OnRetry, RetryReason
+from rlm.models.call_settings import CallSettings
+from rlm.models.listener import OnRetry
 
-__all__ = ["CallSettings", "ClientKind", "Effort", "ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
+__all__ = ["ModelOptions", "RetryPolicy"]
 
-
-ClientKind = Literal["lean", "sdk"]
-"""Which client carries requests."""
+_UNREACHABLE_ATTEMPTS = 3
+_UNREACHABLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +23,8 @@ class RetryPolicy:
     """When to retry and when to stop. All times are in seconds.
 
     The wait before attempt n+1 is random between 0 and `base * 2**(n-1)`, at most `cap`. The provider's
-    Retry-After, at most `retry_after_cap`, is added to it. No attempt begins after `total`. Until the
-    endpoint has answered once, `unreachable_attempts` and `unreachable_total` apply instead.
+    Retry-After, at most `retry_after_cap`, is added to it. No attempt begins after `total`. An endpoint that
+    has never answered is given up after 3 attempts or 10 seconds.
     """
 
     attempts: int = 6
@@ -34,14 +32,6 @@ class RetryPolicy:
     cap: float = 30.0
     total: float = 300.0
     retry_after_cap: float = 60.0
-    unreachable_attempts: int = 3
-    unreachable_total: float = 10.0
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1 or self.unreachable_attempts < 1:
-            raise ConfigurationError("a retry policy needs at least 1 attempt: raise attempts")
-        if min(self.base, self.cap, self.total, self.retry_after_cap, self.unreachable_total) < 0:
-            raise ConfigurationError("a retry policy holds a negative time: use 0 or more seconds")
 
     def pause(self, failed: int, retry_after: float | None) -> float:
         """Return the seconds to wait after `failed` attempts.
@@ -61,7 +51,7 @@ class RetryPolicy:
         """Return whether to give up after `failed` attempts. The next one would begin after `seconds`."""
         attempts, total = self.attempts, self.total
         if not has_answered:
-            attempts, total = min(attempts, self.unreachable_attempts), min(total, self.unreachable_total)
+            attempts, total = min(attempts, _UNREACHABLE_ATTEMPTS), min(total, _UNREACHABLE_SECONDS)
         return failed >= attempts or seconds > total
 
 
@@ -69,24 +59,20 @@ class RetryPolicy:
 class ModelOptions:
     """Settings of one model's connection.
 
-    `connect_seconds` limits opening a connection. `idle_seconds` limits the silence within a reply; reasoning
-    models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
-    its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
-    environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
-    `client` is "sdk" to send every request by the provider's SDK, or "lean" for our own client where the
-    protocol is a plain one; None leaves it to RLM_MODEL_CLIENT, and without that means "lean".
+    `idle_seconds` limits the silence within a reply; reasoning models may send nothing for minutes.
+    `concurrency` limits the requests in flight at the endpoint, for all its models together; it falls while
+    the provider reports rate limits. `proxy` is a URL and replaces the environment's proxies. `ca_file` is a
+    PEM file of certificates to trust in addition to the system's.
     `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
     `calls` are the settings of each request. `on_retry` and `on_refused` are called from the event loop and
     must not block; a Request may bring a listener of its own. `on_refused` gets a line about a setting that
     the model or its server does not take, once for each.
     """
 
-    connect_seconds: float = 10.0
     idle_seconds: float = 300.0
     concurrency: int = 16
     proxy: str | None = None
     ca_file: str | None = None
-    client: ClientKind | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     window: ModelWindow | None = None
     calls: CallSettings = field(default_factory=CallSettings)
@@ -94,9 +80,7 @@ class ModelOptions:
     on_refused: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.connect_seconds <= 0 or self.idle_seconds <= 0:
+        if self.idle_seconds <= 0:
             raise ConfigurationError("a model's time limit must be above 0 seconds: raise it")
-        if self.client is not None and self.client not in get_args(ClientKind):
-            raise ConfigurationError(f"a model's client is {self.client!r}: use 'lean' or 'sdk'")
         if self.concurrency < 1:
             raise ConfigurationError("a model needs a concurrency of at least 1: raise it")

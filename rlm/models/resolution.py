@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import cast, get_args
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
@@ -15,12 +14,12 @@ from rlm.models.catalog.addresses import gateway_of
 from rlm.models.catalog.names import ModelName, check_base_url, parse_name
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.key_hosts import KeyHosts
-from rlm.models.options import ClientKind, ModelOptions
+from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS, ProviderSpec
 
 __all__ = ["default_model", "resolve"]
 
-# Stands in for the key of a server that needs none: the SDK insists on one.
+# Stands in for the key of a server that needs none.
 _NO_KEY = "no-key-set"
 
 
@@ -62,7 +61,7 @@ def resolve(
     `replay:RUN` is read at once from the journal `store`; None means that of RLM_STORE, else the default one.
     Raises ConfigurationError, whose one line says what to set, and JournalError.
     """
-    options = _with_client(options or ModelOptions(), env)
+    options = options or ModelOptions()
     parsed = parse_name(default_model(env) if name is None else name)
     spec = PROVIDERS.get(parsed.provider)
     if spec is not None:
@@ -80,16 +79,6 @@ def resolve(
     from rlm.models.offline.extractive import ExtractiveModel
 
     return ExtractiveModel()
-
-
-def _with_client(options: ModelOptions, env: Mapping[str, str]) -> ModelOptions:
-    """Return `options` with the client that `env` names, if they name none."""
-    named = env.get("RLM_MODEL_CLIENT", "").strip()
-    if options.client is not None or not named:
-        return options
-    if named not in get_args(ClientKind):
-        raise ConfigurationError("RLM_MODEL_CLIENT names no client: set it to lean or sdk, or unset it")
-    return replace(options, client=cast("ClientKind", named))
 
 
 def _import_factory(path: str) -> Callable[..., Model]:

@@ -21,8 +21,7 @@ from rlm.journal.redaction import secrets_of
 from rlm.lazy_dataclass import dataclass
 from rlm.models import Model
 from rlm.models.base import is_extractive
-from rlm.models.http.model import learn
-from rlm.models.preload import import_early
+from rlm.models.http.model import import_early, learn
 from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking

@@ -1,12 +1,10 @@
 """Make the models of every provider in the registry, for tests/rlm/models/conformance.
 
-A variant is the name of a model. Where a provider speaks several protocols, each has a variant; so has the
-first of each class that our own client carries, by the SDK.
+A variant is the name of a model. Where a provider speaks several protocols, each has a variant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,32 +31,24 @@ _OTHERS = {"openai": [_RESPONSES], "vertex": ["vertex:claude-m"]}
 FRAMED = frozenset({"bedrock"})
 """Providers whose SDK signs requests for an address of its own; tests/rlm/models/named tries them."""
 
-_BY_SDK = " by its SDK"
-
 
 def make_variant(variant: str, url: str, *, key: str = "sk-test-0123456789", **options: Any) -> Any:
     """Return the model `variant`, whose gateway is the server at `url`."""
-    name, by_sdk, _ = variant.partition(_BY_SDK)
-    name, _, api = name.partition(" over ")
+    name, _, api = variant.partition(" over ")
     spec = PROVIDERS[name.partition(":")[0]]
     path = "" if "{" in spec.base_url else urlsplit(spec.base_url).path
     env = {spec.key_variable: key, spec.base_url_variable: url + path}
     for variables in spec.settings.values():
         env.setdefault(variables[0], "2026-10-01" if "VERSION" in variables[0] else "one")
-    options["client"] = "sdk" if by_sdk else "lean"
     if api:
         options["calls"] = CallSettings(api=api)  # type: ignore[arg-type]
     return resolve(name, env, ModelOptions(**options))
 
 
 def is_first_of_its_class(variant: str) -> bool:
-    """Return whether no variant before it is of the same class and client: the others differ in facts
-    only."""
-    return variant == next(one for one in VARIANTS if _kind_of(one) == _kind_of(variant))
-
-
-def _kind_of(variant: str) -> tuple[type[Any], bool]:
-    return type(_example_of(variant)), _BY_SDK in variant
+    """Return whether no variant before it is of the same class: the others differ in facts only."""
+    kind = type(_example_of(variant))
+    return variant == next(one for one in VARIANTS if type(_example_of(one)) is kind)
 
 
 def protocol_of(variant: str) -> str:
@@ -71,16 +61,6 @@ def _example_of(variant: str) -> Any:
     return make_variant(variant, "http://127.0.0.1:9")
 
 
-def _list_variants() -> Iterator[str]:
-    """Yield the name of each variant, and the first of each class by its SDK, too."""
-    classes: set[type[Any]] = set()
-    for prefix in PROVIDERS:
-        for name in (f"{prefix}:m", *_OTHERS.get(prefix, ())) if prefix not in FRAMED else ():
-            yield name
-            example = _example_of(name)
-            if example.is_lean and type(example) not in classes:
-                yield f"{name}{_BY_SDK}"
-            classes.add(type(example))
-
-
-VARIANTS = list(_list_variants())
+VARIANTS = [
+    name for prefix in PROVIDERS if prefix not in FRAMED for name in (f"{prefix}:m", *_OTHERS.get(prefix, ()))
+]

@@ -16,7 +16,7 @@ from rlm.models.batching.provider_batch import ProviderBatch, find_lost
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.batches.outcomes import too_large
 from rlm.models.http.error_mapping import AttemptFailure
-from rlm.models.options import OnRetry
+from rlm.models.listener import OnRetry
 
 __all__ = ["Gatherer"]
 
@@ -152,7 +152,7 @@ class Gatherer:
         )
         task = asyncio.ensure_future(batch.run())
         name = record.batch
-        if name in self._batches:  # its results are being read: they are read once more
+        while name in self._batches:  # its results are being read: they are read once more
             name = f"{name} again"
         self._batches[name] = (batch, task)
         task.add_done_callback(lambda _: self._batches.pop(name, None))

@@ -19,7 +19,7 @@ from rlm.models.http.batches.polling import poll
 from rlm.models.http.error_mapping import AttemptFailure
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
-from rlm.models.options import OnRetry
+from rlm.models.listener import OnRetry
 
 __all__ = ["ProviderBatch", "find_lost"]
 

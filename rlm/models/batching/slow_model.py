@@ -16,7 +16,8 @@ from rlm.models.call_settings import CallSettings
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
-from rlm.models.options import OnRetry, RetryPolicy
+from rlm.models.listener import OnRetry
+from rlm.models.options import RetryPolicy
 from rlm.models.registry import PROVIDERS
 
 __all__ = ["BatchModel", "SlowModel", "batch_api_of", "make_slow"]
@@ -49,6 +50,7 @@ class SlowModel:
         self.inner = model
         """The model that answers at once."""
         self.price_share = api.price_share
+        self.collects_later = True
         self._api = api
         self._store = store
         self._policy = policy or BatchingPolicy()

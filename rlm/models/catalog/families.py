@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rlm.models.call_settings import CallSettings, Effort
 
-__all__ = ["EFFORTS", "Family", "family_of", "nearest_effort", "thinking_room"]
+__all__ = ["EFFORTS", "Family", "effort_of_tokens", "family_of", "nearest_effort", "thinking_room"]
 
 Style = Literal["none", "effort", "adaptive", "budget"]
 """How thinking is asked for: not at all, by `reasoning_effort`, by Anthropic's adaptive thinking with an
@@ -84,6 +84,11 @@ def thinking_room(model: str, calls: CallSettings, context: int) -> int:
     if calls.thinking_tokens is not None:
         return min(calls.thinking_tokens, context // 2)
     return min(_ROOM[calls.effort or family_of(model).effort], context // _WINDOW_SHARE)
+
+
+def effort_of_tokens(tokens: int) -> Effort:
+    """Return the effort that is nearest to a number of thinking tokens, for models that take no number."""
+    return "low" if tokens < 8_000 else "medium" if tokens < 24_000 else "high"
 
 
 def nearest_effort(effort: str, known: tuple[str, ...]) -> str | None:

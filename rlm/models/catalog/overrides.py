@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from rlm.errors import ConfigurationError
@@ -13,6 +13,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.call_settings import SETTING_KEYS, CallSettings
 from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.server_facts import price_at
 
 __all__ = ["ModelFacts", "facts_for"]
 
@@ -84,25 +85,14 @@ class ModelFacts:
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
         """Return the shipped window with these facts applied; None when they set none of it. It is not
         `known` if they set the output alone and the shipped one is a guess."""
-        sees = shipped.sees if self.sees is None else self.sees
-        if self.window is None and self.output is None:
-            return None if self.sees is None else replace(shipped, sees=sees)
-        context = self.window or shipped.context
-        # A window alone says nothing of the reply. A reply of its size would leave no room for a prompt.
-        output = self.output or min(shipped.output, max(1, context // 4))
-        known = self.window is not None or shipped.known
-        return ModelWindow(context=context, output=min(output, context), known=known, sees=sees)
+        if self.window is None and self.output is None and self.sees is None:
+            return None
+        return shipped.updated(self.window, self.output, self.sees)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None when no price is set."""
-        if self.input_price is None or self.output_price is None:
-            return None
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        cached_price = self.input_price if self.cached_price is None else self.cached_price
-        fresh = usage.input_tokens - cached
-        return (
-            fresh * self.input_price + cached * cached_price + usage.output_tokens * self.output_price
-        ) / _MILLION
+        price = price_at(usage, self.input_price, self.output_price, self.cached_price)
+        return None if price is None else price / _MILLION
 
 
 def facts_for(name: str, facts: Mapping[str, ModelFacts]) -> ModelFacts | None:

@@ -7,7 +7,7 @@ import math
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import ModelWindow, TokenUsage
 
-__all__ = ["ServerFacts", "facts_of_name", "read_price", "read_size", "remember_facts"]
+__all__ = ["ServerFacts", "facts_of_name", "price_at", "read_price", "read_size", "remember_facts"]
 
 _LEAST_CONTEXT = 256
 _MOST_CONTEXT = 100_000_000
@@ -37,23 +37,29 @@ class ServerFacts:
     program: str = ""
     is_default: bool = False
 
-    def window(self, default: ModelWindow) -> ModelWindow | None:
-        """Return the window; None where the server reports none. `default` has the limit of the output."""
-        context = self.context or self.most_context
-        if context is None:
-            return None
-        # A reply of the window's size would leave no room for a prompt.
-        output = self.output or min(default.output, max(1, context // 4))
-        return ModelWindow(context, min(output, context))
+    def apply_to_window(self, listed: ModelWindow) -> ModelWindow:
+        """Return the listed window with what the server reports in its place."""
+        return listed.updated(self.context or self.most_context, self.output, self.sees)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None where the server reports no price."""
-        if self.input_price is None or self.output_price is None:
-            return None
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        cached_price = self.input_price if self.cached_price is None else self.cached_price
-        fresh = (usage.input_tokens - cached) * self.input_price
-        return fresh + cached * cached_price + usage.output_tokens * self.output_price
+        return price_at(usage, self.input_price, self.output_price, self.cached_price)
+
+
+def price_at(
+    usage: TokenUsage, input_price: float | None, output_price: float | None, cached_price: float | None
+) -> float | None:
+    """Return the price of a call, where each price is that of a token; None without prices of input and
+    output. Without `cached_price`, input from the cache costs as much as other input."""
+    if input_price is None or output_price is None:
+        return None
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    fresh = (usage.input_tokens - cached) * input_price
+    return (
+        fresh
+        + cached * (input_price if cached_price is None else cached_price)
+        + usage.output_tokens * output_price
+    )
 
 
 def read_size(value: object) -> int | None:

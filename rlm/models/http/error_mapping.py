@@ -22,7 +22,7 @@ from rlm.models.base import TokenUsage
 from rlm.models.http.clients.failures import TransportFailure, walk_chain
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
-from rlm.models.options import RetryReason
+from rlm.models.listener import RetryReason
 
 __all__ = ["AttemptFailure", "ErrorMapper"]
 

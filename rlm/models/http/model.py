@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from rlm.errors import ConfigurationError
-from rlm.models.base import Model, ModelWindow, Reply, Request
+from rlm.models.base import Model, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.addresses import is_loopback, is_private
 from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.prices import price
 from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
 from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.batches import BatchApi
@@ -28,13 +31,13 @@ from rlm.models.http.quirks.concessions import Concessions
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
 from rlm.models.http.streaming import StreamAccumulator, stream_completion
-from rlm.models.listener import ReplyListener
-from rlm.models.options import ModelOptions, OnRetry, RetryReason
+from rlm.models.listener import OnRetry, ReplyListener, RetryReason
+from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS
 from rlm.models.structured.portable_schema import PortableSchema
 from rlm.models.structured.schema_mode import SchemaMode, merged
 
-__all__ = ["HttpModel", "learn"]
+__all__ = ["HttpModel", "import_early", "learn"]
 
 _MAX_CONCESSIONS = 6
 """Times that one request is sent with something less, before its refusal counts."""
@@ -60,9 +63,7 @@ class HttpModel(ABC):
         self._name = name or f"{self.prefix}:{model}"
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
-        lean = self._options.client != "sdk" and self.is_plain
-        self._lease = ClientLease(self.clients, endpoint, self._options, lean=lean)
-        self._batch_lease = ClientLease(self.clients, endpoint, self._options, lean=False)
+        self._lease = ClientLease(self.clients, endpoint, self._options)
         self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.extra_body)
@@ -95,16 +96,6 @@ class HttpModel(ABC):
         return self._model
 
     @property
-    def is_lean(self) -> bool:
-        """Return whether our own client carries the requests, and not the provider's SDK."""
-        return self._lease.is_lean
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether our own client may carry this model's requests where its protocol allows it."""
-        return True
-
-    @property
     def endpoint(self) -> Endpoint:
         return self._endpoint
 
@@ -132,12 +123,14 @@ class HttpModel(ABC):
     @property
     def _whole_window(self) -> ModelWindow:
         given = self._options.window
-        if given is not None and given.known:
-            return given
         listed = self._listed_window
-        found = None if self.facts is None else self.facts.window(listed if listed.known else DEFAULT_WINDOW)
-        window = found or listed
-        return window if given is None else replace(window, output=min(given.output, window.context))
+        window = listed if self.facts is None else self.facts.apply_to_window(listed)
+        if given is None:
+            return window
+        sees = window.sees if given.sees is None else given.sees
+        if given.known:
+            return replace(given, sees=sees)
+        return replace(window, output=min(given.output, window.context), sees=sees)
 
     @property
     def _most(self) -> int | None:
@@ -253,17 +246,16 @@ class HttpModel(ABC):
         provider's: nobody knows what it charges."""
         if self.batches is None or self._endpoint.private:
             return None
-        connection = BatchConnection(self._batch_lease, self._mapper)
+        connection = BatchConnection(self._lease, self._mapper)
         return self.batches(connection, self.request_body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
         await self._lease.aclose()
-        await self._batch_lease.aclose()
 
-    def import_client(self) -> bool:
-        """Import what the first call needs, and return whether any of it is new. Takes up to seconds."""
-        return self._lease.import_library()
+    def import_client(self) -> None:
+        """Import what the first call needs. Takes up to seconds for a cloud."""
+        self.clients.import_library()
 
 
 def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:
@@ -298,3 +290,20 @@ async def learn(models: Iterable[Model], *, only_here: bool = False) -> None:
     """Ask the servers of these models for their facts, all at a time."""
     asked = {id(model): model for model in models if isinstance(model, HttpModel)}
     await asyncio.gather(*(model.learn(only_here=only_here) for model in asked.values()))
+
+
+def import_early(models: Iterable[Model]) -> None:
+    """Start a thread that imports what the first calls of `models` need, and return at once. Meanwhile a run
+    loads its input and starts its kernel."""
+    called = (getattr(model, "inner", model) for model in models)
+    over_http = {model.name: model for model in called if isinstance(model, HttpModel)}
+
+    def import_all() -> None:
+        with suppress(ImportError):  # the call that needs the library reports it
+            for name, model in over_http.items():
+                model.import_client()
+                price(name, TokenUsage())  # fills the cache of price listings
+
+    if over_http:
+        # A daemon, so that a run which ends before its first call does not wait for it.
+        threading.Thread(target=import_all, daemon=True).start()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
-from rlm.models.catalog.families import family_of, nearest_effort
+from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
 from rlm.models.http.batches.anthropic import AnthropicBatches
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
@@ -20,11 +19,7 @@ from rlm.models.http.wire_messages import cache_borders, field, with_header_line
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
-if TYPE_CHECKING:
-    import httpx2
-    from anthropic import AsyncAnthropic
-
-__all__ = ["AnthropicModel", "without_ambient_headers"]
+__all__ = ["AnthropicModel"]
 
 _API_VERSION = "2026-10-21"
 """That of the SDK: a test compares them."""
@@ -45,47 +40,17 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic:
-    from anthropic import AsyncAnthropic
-
-    return AsyncAnthropic(
-        api_key=endpoint.key,
-        base_url=endpoint.base_url,
-        max_retries=0,
-        open_telemetry=False,
-        default_headers=without_ambient_headers() if endpoint.private else None,
-        http_client=http,
-    )
-
-
 def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {endpoint.key}", "anthropic-version": _API_VERSION}
     return headers if endpoint.private else with_header_lines(headers, "ANTHROPIC_CUSTOM_HEADERS")
-
-
-def without_ambient_headers() -> dict[str, Any]:
-    """Return headers that cancel ANTHROPIC_CUSTOM_HEADERS, which the SDK would send to any cloud."""
-    from anthropic import Omit
-
-    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
-    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
-    return {name: Omit() for name in names}
 
 
 class AnthropicModel(HttpModel):
     """A model of Anthropic's. The base URL of `endpoint` is without `/v1`."""
 
     prefix = "anthropic"
-    clients = ClientPool("anthropic", "/v1/messages", _make_client, plain_headers=_plain_headers)
+    clients = ClientPool("/v1/messages", _plain_headers)
     batches = AnthropicBatches
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether the model thinks neither of its own nor because it is told to: the SDK carries
-        thinking, whose rules change with the models."""
-        calls = self.calls
-        asked = "none" if calls.thinking_tokens == 0 else calls.effort
-        return not calls.thinking_tokens and (asked or family_of(self._model).effort) == "none"
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)
@@ -129,7 +94,7 @@ class AnthropicModel(HttpModel):
         if family.style == "budget":
             budget = max(_LEAST_BUDGET, self.window.thinking)
             return {"thinking": {"type": "enabled", "budget_tokens": min(budget, max_tokens - 1)}}
-        level = nearest_effort(effort or _effort_of(calls.thinking_tokens or 0), _EFFORTS)
+        level = nearest_effort(effort or effort_of_tokens(calls.thinking_tokens or 0), _EFFORTS)
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
@@ -289,11 +254,6 @@ class _Accumulator:
 def _is_signed(block: dict[str, Any]) -> bool:
     """Return whether the API takes a thinking block back."""
     return bool(block.get("data") if block["type"] == "redacted_thinking" else block.get("signature"))
-
-
-def _effort_of(tokens: int) -> str:
-    """Return the effort that is nearest to a number of thinking tokens, for models that take no number."""
-    return "low" if tokens < 8_000 else "medium" if tokens < 24_000 else "high"
 
 
 def _make_block(message: Message, *, cached: bool) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlm.models.http.clients.shared_clients import ClientPool
+from rlm.models.http.clients.shared_clients import ClientPool, SdkRoute
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.options import ModelOptions
-from rlm.models.providers.openai import OpenAIModel, without_ambient_headers
+from rlm.models.providers.openai import OpenAIModel
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,6 +38,8 @@ def make_azure_model(
 def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAzureOpenAI:
     from openai import AsyncAzureOpenAI
 
+    from rlm.models.http.clients.sdk import without_ambient_headers
+
     is_token = endpoint.key_variable == _TOKEN_VARIABLE
     client = AsyncAzureOpenAI(
         azure_endpoint=endpoint.base_url.removesuffix("/openai"),
@@ -45,7 +47,7 @@ def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAzureOpen
         api_key=None if is_token else endpoint.key,
         azure_ad_token=endpoint.key if is_token else None,
         max_retries=0,
-        default_headers=without_ambient_headers(),
+        default_headers=without_ambient_headers("openai", kept=("authorization", "api-key")),
         http_client=http,
     )
     client.organization = client.project = None
@@ -62,4 +64,4 @@ class AzureV1Model(OpenAIModel):
 class AzureModel(AzureV1Model):
     """A deployment behind the API with versions."""
 
-    clients = ClientPool("openai", "/chat/completions", _make_client, routed=True)
+    clients = ClientPool("/chat/completions", SdkRoute("openai", _make_client))

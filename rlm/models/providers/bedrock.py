@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rlm.errors import ConfigurationError
-from rlm.models.http.clients.shared_clients import ClientPool
+from rlm.models.http.clients.shared_clients import ClientPool, SdkRoute
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
-from rlm.models.providers.openai import OpenAIModel, without_ambient_headers
+from rlm.models.providers.openai import OpenAIModel
 
 if TYPE_CHECKING:
     import httpx2
@@ -73,14 +73,14 @@ def _credentials(endpoint: Endpoint) -> dict[str, Any]:
 def _make_anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropicBedrock:
     from anthropic import AsyncAnthropicBedrock
 
-    from rlm.models.providers.anthropic import without_ambient_headers as without_headers
+    from rlm.models.http.clients.sdk import without_ambient_headers
 
     return AsyncAnthropicBedrock(
         aws_region=endpoint.setting("region"),
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
-        default_headers=without_headers(),
+        default_headers=without_ambient_headers("anthropic"),
         http_client=http,
         **_credentials(endpoint),
     )
@@ -88,6 +88,8 @@ def _make_anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthro
 
 def _make_openai(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     from openai import AsyncBedrockOpenAI
+
+    from rlm.models.http.clients.sdk import without_ambient_headers
 
     given = _credentials(endpoint)
     client = AsyncBedrockOpenAI(
@@ -99,7 +101,7 @@ def _make_openai(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
         aws_session_token=given.get("aws_session_token"),
         aws_profile=given.get("aws_profile"),
         max_retries=0,
-        default_headers=without_ambient_headers(),
+        default_headers=without_ambient_headers("openai", kept=("authorization", "api-key")),
         http_client=http,
     )
     client.organization = client.project = None
@@ -163,10 +165,8 @@ class BedrockAnthropicModel(AnthropicModel):
 
     prefix = "bedrock"
     clients = ClientPool(
-        "anthropic",
         "/v1/messages",
-        _make_anthropic,
-        routed=True,
+        SdkRoute("anthropic", _make_anthropic),
         stream_type="vnd.amazon.eventstream",
         make_decoder=EventStreamDecoder,
     )
@@ -176,4 +176,4 @@ class BedrockOpenAIModel(OpenAIModel):
     """A model of another vendor on Bedrock, over its Chat Completions."""
 
     prefix = "bedrock"
-    clients = ClientPool("openai", "/chat/completions", _make_openai, routed=True)
+    clients = ClientPool("/chat/completions", SdkRoute("openai", _make_openai))

@@ -6,7 +6,8 @@ at 4,096 tokens. Its own API takes the size with each request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
@@ -18,13 +19,8 @@ from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
 from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
-from rlm.models.providers.openai import without_ambient_headers
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
-
-if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
 
 __all__ = ["LineDecoder", "OllamaModel"]
 
@@ -35,21 +31,6 @@ _REPLY_SHARE = 4
 _LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
 """Efforts that it does not know, with the nearest that it knows."""
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
-
-
-def _make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
-    # Any SDK's client carries the request. It adds the key and the errors that the rest of the code knows.
-    from openai import AsyncOpenAI
-
-    client = AsyncOpenAI(
-        api_key=endpoint.key,
-        base_url=endpoint.base_url,
-        max_retries=0,
-        default_headers=without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"},
-        http_client=http,
-    )
-    client.organization = client.project = None
-    return client
 
 
 def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
@@ -81,31 +62,25 @@ class OllamaModel(HttpModel):
     """
 
     prefix = "ollama"
-    clients = ClientPool(
-        "openai",
-        "/api/chat",
-        _make_client,
-        plain_headers=_plain_headers,
-        stream_type="x-ndjson",
-        make_decoder=LineDecoder,
-    )
+    clients = ClientPool("/api/chat", _plain_headers, stream_type="x-ndjson", make_decoder=LineDecoder)
 
     @property
     def _whole_window(self) -> ModelWindow:
         """Return the size to ask for: that of the user, else that of the model's own file, else a default, or
         that of the loaded model if it is larger; never more than the model was trained for. It is no guess:
         Ollama obeys."""
-        given = self._options.window
+        given, facts = self._options.window, self.facts
+        reported = (None if given is None else given.sees, None if facts is None else facts.sees)
+        sees = next((one for one in reported if one is not None), self._listed_window.sees)
         if given is not None and given.known:
-            return given
-        facts = self.facts
+            return replace(given, sees=sees)
         asked = _DEFAULT_CONTEXT if facts is None else facts.context or _DEFAULT_CONTEXT
         if facts is not None and facts.is_default:
             asked = max(asked, _DEFAULT_CONTEXT)
         most = None if facts is None else facts.most_context
         context = min(asked, most or asked)
         output = context // _REPLY_SHARE if given is None else min(given.output, context)
-        return ModelWindow(context, max(1, output))
+        return ModelWindow(context, max(1, output), sees=sees)
 
     def body(self, request: Request) -> dict[str, Any]:
         calls = self.calls
@@ -140,6 +115,8 @@ class OllamaModel(HttpModel):
 
 def _make_message(message: Message) -> dict[str, Any]:
     made: dict[str, Any] = {"role": message.role, "content": encodable(message.content)}
+    if message.images:
+        made["images"] = [image.base64 for image in message.images]
     for item in message.carry:
         made |= {name: value for name, value in item.items() if name == "thinking" and len(item) == 1}
     return made

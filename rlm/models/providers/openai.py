@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
-from rlm.models.catalog.families import family_of
+from rlm.models.catalog.families import effort_of_tokens, family_of
 from rlm.models.http.batches.openai import OpenAIBatches
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
@@ -24,34 +24,13 @@ from rlm.models.http.wire_messages import alternating, field, with_header_lines,
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
-if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
-
-__all__ = ["OpenAIModel", "make_client", "plain_headers", "without_ambient_headers"]
+__all__ = ["OpenAIModel", "plain_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _AMBIENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers with the variables that hold them."""
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
 """Models that servers of one's own keep from thinking by a parameter of the chat template."""
-
-
-def make_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
-    """Return the SDK's client for OpenAI, or for another server with its protocol."""
-    from openai import AsyncOpenAI
-
-    client = AsyncOpenAI(
-        api_key=endpoint.key,
-        base_url=endpoint.base_url,
-        max_retries=0,
-        default_headers=_drop_ambient_headers(endpoint) if endpoint.private else None,
-        http_client=http,
-    )
-    if endpoint.private:
-        # The SDK reads these from the environment, but they are meant for OpenAI only.
-        client.organization = client.project = None
-    return client
 
 
 def plain_headers(endpoint: Endpoint) -> dict[str, str]:
@@ -66,21 +45,6 @@ def plain_headers(endpoint: Endpoint) -> dict[str, str]:
     return with_header_lines(headers, "OPENAI_CUSTOM_HEADERS")
 
 
-def without_ambient_headers() -> dict[str, Any]:
-    """Return headers that cancel OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
-    from openai import Omit
-
-    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
-    return {name: Omit() for name in names if name.lower() not in ("authorization", "api-key")}
-
-
-def _drop_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
-    """Return the headers for a server that is not OpenAI's. The key goes there even if
-    OPENAI_CUSTOM_HEADERS holds another."""
-    return without_ambient_headers() | {"Authorization": f"Bearer {endpoint.key}"}
-
-
 class OpenAIModel(HttpModel):
     """A model of OpenAI's, or of a server with the same protocol. Where the server counts no tokens, the
     usage of a reply is our own estimate. The base URL of `endpoint` includes `/v1` where the server has
@@ -89,7 +53,7 @@ class OpenAIModel(HttpModel):
     prefix = "openai"
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
-    clients = ClientPool("openai", "/chat/completions", make_client, plain_headers=plain_headers)
+    clients = ClientPool("/chat/completions", plain_headers)
     batches = OpenAIBatches
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -115,15 +79,24 @@ class OpenAIModel(HttpModel):
         """Return the fields that say how much to think; none where the user leaves it to the server. `wanted`
         is that of the request."""
         calls = self.calls
-        effort = wanted or ("none" if calls.thinking_tokens == 0 else calls.effort)
         if calls.thinking_tokens and not wanted and self._host.endswith("openrouter.ai"):
             return {"reasoning": {"max_tokens": calls.thinking_tokens}}
+        effort = self._effort(wanted)
         if effort is None:
             return {}
         fields: dict[str, Any] = {"reasoning_effort": effort}
         if effort == "none" and self._endpoint.private and _SWITCHED_BY_TEMPLATE.search(self._model):
             fields["chat_template_kwargs"] = {"enable_thinking": False}
         return fields
+
+    def _effort(self, wanted: Effort | None) -> Effort | None:
+        """Return the effort to ask for: none at all if the user allows no thinking, else that of the request,
+        of the user, or nearest to the user's number of tokens, which the protocol can't say."""
+        number = self.calls.thinking_tokens
+        if number == 0:
+            return "none"
+        takes_effort = number is not None and family_of(self._model).style != "none"
+        return wanted or self.calls.effort or (effort_of_tokens(number or 0) if takes_effort else None)
 
     def _sampling_fields(self) -> dict[str, Any]:
         calls = self.calls
@@ -168,7 +141,6 @@ class _Accumulator:
         self._is_closed = False
         self._field = ""
         self._details = ReasoningDetails()
-        self._tools = ToolCallCollector(max_output_tokens)
         self._finish = ""
         self._response_id = self._model = ""
         self._has_begun = False

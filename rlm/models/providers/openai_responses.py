@@ -20,7 +20,7 @@ from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions
-from rlm.models.providers.openai import OpenAIModel, make_client
+from rlm.models.providers.openai import OpenAIModel, plain_headers
 from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
@@ -51,7 +51,7 @@ def make_openai_model(
 class OpenAIResponsesModel(OpenAIModel):
     """A model over the Responses API. The base URL of `endpoint` includes `/v1`."""
 
-    clients = ClientPool("openai", "/responses", make_client)
+    clients = ClientPool("/responses", plain_headers)
 
     def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -68,7 +68,7 @@ class OpenAIResponsesModel(OpenAIModel):
         return body | self._thinking_fields(request.effort) | sampling
 
     def _thinking_fields(self, wanted: Effort | None) -> dict[str, Any]:
-        effort = wanted or ("none" if self.calls.thinking_tokens == 0 else self.calls.effort)
+        effort = self._effort(wanted)
         return {} if effort is None else {"reasoning": {"effort": effort}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rlm.errors import ConfigurationError
-from rlm.models.http.clients.shared_clients import ClientPool
+from rlm.models.http.clients.shared_clients import ClientPool, SdkRoute
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
-from rlm.models.providers.openai import OpenAIModel, without_ambient_headers
+from rlm.models.providers.openai import OpenAIModel
 
 if TYPE_CHECKING:
     import httpx2
@@ -60,7 +60,7 @@ def make_vertex_model(
 def _make_anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropicVertex:
     from anthropic import AsyncAnthropicVertex
 
-    from rlm.models.providers.anthropic import without_ambient_headers as without_headers
+    from rlm.models.http.clients.sdk import without_ambient_headers
 
     return AsyncAnthropicVertex(
         project_id=endpoint.setting("project"),
@@ -69,7 +69,7 @@ def _make_anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthro
         access_token=None if endpoint.key_remedy else endpoint.key,
         max_retries=0,
         open_telemetry=False,
-        default_headers=without_headers(),
+        default_headers=without_ambient_headers("anthropic"),
         http_client=http,
     )
 
@@ -77,12 +77,14 @@ def _make_anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthro
 def _make_openai(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     from openai import AsyncOpenAI
 
+    from rlm.models.http.clients.sdk import without_ambient_headers
+
     project, location = endpoint.setting("project"), endpoint.setting("location")
     client = AsyncOpenAI(
         api_key=_Tokens().get if endpoint.key_remedy else endpoint.key,
         base_url=f"{endpoint.base_url}/projects/{project}/locations/{location}/endpoints/openapi",
         max_retries=0,
-        default_headers=without_ambient_headers(),
+        default_headers=without_ambient_headers("openai", kept=("authorization", "api-key")),
         http_client=http,
     )
     client.organization = client.project = None
@@ -116,11 +118,11 @@ class VertexAnthropicModel(AnthropicModel):
     """A model of Anthropic's on Vertex AI."""
 
     prefix = "vertex"
-    clients = ClientPool("anthropic", "/v1/messages", _make_anthropic, routed=True)
+    clients = ClientPool("/v1/messages", SdkRoute("anthropic", _make_anthropic))
 
 
 class VertexOpenAIModel(OpenAIModel):
     """A model of Google's or another vendor's on Vertex AI."""
 
     prefix = "vertex"
-    clients = ClientPool("openai", "/chat/completions", _make_openai, routed=True)
+    clients = ClientPool("/chat/completions", SdkRoute("openai", _make_openai))

@@ -98,10 +98,14 @@ class ContextFile:
             if (gone := self._lost_source()) is not None:
                 raise gone from error
             raise
-        with contextlib.suppress(FileNotFoundError):
-            facts = SourceFacts.from_json((self.folder / SOURCE_NAME).read_bytes())
-            # Whether it was written to is checked by the driver, with each read and after each cell.
-            SourceFile.check_identity(body.fileno(), facts)
+        with contextlib.ExitStack() as opened:
+            for file in (body, *others):
+                opened.enter_context(file)
+            with contextlib.suppress(FileNotFoundError):
+                facts = SourceFacts.from_json((self.folder / SOURCE_NAME).read_bytes())
+                # Whether it was written to is checked by the driver, with each read and after each cell.
+                SourceFile.check_identity(body.fileno(), facts)
+            opened.pop_all()
         return iter((body, *others))
 
     def _lost_source(self) -> SourceChanged | None:

@@ -143,14 +143,6 @@ def test_neither_key_nor_text_goes_to_a_server_of_the_folder_s(
     assert provider_server.requests == []
 
 
-def test_a_folder_does_not_choose_the_client(rlm: Run, folder: Path) -> None:
-    """RLM_MODEL_CLIENT is the user's alone: no settings file has a name for it."""
-    (folder / "rlm.toml").write_text('model_client = "sdk"')
-    ran = rlm("ask", QUESTION, "a.txt", env=UNSET)
-    assert ran.code == 2
-    assert "unknown setting model_client" in ran.one_line
-
-
 def test_a_run_of_the_user_s_is_no_model_of_the_folder_s(rlm: Run, folder: Path) -> None:
     """`replay:RUN` would read the user's journal, or a database of the folder's."""
     run = rlm("ask", QUESTION, "a.txt", "--json").json["run_id"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -15,6 +17,7 @@ from rlm.journal import Journal, StoredLog, stored_log
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.catalog.prices import Prices
 from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import Recording
 from rlm.testing import ScriptedModel
 
 REQUEST = Request("child", (Message("user", "?"),), max_output_tokens=0, task="?")
@@ -98,3 +101,41 @@ async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch)
             with pytest.raises(JournalError, match="is written by another process"):
                 await metered.ask(model, REQUEST, prompt_tokens=1, event_fields={})
     assert len(model.requests) == 1
+
+
+async def test_a_cancelled_call_is_charged_in_the_journal_too(tmp_path: Path) -> None:
+    """A resumed run knows what it spent: the provider charges for a prompt that it has begun to read."""
+    began = asyncio.Event()
+
+    class Endless(ScriptedModel):
+        async def generate(self, request: Request) -> Reply:
+            began.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    model = Endless([], name="scripted:endless")
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
+        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        call = asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=5_000, event_fields={}))
+        await began.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        (charge,) = (event.data for event in await log.events() if event.kind == "charge")
+        assert (charge["role"], charge["model"], charge["error"]) == ("child", model.name, "cancelled")
+        assert charge["usage"] == asdict(TokenUsage(input_tokens=5_000))
+        assert (metered.usage()[0].input_tokens, charge["cost_usd"]) == (5_000, 0.0)
+        assert Recording.of(await log.events()).spent.tokens == 5_000
+
+
+async def test_a_cancelled_call_of_a_batch_is_not_charged(tmp_path: Path) -> None:
+    """Its reply is collected by the resumed run, which then counts it."""
+    model = ScriptedModel.of(child="!")
+    model.collects_later = True
+    cancelled = asyncio.CancelledError()
+    model.generate = AsyncMock(side_effect=cancelled)
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
+        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        with pytest.raises(asyncio.CancelledError):
+            await metered.ask(model, REQUEST, prompt_tokens=5_000, event_fields={})
+        assert [event.kind for event in await log.events()] == ["run_started"]

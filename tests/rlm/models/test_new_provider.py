@@ -12,7 +12,7 @@ import pytest
 from rlm.errors import ConfigurationError
 from rlm.models import Message, Request, TokenUsage, default_model, price, resolve, window_of
 from rlm.models.catalog.names import parse_name
-from rlm.models.preload import import_early
+from rlm.models.http.model import import_early
 from rlm.models.registry import PROVIDERS, ProviderSpec, list_forms
 
 FILE = """

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rlm.errors import ConfigurationError
-from rlm.models import resolve
+from rlm.models import ModelOptions, resolve
 from rlm.models.base import Image, ModelWindow
 from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.server_facts import ServerFacts, remember_facts
 from rlm.models.catalog.sight import sees
 
 
@@ -71,3 +72,24 @@ def test_the_users_table_decides():
 )
 def test_a_picture_is_estimated_by_its_pixels(model, size, low, high):
     assert low <= image_tokens(model, Image("image/png", b"", *size)) <= high
+
+
+def test_facts_of_a_server_take_no_sight_away(monkeypatch):
+    """The server's word counts, then what is known of the name."""
+    monkeypatch.setattr("rlm.models.catalog.server_facts._facts", {})
+    gemini = resolve("gemini:gemini-3.8-flash", {"GEMINI_API_KEY": "k"})
+    remember_facts(gemini.name, ServerFacts(context=1_048_576, output=65_536))
+    assert gemini.window == ModelWindow(1_048_576 - 16_000, 65_536, sees=True, thinking=16_000)
+    for reported in (True, False):
+        vllm = resolve("vllm:some-model", {})
+        remember_facts(vllm.name, ServerFacts(context=32_000, sees=reported))
+        assert vllm.window.sees is reported
+        remember_facts(vllm.name, ServerFacts(sees=reported))
+        assert (vllm.window.sees, vllm.window.known) == (reported, False)
+
+
+def test_a_window_of_the_user_s_keeps_the_sight_that_the_server_reports(monkeypatch):
+    monkeypatch.setattr("rlm.models.catalog.server_facts._facts", {})
+    model = resolve("vllm:some-model", {}, ModelOptions(window=ModelWindow(9_000, 1_000)))
+    remember_facts(model.name, ServerFacts(context=32_000, sees=True))
+    assert model.window == ModelWindow(9_000, 1_000, sees=True)

@@ -17,8 +17,7 @@ _JSON = "application/json"
 
 
 class BatchConnection:
-    """The paths below a provider's base URL, with its key. `mapper` describes failures. The lease
-    is that of an SDK's client."""
+    """The paths below a provider's base URL, with its key. `mapper` describes failures."""
 
     def __init__(self, lease: ClientLease, mapper: ErrorMapper) -> None:
         self._lease = lease

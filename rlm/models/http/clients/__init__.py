@@ -1,1 +1,1 @@
-"""Clients that carry requests to providers: our own for plain protocols, and the SDKs' for all else."""
+"""Clients that carry requests: our own, and those of the SDKs for clouds that route and sign requests."""

@@ -1,19 +1,36 @@
-"""The client of an SDK, for protocols that need more than a POST: signatures, other URLs, batches."""
+"""Clients of the SDKs, for the clouds whose requests need credentials, signatures and other URLs.
+
+Their HTTP is ours: bounds, proxies, certificates and errors are the same for every provider. Import this
+module in a thread: it imports the SDKs' HTTP library.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Final, Protocol
 
-from rlm.models.http.clients.failures import StatusFailure, TransportFailure, Unsigned, walk_chain
+import httpx2
+from multidict import CIMultiDict
+
+from rlm.models.http.clients.failures import Kind, StatusFailure, TransportFailure, Unsigned, walk_chain
+from rlm.models.http.clients.session import ACCEPTED_ENCODINGS, HttpResponse, HttpSession
+from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
+from rlm.models.options import ModelOptions
 
-if TYPE_CHECKING:
-    import httpx2
+__all__ = ["SdkClient", "SdkResponse", "SdksOwn", "make_http_client", "without_ambient_headers"]
 
-__all__ = ["SdkClient", "SdkResponse", "SdksOwn"]
+_ENCODING = ("accept-encoding", ACCEPTED_ENCODINGS)
+_ERROR_TYPES: Final[Mapping[Kind, type[httpx2.RequestError]]] = {
+    "unreachable": httpx2.ConnectError,
+    "silent": httpx2.ReadTimeout,
+    "invalid": httpx2.UnsupportedProtocol,
+    "dropped": httpx2.ReadError,
+}
+"""Kinds of failures with their counterparts in the SDKs' HTTP library."""
 
 
 class SdksOwn(Protocol):
@@ -22,79 +39,39 @@ class SdksOwn(Protocol):
     @property
     def post(self) -> Callable[..., Awaitable[Any]]: ...
 
-    @property
-    def get(self) -> Callable[..., Awaitable[Any]]: ...
-
     def is_closed(self) -> bool: ...
 
     def close(self) -> Awaitable[None]: ...
 
 
 class SdkClient:
-    """Sends requests by an SDK, whose module is `sdk`. `signs`: the SDK makes the URL and signs each request.
-    `base_url` ends without a slash."""
+    """Sends requests by an SDK, whose module is `sdk` and whose client is `own`. It makes the URL of `path`
+    and signs each request."""
 
-    def __init__(self, sdk: str, own: SdksOwn, base_url: str, path: str, *, signs: bool) -> None:
+    def __init__(self, sdk: str, own: SdksOwn, path: str) -> None:
         self._errors: Any = import_module(sdk)
         """The module that holds the SDK's exceptions. Their names are the same in all SDKs."""
         self._own = own
-        self._base_url = base_url
-        # The whole URL: the SDK would join a path to the base URL for every request.
-        self._url = path if signs else base_url + path
-        self._signs = signs
+        self._path = path
 
     async def post(self, body: dict[str, Any], headers: Mapping[str, str]) -> SdkResponse:
         """Send `body`, with `headers` besides the usual ones, and return the response with its body unread.
         Raises StatusFailure, TransportFailure, ReplyTooLarge and Unsigned."""
-        import httpx2
-
         # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
         sent = self._own.post(
-            self._url,
+            self._path,
             cast_to=httpx2.Response,
             body=body,
             options={"headers": dict(headers)} if headers else {},
             stream=True,
         )
-        return await self._receive(sent)
-
-    async def exchange(
-        self,
-        path: str,
-        *,
-        content: bytes | None = None,
-        form: Mapping[str, str] | None = None,
-        file: tuple[str, bytes, str] | None = None,
-        headers: Mapping[str, str],
-    ) -> SdkResponse:
-        """Send a request to another path below the base URL: POST with `content`, or with a `form` and a
-        `file` (its name, bytes and type), else GET. Return the response with its body unread. Raises what
-        `post` raises."""
-        import httpx2
-
-        options = {"headers": dict(headers)}
-        url = self._base_url + path
-        if file is not None:
-            options["headers"]["Content-Type"] = "multipart/form-data"
-            sent = self._own.post(
-                url, cast_to=httpx2.Response, body=form, files=[("file", file)], options=options, stream=True
-            )
-        elif content is not None:
-            sent = self._own.post(url, cast_to=httpx2.Response, content=content, options=options, stream=True)
-        else:
-            sent = self._own.get(url, cast_to=httpx2.Response, options=options, stream=True)
-        return await self._receive(sent)
-
-    async def _receive(self, sent: Awaitable[httpx2.Response]) -> SdkResponse:
         try:
             with _translate_errors(self._errors):
                 return SdkResponse(await sent, self._errors)
         except (StatusFailure, TransportFailure, ReplyTooLarge):
             raise
         except Exception as error:  # the boundary to a library of credentials: nothing was sent yet
-            if self._signs:
-                raise Unsigned from error
-            raise
+            raise Unsigned from error
 
     def is_closed(self) -> bool:
         """Return whether the client was closed."""
@@ -131,8 +108,6 @@ class SdkResponse:
 
 @contextmanager
 def _translate_errors(errors: Any) -> Iterator[None]:
-    import httpx2
-
     try:
         yield
     except errors.APIStatusError as error:
@@ -144,8 +119,6 @@ def _translate_errors(errors: Any) -> Iterator[None]:
 def _find_failure(error: Exception) -> TransportFailure | ReplyTooLarge:
     """Return the failure of our transport that an exception of the SDK wraps, else one for what the SDK's
     HTTP library itself refused."""
-    import httpx2
-
     for link in walk_chain(error):
         if isinstance(link, TransportFailure):
             return TransportFailure(link.kind)
@@ -154,3 +127,76 @@ def _find_failure(error: Exception) -> TransportFailure | ReplyTooLarge:
         if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
             return TransportFailure("invalid")
     return TransportFailure("dropped")
+
+
+def make_http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
+    """Return the HTTP client for an SDK's client. Create it on the event loop that it serves."""
+    return httpx2.AsyncClient(
+        transport=_Transport(HttpSession(endpoint, options)),
+        timeout=None,
+        follow_redirects=False,
+        trust_env=False,
+        # Said here, too: a signature covers what the SDK sees of a request.
+        headers=[_ENCODING],
+    )
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    def __init__(self, session: HttpSession) -> None:
+        self._session = session
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request and return the response with its body unread. Raises httpx2.TransportError."""
+        sent = CIMultiDict([*_without(request.headers.multi_items(), "accept-encoding"), _ENCODING])
+        content = await request.aread()
+        with _raise_as_http(request):
+            response = await self._session.request(
+                request.method, str(request.url), headers=sent, content=content
+            )
+        # The body is decompressed already, and its character set is not applied.
+        headers = [
+            *_without(response.headers.items(), "content-encoding", "content-length", "content-type"),
+            ("content-type", response.content_type),
+        ]
+        return httpx2.Response(
+            response.status, headers=headers, stream=_Body(response, request), request=request
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._session.aclose()
+
+
+def _without(headers: Iterable[tuple[str, str]], *names: str) -> Iterator[tuple[str, str]]:
+    return ((name, value) for name, value in headers if name.lower() not in names)
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, response: HttpResponse, request: httpx2.Request) -> None:
+        self._response = response
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _raise_as_http(self._request):
+            async for chunk in self._response.chunks():
+                yield chunk
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+@contextmanager
+def _raise_as_http(request: httpx2.Request) -> Iterator[None]:
+    try:
+        yield
+    except TransportFailure as failure:
+        raise _ERROR_TYPES[failure.kind](str(failure.__cause__), request=request) from failure
+
+
+def without_ambient_headers(sdk: str, *, kept: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return headers that cancel those of the SDK's `…_CUSTOM_HEADERS`, which are meant for its maker and
+    which it would send to any cloud. `kept` are names, in small letters, that the SDK sets itself."""
+    omit = import_module(sdk).Omit
+    lines = os.environ.get(f"{sdk.upper()}_CUSTOM_HEADERS", "").split("\n")
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: omit() for name in names if name.lower() not in kept}

@@ -28,6 +28,7 @@ __all__ = ["ACCEPTED_ENCODINGS", "HttpResponse", "HttpSession"]
 
 ACCEPTED_ENCODINGS = "gzip, deflate"
 _JSON = "application/json"
+_CONNECT_SECONDS = 10.0
 _IDLE_CONNECTION_SECONDS = 60.0
 _USUAL_HEADERS = {"Accept-Encoding": ACCEPTED_ENCODINGS, "User-Agent": f"rlm-kernel/{__version__}"}
 _KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
@@ -55,7 +56,7 @@ class HttpSession:
                 limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS, ssl=True if trusted is None else trusted
             ),
             timeout=aiohttp.ClientTimeout(
-                total=None, connect=options.connect_seconds, sock_read=options.idle_seconds
+                total=None, connect=_CONNECT_SECONDS, sock_read=options.idle_seconds
             ),
             headers=_USUAL_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -64,7 +65,12 @@ class HttpSession:
         self._proxy = proxy_to(endpoint, options)
 
     async def request(
-        self, method: str, url: str | URL, *, headers: Mapping[str, str], content: bytes | None = None
+        self,
+        method: str,
+        url: str | URL,
+        *,
+        headers: Mapping[str, str],
+        content: bytes | aiohttp.FormData | None = None,
     ) -> HttpResponse:
         """Send a request and return the response, of any status, with its body unread. Raises
         TransportFailure and ReplyTooLarge."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from rlm.models.http.clients.failures import StatusFailure
-from rlm.models.http.clients.sdk import SdkClient, SdkResponse, SdksOwn
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.proxy import check_route
 from rlm.models.http.sse import EventDecoder
@@ -19,9 +17,11 @@ from rlm.models.options import ModelOptions
 if TYPE_CHECKING:
     import httpx2
 
-    from rlm.models.http.clients.lean import LeanClient
+    from rlm.models.http.clients.plain import PlainClient
+    from rlm.models.http.clients.sdk import SdkClient, SdksOwn
+    from rlm.models.http.clients.session import HttpResponse
 
-__all__ = ["ClientLease", "ClientPool", "Response", "SharedClient", "StreamDecoder"]
+__all__ = ["ClientLease", "ClientPool", "Response", "SdkRoute", "SharedClient", "StreamDecoder"]
 
 
 class StreamDecoder(Protocol):
@@ -47,7 +47,7 @@ class SharedClient:
     """The client of one endpoint. `has_answered` becomes True with its first HTTP response, of any status."""
 
     def __init__(
-        self, client: LeanClient | SdkClient, stream_type: str, make_decoder: Callable[[], StreamDecoder]
+        self, client: PlainClient | SdkClient, stream_type: str, make_decoder: Callable[[], StreamDecoder]
     ) -> None:
         self.client = client
         self.stream_type = stream_type
@@ -66,10 +66,11 @@ class SharedClient:
         self.has_answered = True
         return response
 
-    async def exchange(self, path: str, **request: Any) -> SdkResponse:
-        """Send a request to another path, as SdkClient.exchange does. The lease of this client asks for an
-        SDK."""
-        assert isinstance(self.client, SdkClient)
+    async def exchange(self, path: str, **request: Any) -> HttpResponse:
+        """Send a request to another path, as PlainClient.exchange does. Clouds have no such paths."""
+        from rlm.models.http.clients.plain import PlainClient
+
+        assert isinstance(self.client, PlainClient)
         try:
             response = await self.client.exchange(path, **request)
         except StatusFailure:
@@ -79,75 +80,74 @@ class SharedClient:
         return response
 
 
-_Key = tuple[Endpoint, float, float, str | None, str | None, bool]
+class SdkRoute:
+    """The SDK for a cloud: its module, and what builds its own client over an HTTP client. The SDK makes the
+    URL of each request and signs it."""
+
+    def __init__(self, sdk: str, make: Callable[[Endpoint, httpx2.AsyncClient], SdksOwn]) -> None:
+        self.sdk = sdk
+        self.make = make
+
+
+_Key = tuple[Endpoint, float, str | None, str | None]
 _Loop = asyncio.AbstractEventLoop
-_LEAN = "rlm.models.http.clients.lean"
-_TRANSPORT = "rlm.models.http.clients.sdk_transport"
 
 
 class ClientPool:
-    """The clients of one protocol. `sdk` is the module of its SDK, `path` the path of requests. `make` builds
-    the SDK's own client over an HTTP client. `routed` leaves the rest of the URL to the SDK, which also signs
-    each request. `plain_headers` returns the headers that our own client sends to an endpoint; None if only
-    the SDK can send such requests. `stream_type` is the media type of a reply's stream, which `make_decoder`
-    makes a decoder for.
+    """The clients of one protocol. `path` is the path of requests. `by` returns the headers that our own
+    client sends to an endpoint, the key among them, or is an SdkRoute. `stream_type` is the media type of a
+    reply's stream, which `make_decoder` makes a decoder for.
 
     Connections belong to the event loop that opened them, so each loop has its own clients.
     """
 
     def __init__(
         self,
-        sdk: str,
         path: str,
-        make: Callable[[Endpoint, httpx2.AsyncClient], SdksOwn],
+        by: Callable[[Endpoint], dict[str, str]] | SdkRoute,
         *,
-        routed: bool = False,
-        plain_headers: Callable[[Endpoint], dict[str, str]] | None = None,
         stream_type: str = "event-stream",
         make_decoder: Callable[[], StreamDecoder] = EventDecoder,
     ) -> None:
         self.path = path
-        self.sdk = sdk
-        self._make = make
-        self._routed = routed
-        self._plain_headers = plain_headers
+        self._by = by
         self._stream_type = stream_type
         self._make_decoder = make_decoder
         self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
         self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
-    @property
-    def has_lean(self) -> bool:
-        """Return whether our own client can carry these requests."""
-        return self._plain_headers is not None
+    def import_library(self) -> None:
+        """Import what `acquire` needs. Takes a fraction of a second, or seconds for an SDK."""
+        if isinstance(self._by, SdkRoute):
+            import_module(self._by.sdk)
+            import_module("rlm.models.http.clients.sdk")
+        else:
+            import_module("rlm.models.http.clients.plain")
 
-    async def acquire(self, endpoint: Endpoint, options: ModelOptions, *, lean: bool) -> SharedClient:
+    async def acquire(self, endpoint: Endpoint, options: ModelOptions) -> SharedClient:
         """Return the running loop's client for `endpoint`, with one more user. Makes it if there is none. Its
-        library must be imported already. `lean` asks for our own client, not the SDK's."""
+        library must be imported already."""
         loop = asyncio.get_running_loop()
         if loop not in self._ends:
             self._ends[loop] = end = self._close_with_loop(loop)
             await anext(end)  # does not suspend, so two first calls at once cannot make two clients
-        route = (options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
-        key = (endpoint, *route, lean)
+        key = (endpoint, options.idle_seconds, options.proxy, options.ca_file)
         open_here = self._open[loop]
         if key not in open_here:
-            client = self._make_lean(endpoint, options) if lean else self._make_sdks(endpoint, options)
+            client = self._make_client(endpoint, options)
             open_here[key] = SharedClient(client, self._stream_type, self._make_decoder)
         open_here[key].users += 1
         return open_here[key]
 
-    def _make_lean(self, endpoint: Endpoint, options: ModelOptions) -> LeanClient:
-        from rlm.models.http.clients.lean import LeanClient
+    def _make_client(self, endpoint: Endpoint, options: ModelOptions) -> PlainClient | SdkClient:
+        if not isinstance(self._by, SdkRoute):
+            from rlm.models.http.clients.plain import PlainClient
 
-        assert self._plain_headers is not None
-        return LeanClient(endpoint, self.path, self._plain_headers(endpoint), options)
+            return PlainClient(endpoint, self.path, self._by(endpoint), options)
+        from rlm.models.http.clients.sdk import SdkClient, make_http_client
 
-    def _make_sdks(self, endpoint: Endpoint, options: ModelOptions) -> SdkClient:
-        from rlm.models.http.clients.sdk_transport import make_http_client
-
-        own = self._make(endpoint, make_http_client(endpoint, options))
-        return SdkClient(self.sdk, own, endpoint.base_url.rstrip("/"), self.path, signs=self._routed)
+        own = self._by.make(endpoint, make_http_client(endpoint, options))
+        return SdkClient(self._by.sdk, own, self.path)
 
     async def release(self, shared: SharedClient) -> None:
         """Drop one user. The last one closes the client."""
@@ -170,13 +170,11 @@ class ClientPool:
 
 
 class ClientLease:
-    """One model's use of a shared client. `lean` prefers our own client to the SDK's. Raises
-    ConfigurationError for an unusable proxy or certificate file."""
+    """One model's use of a shared client. Raises ConfigurationError for an unusable proxy or certificate
+    file."""
 
-    def __init__(self, clients: ClientPool, endpoint: Endpoint, options: ModelOptions, *, lean: bool) -> None:
+    def __init__(self, clients: ClientPool, endpoint: Endpoint, options: ModelOptions) -> None:
         check_route(endpoint, options)
-        self.is_lean = lean and clients.has_lean
-        """Whether our own client carries the requests."""
         self._clients = clients
         self._endpoint = endpoint
         self._options = options
@@ -186,21 +184,12 @@ class ClientLease:
         """Return the client for the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._leased:
-            # The import takes seconds. A thread keeps the loop free.
-            await asyncio.to_thread(self.import_library)
+            # The import may take seconds. A thread keeps the loop free.
+            await asyncio.to_thread(self._clients.import_library)
         # Another task may have acquired the client during the import.
         if loop not in self._leased:
-            self._leased[loop] = await self._clients.acquire(self._endpoint, self._options, lean=self.is_lean)
+            self._leased[loop] = await self._clients.acquire(self._endpoint, self._options)
         return self._leased[loop]
-
-    def import_library(self) -> bool:
-        """Import what `get` needs, and return whether any of it is new. Takes seconds the first time, if that
-        is an SDK."""
-        names = [_LEAN] if self.is_lean else [self._clients.sdk, _TRANSPORT]
-        is_new = not sys.modules.keys() >= set(names)
-        for name in names:
-            import_module(name)
-        return is_new
 
     async def aclose(self) -> None:
         """Release the running loop's client. Safe to call twice. A later `get` acquires a client again."""

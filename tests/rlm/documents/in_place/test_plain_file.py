@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import time
@@ -267,3 +268,18 @@ def test_a_file_that_was_cut_off_between_loading_and_opening_says_so(tmp_path: P
     os.mkfifo(path)
     with pytest.raises(SourceChanged, match="was removed"):
         loaded.context.open()
+
+
+def test_no_file_stays_open_when_the_source_was_replaced(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "x" * 500)
+    loaded = load([path], tmp_path / "there")
+    assert in_place(loaded)
+    os.replace(written(tmp_path / "b.txt", "y" * 500), path)
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    failures = []
+    for _ in range(3):
+        with pytest.raises(SourceChanged) as caught:
+            loaded.context.open_files()
+        failures.append(caught.value)  # a traceback keeps what a frame holds
+    assert len(os.listdir("/proc/self/fd")) == before

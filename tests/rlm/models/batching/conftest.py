@@ -15,7 +15,7 @@ from rlm.models.batching.slow_model import SlowModel, make_slow
 from rlm.models.call_settings import CallSettings
 from rlm.models.options import RetryPolicy
 
-RETRY = RetryPolicy(attempts=4, base=0.001, cap=0.002, unreachable_attempts=3, unreachable_total=1.0)
+RETRY = RetryPolicy(attempts=4, base=0.001, cap=0.002)
 DEFAULT_CALLS = CallSettings()
 POLICY = BatchingPolicy(idle_seconds=0.05, longest_wait=0.5, first_poll=0.01, longest_poll=0.02, retry=RETRY)
 

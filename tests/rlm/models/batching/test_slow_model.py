@@ -8,7 +8,9 @@ import pytest
 from batch_server import ask
 
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.journal.provider_batches.record import BatchRecord
 from rlm.models.base import TokenUsage
+from rlm.models.batching.provider_batch import ProviderBatch
 from rlm.models.batching.slow_model import make_slow
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
@@ -253,3 +255,23 @@ def test_a_model_without_a_batch_api_is_refused_by_name(name, tmp_path):
 
 def _key_of(line: bytes) -> bytes:
     return line.partition(b'"custom_id": "')[2][:64]
+
+
+async def test_every_reading_of_a_batch_is_followed_to_its_end(slow, monkeypatch):
+    """A third reading of one batch does not hide the second: both are waited for and closed."""
+    ends = [asyncio.Event() for _ in range(3)]
+    waiting = iter(ends)
+
+    async def run(_):
+        await next(waiting).wait()
+
+    monkeypatch.setattr(ProviderBatch, "run", run)
+    gatherer = slow()._gatherer()
+    record = BatchRecord("b", "m", 0.0, 1, "batch_1")
+    for _ in ends:
+        gatherer._follow(record, [])
+    assert len(gatherer._batches) == 3
+    ends[2].set()
+    await asyncio.sleep(0.01)
+    assert len(gatherer._batches) == 2
+    await gatherer.aclose()

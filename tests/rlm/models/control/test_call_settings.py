@@ -114,3 +114,11 @@ def test_a_folder_that_is_not_trusted_sets_neither_body_nor_headers_nor_prices()
     allowed, refused = ModelFacts.split_for_folder({"m": table})
     assert allowed == {"m": {"effort": "low", "seed": 1, "window": 9_000}}
     assert refused == ("api", "body", "headers", "input_price")
+
+
+def test_a_number_of_thinking_tokens_replaces_no_effort() -> None:
+    """What is chosen later wins, in both orders."""
+    number, none = CallSettings(thinking_tokens=2_000), CallSettings(effort="none")
+    assert number.over(none) == number
+    assert none.over(number) == none
+    assert number.over(CallSettings(effort="high")) == CallSettings(effort="high", thinking_tokens=2_000)

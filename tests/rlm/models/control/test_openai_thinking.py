@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlm.models.base import Message, Reply, Request, TokenUsage
@@ -179,3 +181,32 @@ async def test_a_temperature_is_not_sent_to_models_that_think(make, provider_ser
     assert refused == ["openai:gpt-5 is asked without a temperature: models that think take none"]
     await make("gpt-5", temperature=0.0, effort="none").generate(ask())
     assert provider_server.requests[-1].body["temperature"] == 0.0
+
+
+@pytest.mark.parametrize("name", ["gpt-5-mini", "claude-sonnet-5-5"])
+async def test_a_user_s_zero_is_obeyed_by_every_protocol(make, provider_server, name) -> None:
+    """Also by a follow-up, which asks for a low effort."""
+    await make(name, thinking_tokens=0).generate(replace(ask(), effort="low"))
+    body = provider_server.requests[0].body
+    assert (body.get("reasoning_effort", "none"), body.get("output_config")) == ("none", None)
+    assert body.get("max_completion_tokens", body.get("max_tokens")) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "effort"),
+    [
+        ("gpt-5-mini", 2_000, "low"),
+        ("gpt-5-mini", 16_000, "medium"),
+        ("o3", 40_000, "high"),
+        ("some-model", 2_000, "low"),
+        ("gpt-5-chat-latest", 2_000, None),
+    ],
+)
+async def test_a_number_of_tokens_is_sent_as_the_nearest_effort(
+    make, provider_server, name, number, effort
+) -> None:
+    """The protocol takes no number. Without an effort the model would think at its default into the room."""
+    await make(name, thinking_tokens=number).generate(ask())
+    body = provider_server.requests[0].body
+    assert body.get("reasoning_effort") == effort
+    assert body["max_tokens"] == 1_000 + number

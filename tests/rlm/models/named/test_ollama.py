@@ -8,9 +8,10 @@ import pytest
 
 from rlm.errors import ModelRejected
 from rlm.models import Message, ModelOptions, ModelWindow, Request, RetryPolicy, resolve
+from rlm.models.base import Image
+from rlm.models.call_settings import CallSettings
 from rlm.models.http.model import learn
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
-from rlm.models.options import CallSettings
 from rlm.models.providers.ollama import LineDecoder
 
 REQUEST = Request("child", (Message("system", "S"), Message("user", "Hi")), 100, task="")
@@ -61,7 +62,7 @@ def sent(ollama) -> dict:
 async def test_a_request_sets_the_size_that_the_window_says(ollama) -> None:
     model = make(ollama)
     await learn([model])
-    assert model.window.whole == ModelWindow(16_384, 4_096)
+    assert model.window.whole == ModelWindow(16_384, 4_096, sees=False)  # it lists no vision
     reply = await model.generate(REQUEST)
     await model.aclose()
     assert (reply.text, reply.thinking, reply.finish_reason) == ("ok", "Hm.", "stop")
@@ -193,3 +194,23 @@ def test_lines_are_bounded() -> None:
     decoder.feed(b"x" * (MAX_EVENT + 1))
     with pytest.raises(ReplyTooLarge):
         decoder.feed(b"x")
+
+
+async def test_pictures_go_with_the_message_that_has_them(ollama):
+    """Ollama takes them as base64 beside the text."""
+    picture = Image("image/png", b"\x89PNG", 10, 10)
+    request = Request("child", (Message("system", "S"), Message("user", "What?", images=(picture,))), 100, "")
+    await make(ollama).generate(request)
+    system, user = sent(ollama)["messages"]
+    assert "images" not in system
+    assert user == {"role": "user", "content": "What?", "images": [picture.base64]}
+
+
+async def test_it_sees_what_the_user_the_server_or_its_name_says(ollama):
+    assert make(ollama, "ollama:llava").window.sees is True
+    assert make(ollama).window.sees is None
+    assert make(ollama, window=ModelWindow(8_192, 1_000, sees=True)).window.sees is True
+    ollama.pages["/api/show"] = SHOWN | {"capabilities": ["completion", "vision"]}
+    model = make(ollama, "ollama:seeing:8b")
+    await learn([model])
+    assert model.window.sees is True

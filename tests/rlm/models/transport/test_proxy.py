@@ -14,6 +14,7 @@ import pytest
 
 from rlm.errors import ConfigurationError, ModelUnavailable
 from rlm.models.base import Message, Request
+from rlm.models.http.clients import session
 from rlm.models.options import RetryPolicy
 
 
@@ -150,14 +151,15 @@ async def test_a_proxy_sees_nothing_of_what_goes_to_an_https_endpoint(make_model
     assert "proxy-authorization" not in tls_server.requests[0].headers
 
 
-ONCE = RetryPolicy(attempts=1, unreachable_attempts=1)
+ONCE = RetryPolicy(attempts=1)
 
 
 @pytest.mark.parametrize("answers", [b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n", b""])
-async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
+async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, monkeypatch, answers):
     """The proxy refuses, or stays silent beyond the connect timeout."""
+    monkeypatch.setattr(session, "_CONNECT_SECONDS", 0.3)
     async with proxy_that(answers) as (url, requests):
-        model = make_model("https://localhost:9", proxy=url, connect_seconds=0.3, retry=ONCE)
+        model = make_model("https://localhost:9", proxy=url, retry=ONCE)
         async with asyncio.timeout(60):
             with pytest.raises(ModelUnavailable, match="localhost:9 can't be reached"):
                 await model.generate(ask())
@@ -177,8 +179,8 @@ async def test_a_proxy_that_is_not_there_is_suspected(make_model, monkeypatch, e
             await model.generate(ask())
 
 
-async def test_a_host_that_does_not_answer_is_given_up(make_model):
-    """The time that a connection may take is an option."""
+async def test_a_host_that_does_not_answer_is_given_up(make_model, monkeypatch):
+    monkeypatch.setattr(session, "_CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         waiting = []
@@ -187,7 +189,7 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
         try:
-            model = make_model(f"http://127.0.0.1:{port}", connect_seconds=0.3, retry=ONCE)
+            model = make_model(f"http://127.0.0.1:{port}", retry=ONCE)
             async with asyncio.timeout(60):
                 with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{port} can't be reached"):
                     await model.generate(ask())

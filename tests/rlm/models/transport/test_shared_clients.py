@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from rlm.models.base import Message, Request
-from rlm.models.http.clients.shared_clients import ClientLease
+from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.options import ModelOptions
 from rlm.models.resolution import resolve
 
@@ -20,8 +20,8 @@ def ask(content: str = "hello") -> Request:
     return Request("child", (Message("user", content),), 100, "task")
 
 
-def test_no_sdk_is_imported_before_the_first_call():
-    """Importing an SDK costs seconds and memory."""
+def test_nothing_of_http_is_imported_before_the_first_call():
+    """It costs time and memory."""
     code = (
         "import sys; from rlm.models import resolve, price, window_of\n"
         "env = {'ANTHROPIC_API_KEY': 'k', 'OPENAI_API_KEY': 'k'}\n"
@@ -31,16 +31,16 @@ def test_no_sdk_is_imported_before_the_first_call():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-async def test_an_sdk_import_does_not_block_the_event_loop(make_model, provider_server, monkeypatch):
-    """The import takes seconds, in which the event loop serves other calls and the kernel."""
+async def test_an_import_does_not_block_the_event_loop(make_model, provider_server, monkeypatch):
+    """The import takes a moment, in which the event loop serves other calls and the kernel."""
     threads = []
 
-    def importing(lease):
+    def importing(clients):
         threads.append(threading.current_thread())
-        return import_library(lease)
+        return import_library(clients)
 
-    import_library = ClientLease.import_library
-    monkeypatch.setattr(ClientLease, "import_library", importing)
+    import_library = ClientPool.import_library
+    monkeypatch.setattr(ClientPool, "import_library", importing)
     await make_model(provider_server.url).generate(ask())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
