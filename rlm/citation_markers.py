@@ -11,7 +11,7 @@ __all__ = [
     "disarm_marks",
     "marker",
     "marks_in",
-    "sentences_with_sources",
+    "marks_of",
     "unknown_marks",
     "unmark_unknown",
     "write_marks",
@@ -19,11 +19,13 @@ __all__ = [
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_NUMBER = r"(?:[0-9]{1,4}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})"
+_NUMBER = r"(?:[1-9][0-9]{0,2}|[¹²³⁴⁵⁶⁷⁸⁹][⁰¹²³⁴⁵⁶⁷⁸⁹]{0,2})"
+"""A mark has at most three digits and does not begin with 0: `[0]` is an index, and `[2024]` a year."""
 _SHOWN_MARK = re.compile(rf"\[([⁰¹²³⁴⁵⁶⁷⁸⁹]+(?:[ \t]*[,;][ \t]*{_NUMBER})*)\]")
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
-# A mark may follow the full stop.
-_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
+_IN_PROSE = re.compile(r"(?:[\w.,;:!?…\"'”’»)%。！？]|(?:\A|\n)[ \t]*)[ \t]?\Z")
+"""What stands before a mark. Before a list in code stands an operator or a bracket:
+`x = [4]`, `f([4])`."""
 _CONTEXT = 24
 """The characters before a mark that show whether it is part of a quoted passage."""
 # In code, brackets are an index.
@@ -31,8 +33,8 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`", re.DOTALL)
 
 
 class Mark(NamedTuple):
-    """A mark in a text, with its span and its numbers. `certain` is False for `[2]` after a letter or at the
-    start of a text: it may be an index or a list."""
+    """A mark in a text, with its span and its numbers. `certain` is False for `[2]` right after a word or a
+    closing bracket, or at the start of a text: it may be an index or a list."""
 
     start: int
     end: int
@@ -51,7 +53,8 @@ def marks_in(text: str) -> Iterator[Mark]:
         numbers = tuple(int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, match[1]))
         before = text[max(0, match.start() - 1) : match.start()]
         superscript = not match[1][0].isascii()
-        yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
+        is_index = before in ("", "_", ")") or (before.isascii() and before.isalnum())
+        yield Mark(*match.span(), numbers, superscript or not is_index)
 
 
 def disarm_marks(text: str) -> str:
@@ -59,30 +62,40 @@ def disarm_marks(text: str) -> str:
     return _MARK.sub(r"(\1)", text)
 
 
-def sentences_with_sources(text: str, count: int) -> list[str]:
-    """Return the sentences of `text` whose marks all name existing sources (1 to `count`), each on one line.
-    Drops sentences without marks."""
-    kept = []
-    for sentence in _SENTENCE.split(" ".join(text.split())):
-        numbers = [number for mark in marks_in(sentence) for number in mark.numbers]
-        if numbers and all(1 <= number <= count for number in numbers):
-            kept.append(sentence)
-    return kept
+def marks_of(text: str, known: Collection[int]) -> list[Mark]:
+    """Return the marks of `text` that name only these sources.
+
+    Beside superscript marks, plain brackets are text. Beside marks with a space before them, brackets right
+    after a word are indices: in `values[1] is 5 [1]` only the last is a mark.
+    """
+    marks = [mark for mark in marks_in(text) if all(number in known for number in mark.numbers)]
+    if any(_is_superscript(text, mark) for mark in marks):
+        return [mark for mark in marks if _is_superscript(text, mark)]
+    if any(text[mark.start - 1].isspace() for mark in marks if mark.start):
+        return [mark for mark in marks if mark.certain]
+    return marks
 
 
 def unknown_marks(text: str, count: int) -> list[int]:
-    """Return the numbers in marks of `text` outside 1 to `count`, in order, each once. If no mark names
-    existing evidence, or one in superscript does, only superscript numbers count as marks, because plain
-    brackets may mean something else."""
-    marks = list(marks_in(text))
-    named = [mark for mark in marks if any(1 <= number <= count for number in mark.numbers)]
-    if not named or any(_is_superscript(text, mark) for mark in named):
-        marks = [mark for mark in marks if _is_superscript(text, mark)]
-    return list(
-        dict.fromkeys(
-            number for mark in marks if mark.certain for number in mark.numbers if not 1 <= number <= count
+    """Return the numbers in marks of `text` above `count`, in order, each once. A bracket that may be
+    anything else is no mark: an index, a list in code, a year, or any plain one if no mark names existing
+    evidence or one in superscript does."""
+    known = marks_of(text, range(1, count + 1))
+    unknown = [
+        mark
+        for mark in marks_in(text)
+        if mark.certain
+        and any(number > count for number in mark.numbers)
+        and (
+            _is_superscript(text, mark)
+            or (
+                known
+                and not _is_superscript(text, known[0])
+                and _IN_PROSE.search(text[max(0, mark.start - 8) : mark.start])
+            )
         )
-    )
+    ]
+    return list(dict.fromkeys(number for mark in unknown for number in mark.numbers if number > count))
 
 
 def write_marks(text: str, quotes: Mapping[int, str]) -> str:
@@ -94,13 +107,7 @@ def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     pieces, at = [], 0
     used: set[int] = set()
     folded = [" ".join(quote.split()) for quote in quotes.values()]
-    marks = [
-        mark
-        for mark in marks_in(text)
-        if all(number in quotes for number in mark.numbers) and not _is_quoted(text, mark, folded)
-    ]
-    if any(_is_superscript(text, mark) for mark in marks):
-        marks = [mark for mark in marks if _is_superscript(text, mark)]
+    marks = [mark for mark in marks_of(text, quotes) if not _is_quoted(text, mark, folded)]
     for mark in marks:
         used.update(mark.numbers)
         pieces += [text[at : mark.start], *map(marker, mark.numbers)]
@@ -120,7 +127,7 @@ def unmark_unknown(text: str, known: Collection[int]) -> str:
     a source."""
 
     def unmarked(mark: re.Match[str]) -> str:
-        numbers = (int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, mark[1]))
+        numbers = (int(number) for number in re.findall(r"\d+", mark[1].translate(_PLAIN)))
         return mark[0] if all(number in known for number in numbers) else mark[0].translate(_PLAIN)
 
     return _SHOWN_MARK.sub(unmarked, text)

@@ -215,7 +215,10 @@ class Finalizer:
         is_doubtful = support is not None and support.unsupported > 0 and isinstance(final.value, str)
         if support is not None and is_doubtful and not policy.warned and not policy.last_round:
             return _refuse(_describe_unsupported(support), warns=True, gate="support")
-        self._gates.passed("support")
+        if support is not None and is_doubtful:
+            self._gates.refused("support", (_describe_unsupported(support),))
+        else:
+            self._gates.passed("support")
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,

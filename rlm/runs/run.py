@@ -169,20 +169,19 @@ class Run:
 
     def _support_check(self) -> CheckAnswer | None:
         """Return the check of the answer's claims. The claims of a sub-RLM are not checked: its answer is
-        material for the root."""
-        if self._depth > 0 or not self._options.checks_support:
+        material for the root. Nor are those of `extractive`, which quotes."""
+        if self._depth > 0 or not self._options.checks_support or is_extractive(self.config.model):
             return None
 
         async def check(value: Any, citations: Sequence[Citation]) -> Support:
             # Imported once there is an answer: a first request does not wait for it.
-            from rlm.answers.support.answer_support import AnswerSupport
+            from rlm.answers.support.check import check_answer
             from rlm.answers.support.model_check import SupportModel
 
             config, model = self.config, None
             if config.settings.check_support and (one := config.summary_model) and not is_extractive(one):
                 model = SupportModel(one, self.run_context)
-            support = AnswerSupport(self._task, self.input.body, model, is_extractive(config.model))
-            return await support.check(value, citations)
+            return await check_answer(value, citations, self.input.body, model)
 
         return check
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rlm.citation_markers import marker, marks_in
+from rlm.citation_markers import marker, marks_of
 from rlm.results import Citation, RunResult
 
 __all__ = ["answer_pieces", "citation_facts", "claim_facts", "result_of"]
@@ -101,10 +101,8 @@ def _citation(
 
 
 def _marks(answer: str, count: int) -> list[tuple[int, int, Sequence[int]]]:
-    """Return the marks that name citations. If one is in superscript, plain brackets are text."""
-    marks = [mark for mark in marks_in(answer) if all(1 <= number <= count for number in mark.numbers)]
-    superscript = [mark for mark in marks if not answer[mark.start + 1].isascii()]
-    return [(mark.start, mark.end, mark.numbers) for mark in superscript or marks]
+    """Return the marks that name citations."""
+    return [(mark.start, mark.end, mark.numbers) for mark in marks_of(answer, range(1, count + 1))]
 
 
 def _cut(text: str, size: int) -> str:

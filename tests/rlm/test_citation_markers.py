@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.citation_markers import marker, marks_in, sentences_with_sources, unknown_marks, write_marks
+from rlm.citation_markers import marker, marks_in, marks_of, unknown_marks, write_marks
 from rlm.cli.console.render_result import answer_text, style_answer
 from rlm.escaping import RULE
 from rlm.results import Citation, Coverage, RunResult
@@ -36,6 +36,7 @@ LOST = Citation("[³]", "never said", None, None, None, None, None, False)
         ("是7481920[1]。", [(1,)]),
         ("`a[1]` and ```\nb[2]\n``` and [3]", [(3,)]),
         ("[1](http://x) [1]: y [text] [] [1a] [12345]", []),
+        ("On [2024] and [0], (M3) and [01]", []),
     ],
 )
 def test_marks_are_recognized(text: str, numbers: list[tuple[int, ...]]) -> None:
@@ -44,16 +45,17 @@ def test_marks_are_recognized(text: str, numbers: list[tuple[int, ...]]) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "numbers"),
     [
-        ("It costs 5 [1].\nNobody said this. This is false [7].", ["It costs 5 [1]."]),
-        ("It costs 5. [1][2] Nobody said this. It is red. [¹]", ["It costs 5. [1][2]", "It is red. [¹]"]),
-        ("True and false [2][3]. Both true [1, 2].", ["Both true [1, 2]."]),
-        ("", []),
+        ("values[1] is 5 [1], arr[2] is 6 [2].", [1, 2]),
+        ("It ends in May[1] and begins in June[2].", [1, 2]),  # all marks are written so
+        ("It ends [¹] in list [2].", [1]),
+        ("It ends [1] or [3].", [1]),
     ],
 )
-def test_sentences_without_an_existing_source_are_left_out(text: str, kept: list[str]) -> None:
-    assert sentences_with_sources(text, 2) == kept
+def test_an_index_beside_marks_is_no_mark(text: str, numbers: list[int]) -> None:
+    """Only existing evidence is named, and in one style."""
+    assert [mark.numbers[0] for mark in marks_of(text, range(1, 3))] == numbers
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,9 @@ def test_sentences_without_an_existing_source_are_left_out(text: str, kept: list
         ("So it is [⁴].", 0, [4]),
         ("The list is [7], says nobody.", 2, []),  # plain brackets in an answer that uses no marks
         ("values[7] = [1]", 2, []),
-        ("So [0] and [1].", 1, [0]),
+        ("So [0] and [1].", 1, []),
+        ("In [2024] it was 5 [1], arr[7] is vec![0; 4].", 1, []),
+        ("fn f() {\n    let a = [4];\n    g([3], &[5]) // so [1]\n}", 1, []),
     ],
 )
 def test_marks_without_evidence_are_reported(text: str, known: int, unknown: list[int]) -> None:

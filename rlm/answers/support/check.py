@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
-from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim
+from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim, claims_of
 from rlm.answers.support.model_check import Doubt, SupportModel, UnusableReply
-from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
-from rlm.answers.support.word_check import SupportCheck
+from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage, passages_of
+from rlm.answers.support.words import WordComparison
 from rlm.errors import BudgetExhausted, ModelError, cause_of
-from rlm.results import ClaimSupport, Support, SupportStatus
+from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
+from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["check_support"]
+__all__ = ["check_answer", "check_support"]
 
 _MAX_CHARS = 400_000
 """Characters of claims and passages that are compared. It takes about two seconds."""
-_MAX_AGAIN = 30_000_000
-"""Characters of passages, counted for each claim that cites them. It takes about two seconds."""
 _MAX_NEAR = 2_000
+_MIN_EXTRACT = 3
+"""Words of a claim that is found word for word in its passage."""
 _AT_ONCE_CHARS = 30_000
 """Characters that are compared in the event loop, in about 10 ms. More take a thread."""
 _FEW_DOUBTS = 4
 _MOST_DOUBTS = 1 / 3
 """The share of claims that a model may doubt. If it doubts more, the fault is in what it was shown."""
-_NUMBER_WORDS = re.compile(
-    r"\b(?:three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|sixty"
-    r"|seventy|eighty|ninety|hundred|thousand|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|\w+zig"
-    r"|hundert|tausend|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|cent|mille|tres|cuatro|cinco|seis"
-    r"|siete|ocho|nueve|diez|veinte|cien|mil)\b",
-    re.IGNORECASE,
-)
+
+
+async def check_answer(
+    value: Any, citations: Sequence[Citation], body: Body, model: SupportModel | None = None
+) -> Support:
+    """Return for each claim of an answer whether its citations support it.
+
+    What a page shows as a picture, and what was computed over rows, is stated by no text: such claims are
+    unchecked.
+    """
+    claims = claims_of(value, range(1, len(citations) + 1))
+    support = await check_support(claims, passages_of(citations, body), model)
+    reason = "it was seen on a page, which no text verifies"
+    support = _excused(support, [one.seen for one in citations], reason)
+    return _excused(support, [one.rows_place is not None for one in citations], "it was computed over rows")
 
 
 async def check_support(
-    claims: Sequence[Claim],
-    passages: Sequence[Passage],
-    model: SupportModel | None = None,
-    *,
-    speakers: Sequence[str] = (),
-    corpus: Sequence[str] = (),
-    is_computed: bool = False,
+    claims: Sequence[Claim], passages: Sequence[Passage], model: SupportModel | None = None
 ) -> Support:
     """Return for each claim whether its passages support it. Claims cite passages by number, from 1.
 
-    Words, numbers, names and negations are always compared. With `model`, one call then judges the claims
-    that are not word for word in their passages, and its judgement counts. If its reply is unusable, claims
-    that words did not refute are unchecked. If the budget has no room for the call, or the model fails, the
-    words decide. `notes` say so. The names of `speakers` prove nothing. `corpus` holds texts that tell how
-    rare a word is, by default the passages. `is_computed`: numbers may come from a computation, so a number
-    that is not in the passages refutes nothing.
+    A claim that is word for word in a passage, or whose numbers, names and most of whose words its passages
+    have, is supported. Words refute nothing: other claims are unchecked, except those without any quote in
+    the text, which are unsupported. With `model`, one call judges the claims that are not word for word in
+    their passages, and its judgement counts. If the budget has no room for the call, the model fails or its
+    reply is unusable, `notes` say so.
     """
-    chars = _chars(claims, passages)
+    chars = sum(len(one.text) for one in claims) + sum(len(one.text) + len(one.near) for one in passages)
     if chars > _AT_ONCE_CHARS:
-        judged = await run_in_daemon_thread(
-            lambda: _compare(claims, passages, speakers, corpus, is_computed), name="rlm-support"
-        )
+        judged = await run_in_daemon_thread(lambda: _compare(claims, passages), name="rlm-support")
     else:
-        judged = _compare(claims, passages, speakers, corpus, is_computed)
+        judged = _compare(claims, passages)
     if model is None:
         return Support(tuple(judged))
     asked = {
         number: claim
         for number, (claim, found) in enumerate(zip(claims, judged, strict=True), 1)
-        if found.test == "words" or (found.test is None and _can_be_asked(claim, passages))
+        if found.status != "unsupported" and found.test != "extract" and _can_be_asked(claim, passages)
     }
     return await _ask(asked, judged, passages, model)
 
@@ -97,9 +97,7 @@ async def _ask(
     except UnusableReply as error:
         for number in chosen:
             if claims[number - 1].status == "supported":
-                claims[number - 1] = replace(
-                    claims[number - 1], status="unchecked", test=None, reason="the model's check was unusable"
-                )
+                claims[number - 1] = _unchecked(chosen[number], "the model's check was unusable")
         return Support(
             tuple(claims), model.name, (*notes, f"the check by {model.name} was unusable: {error}")
         )
@@ -107,21 +105,25 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
-    contradicted = {number for number, doubt in doubts.items() if doubt.is_contradicted}
-    if len(doubts) > max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS):
-        # In talk a message says little without those around it. Correcting would cut true claims to nothing.
-        doubted = f"{model.name} doubted {len(doubts):,} of {len(chosen):,} claims"
-        few = len(contradicted) <= max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS)
-        kept = contradicted if few else set()
+    most = max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS)
+    if len(doubts) > most:
+        # In talk a message says little without those around it.
+        kept = [number for number, doubt in doubts.items() if doubt.is_contradicted]
+        kept = kept if len(kept) <= most else []
         but = f" but for {len(kept):,} that their passages contradict" if kept else ""
         notes.append(
-            f"{doubted}: their passages may be too short to judge them, so only words were compared{but}"
+            f"{model.name} doubted {len(doubts):,} of {len(chosen):,} claims: their passages may be too "
+            f"short to judge them, so only words were compared{but}"
         )
         for number in kept:
             claims[number - 1] = _judged(claims[number - 1], doubts[number])
         return Support(tuple(claims), model.name if kept else None, tuple(notes))
-    for number in chosen:
-        claims[number - 1] = _judged(claims[number - 1], doubts.get(number))
+    for number, claim in chosen.items():
+        doubt = doubts.get(number)
+        if doubt is not None and claim.is_computed and not doubt.is_contradicted:
+            claims[number - 1] = _unchecked(claim, f"{doubt.reason}; it may be computed")
+        else:
+            claims[number - 1] = _judged(claims[number - 1], doubt)
     return Support(tuple(claims), model.name, tuple(notes))
 
 
@@ -135,67 +137,59 @@ def _can_be_asked(claim: Claim, passages: Sequence[Passage]) -> bool:
     return len(claim.text) <= MAX_CLAIM_CHARS and any(passages[one - 1].found for one in claim.sources)
 
 
-def _chars(claims: Sequence[Claim], passages: Sequence[Passage]) -> int:
-    return sum(len(one.text) for one in claims) + sum(len(one.text) + len(one.near) for one in passages)
-
-
-def _compare(
-    claims: Sequence[Claim],
-    passages: Sequence[Passage],
-    speakers: Sequence[str],
-    corpus: Sequence[str],
-    is_computed: bool,
-) -> list[ClaimSupport]:
+def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[ClaimSupport]:
     """Compare each claim with its passages, without a model."""
     texts = [one.text[:MAX_PASSAGE_CHARS] for one in passages]
+    folded = [" ".join(one.split()) for one in texts]
     around = [f"{one.label[:_MAX_NEAR]}\n{one.near[:_MAX_NEAR]}" for one in passages]
-    left, left_again = _MAX_CHARS, _MAX_AGAIN
+    left = _MAX_CHARS
     judged: list[ClaimSupport] = []
     seen: set[int] = set()
-    with closing(SupportCheck([*texts, *around], speakers, corpus)) as words:
+    with closing(WordComparison()) as words:
         for place, claim in enumerate(claims):
-            sizes = {one: len(texts[one - 1]) + len(around[one - 1]) for one in claim.sources}
-            left -= len(claim.text) + sum(size for one, size in sizes.items() if one not in seen)
-            left_again -= sum(sizes.values())
-            seen.update(sizes)
-            too_much = min(left, left_again) < 0 or place >= MAX_CLAIMS or len(claim.text) > MAX_CLAIM_CHARS
-            judged.append(
-                _unchecked(claim, "it is too long to be checked")
-                if too_much
-                else _compare_one(claim, passages, words, is_computed)
+            found = [one - 1 for one in claim.sources if passages[one - 1].found]
+            left -= len(claim.text) + sum(
+                len(texts[one]) + len(around[one]) for one in found if one not in seen
             )
+            seen.update(found)
+            if left < 0 or place >= MAX_CLAIMS or len(claim.text) > MAX_CLAIM_CHARS:
+                judged.append(_unchecked(claim, "it is too long to be checked"))
+            elif not claim.sources:
+                judged.append(_unchecked(claim, "it cites no source"))
+            elif not found:
+                reason = "the text does not hold its quote"
+                judged.append(replace(_unchecked(claim, reason), status="unsupported", test="words"))
+            elif _is_extract(claim.text, [folded[one] for one in found]):
+                judged.append(replace(_unchecked(claim, ""), status="supported", test="extract"))
+            else:
+                missing = words.missing(
+                    claim.text, [*(texts[one] for one in found), *(around[one] for one in found)]
+                )
+                if missing is None:
+                    judged.append(_unchecked(claim, "it has no words to compare"))
+                elif missing:
+                    judged.append(_unchecked(claim, f"not in its source: {', '.join(missing)}"))
+                else:
+                    judged.append(replace(_unchecked(claim, ""), status="supported", test="words"))
     return judged
 
 
-def _compare_one(
-    claim: Claim, passages: Sequence[Passage], words: SupportCheck, is_computed: bool
-) -> ClaimSupport:
-    if not claim.sources:
-        return _unchecked(claim, "it cites no source")
-    found = [one for one in claim.sources if passages[one - 1].found]
-    if not found:
-        return _decided(claim, "the text does not hold its quote")
-    cited = [one - 1 for one in found]
-    if words.holds(claim.text, cited):
-        return ClaimSupport(claim.text, claim.sources, "supported", "extract", "", claim.start, claim.end)
-    verdict = words.judge(claim.text, cited, [len(passages) + one for one in cited])
-    if verdict.is_empty:
-        return _unchecked(claim, "it has no words to compare")
-    if verdict.supported:
-        return _decided(claim, "")
-    if is_computed and verdict.only_numbers:
-        return _unchecked(claim, f"{verdict.reason}; it may be computed")
-    if not all(passages[one - 1].complete for one in found):
-        return _unchecked(claim, "its source is too long to be compared")
-    if verdict.only_numbers and any(_NUMBER_WORDS.search(passages[one - 1].text) for one in found):
-        return _unchecked(claim, f"{verdict.reason}; its source spells numbers out")
-    return _decided(claim, verdict.reason)
-
-
-def _decided(claim: Claim, fault: str) -> ClaimSupport:
-    status: SupportStatus = "unsupported" if fault else "supported"
-    return ClaimSupport(claim.text, claim.sources, status, "words", fault, claim.start, claim.end)
+def _is_extract(claim: str, texts: Sequence[str]) -> bool:
+    folded = " ".join(claim.split()).strip(' "“”.…')
+    return folded.count(" ") >= _MIN_EXTRACT - 1 and any(folded in text for text in texts)
 
 
 def _unchecked(claim: Claim, reason: str) -> ClaimSupport:
     return ClaimSupport(claim.text, claim.sources, "unchecked", None, reason, claim.start, claim.end)
+
+
+def _excused(support: Support, chosen: Sequence[bool], reason: str) -> Support:
+    """Return the support with the unsupported claims unchecked that cite one of the chosen citations."""
+    numbers = {number for number, is_chosen in enumerate(chosen, 1) if is_chosen}
+    claims = tuple(
+        replace(one, status="unchecked", test=None, reason=reason)
+        if one.status == "unsupported" and not numbers.isdisjoint(one.sources)
+        else one
+        for one in support.claims
+    )
+    return replace(support, claims=claims)

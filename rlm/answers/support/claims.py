@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from rlm.citation_markers import Mark, marks_in
+from rlm.citation_markers import Mark, marks_of
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found, states_absence
 
-__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentences_of", "with_one_stop"]
+__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of"]
 
 MAX_CLAIMS = 1_000
 """Claims of one answer. Later ones are joined to the last, which is then too long to be checked."""
@@ -33,8 +33,6 @@ _ABBREVIATION = re.compile(
     r"|\b[^\W\d_]|^\W*\d{1,3})\.$",
     re.IGNORECASE,
 )
-_WRAPPED = re.compile(r"(?<=[^\s.!?…:|>)\]-])[ \t]*\n(?=[a-zß-ÿ])")
-"""A line break within a sentence: the next line goes on in lower case."""
 _TRAILING = " \t|*_"
 _CLOSING = "\"'”’»"
 _SECOND_STOP = re.compile(r"(?<=[^.!?…][.!?…])([\"'”’»)\]*_]{0,3})[ \t]*[.!?…]$")
@@ -56,26 +54,22 @@ class Claim:
     sources: tuple[int, ...] = ()
     start: int | None = None
     end: int | None = None
-    candidates: tuple[int, ...] = ()
+    is_computed: bool = False
 
 
-def claims_of(answer: Any, sources: int) -> tuple[Claim, ...]:
-    """Return the claims of an answer with this number of sources, in order.
+def claims_of(answer: Any, sources: Collection[int]) -> tuple[Claim, ...]:
+    """Return the claims of an answer with these sources, in order.
 
     Headings, code, lines that only introduce a list, and statements that the documents hold no answer make no
     claim. If no sentence has a mark of a source, every claim cites all sources. Of a value that is no text,
     each text and number in it is a claim.
     """
-    every = tuple(range(1, sources + 1))
+    every = tuple(sources)
     if not isinstance(answer, str):
         return tuple(Claim(text, every) for text in _values(answer))[:MAX_CLAIMS]
     if is_not_found(answer) or states_absence(answer):
         return ()
-    marks = [mark for mark in marks_in(answer) if all(1 <= number <= sources for number in mark.numbers)]
-    if any(not answer[mark.start + 1].isascii() for mark in marks):
-        # As in a shown answer: beside superscript marks, plain brackets are text.
-        marks = [mark for mark in marks if not answer[mark.start + 1].isascii()]
-    waiting = deque(marks)
+    waiting = deque(marks_of(answer, every))
     claims = []
     for start, end in _sentences(answer):
         own = []
@@ -91,30 +85,23 @@ def claims_of(answer: Any, sources: int) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def sentences_of(answer: str) -> list[str]:
-    """Return the sentences and lines of an answer with their marks, each on one line, also those that only
-    introduce a list. A sentence does not end within a quotation, nor where a line was wrapped."""
-    joined = _WRAPPED.sub(" ", answer)
-    return [" ".join(joined[start:end].split()) for start, end in _sentences(joined, with_introductions=True)]
-
-
 def _without(answer: str, start: int, end: int, marks: Sequence[Mark]) -> str:
     """Return a sentence on one line, without its marks."""
     kept, at = [], start
     for mark in marks:
         kept.append(answer[at : mark.start])
         at = mark.end
-    return with_one_stop(_BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split())))
+    return _with_one_stop(_BEFORE_STOP.sub("", " ".join("".join([*kept, answer[at:end]]).split())))
 
 
-def with_one_stop(sentence: str) -> str:
+def _with_one_stop(sentence: str) -> str:
     """Return a sentence without the stop that followed its marks, if it has another: `"No." [1].`"""
     return _SECOND_STOP.sub(r"\1", sentence)
 
 
-def _sentences(answer: str, *, with_introductions: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield the places of the sentences and lines that claim something. Those that introduce a list are left
-    out, except `with_introductions`."""
+def _sentences(answer: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the sentences and lines that claim something, without those that introduce a
+    list."""
     found = 0
     at = 0
     in_fence = False
@@ -132,7 +119,7 @@ def _sentences(answer: str, *, with_introductions: bool = False) -> Iterator[tup
                 yield begin, len(answer)
                 return
             text = answer[begin:end].rstrip(_TRAILING)
-            if text and (with_introductions or not text.endswith((":", "："))):
+            if text and not text.endswith((":", "：")):
                 found += 1
                 yield begin, begin + len(text)
 

@@ -1,4 +1,4 @@
-"""Asks a model which claims their passages do not support, and for corrections of those."""
+"""Asks a model which claims their passages do not support."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rlm.prompts.recipes.support import (
     planted_claims,
 )
 
-__all__ = ["Correction", "Doubt", "SupportModel", "UnusableReply"]
+__all__ = ["Doubt", "SupportModel", "UnusableReply"]
 
 _PROMPT_TOKENS = 60_000
 _INSTRUCTIONS = 700
@@ -36,9 +36,6 @@ _FRAME = 45
 """Tokens around a claim or a passage."""
 _ROW_FRAME = 8
 """Tokens around a passage that is one line of a block."""
-_FOR_CANDIDATES = 0.25
-"""The share of the room that is left which one more passage for a correction may take."""
-_MOST_PASSAGES = 6
 _SHOWN_CHARS = 6_000
 _NEAR_CHARS = 300
 _OUTPUT_TOKENS = 4_000
@@ -64,26 +61,6 @@ _UNSUPPORTED = {
     "required": ["unsupported"],
     "additionalProperties": False,
 }
-_CORRECTED = {
-    "type": "object",
-    "properties": {
-        "claims": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "claim": {"type": "integer"},
-                    "text": {"type": "string"},
-                    "passages": {"type": "array", "items": {"type": "integer"}},
-                },
-                "required": ["claim", "text"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["claims"],
-    "additionalProperties": False,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +71,15 @@ class Doubt:
     is_contradicted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The text of a claim after its correction, "" if the passages say nothing of the matter, and the numbers
-    of the passages that it cites."""
-
-    text: str
-    passages: tuple[int, ...]
-
-
 class UnusableReply(Exception):
     """The model's reply decides nothing. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupportModel:
-    """Checks and corrects claims within the budget of a run. A call that the journal holds is not made again.
+    """Checks claims within the budget of a run. A call that the journal holds is not made again.
 
-    Its methods raise BudgetExhausted and ModelError, and UnusableReply for a reply that is not what was asked
-    for. Claims and passages are numbered from 1.
+    Claims and passages are numbered from 1.
     """
 
     model: Model
@@ -123,38 +90,28 @@ class SupportModel:
         """The name of the model."""
         return self.model.name
 
-    def choose(
-        self, claims: Mapping[int, Claim], passages: Sequence[Passage], *, mend: bool = False
-    ) -> dict[int, Claim]:
-        """Return the claims, in their order, that fit one prompt with their passages. To `mend` them, those
-        candidates are kept that fit, too."""
+    def choose(self, claims: Mapping[int, Claim], passages: Sequence[Passage]) -> dict[int, Claim]:
+        """Return the claims, in their order, that fit one prompt with their passages."""
         left = self._room(len(claims)) - _INSTRUCTIONS
         shown: set[int] = set()
         chosen: dict[int, Claim] = {}
         for number, claim in claims.items():
-            kept: list[int] = []
             new = _with_windows(claim.sources, passages) - shown
             tokens = estimate(claim.text) + _FRAME + _tokens_of(new, passages)
-            if tokens > left:
-                continue
-            left -= tokens
-            shown |= new
-            for candidate in claim.candidates if mend else ():
-                more = _with_windows([candidate], passages) - shown
-                if (tokens := _tokens_of(more, passages)) <= left * _FOR_CANDIDATES:
-                    left -= tokens
-                    shown |= more
-                    kept.append(candidate)
-            chosen[number] = replace(claim, candidates=tuple(kept))
+            if tokens <= left:
+                left -= tokens
+                shown |= new
+                chosen[number] = claim
         return chosen
 
     async def find_unsupported(
         self, claims: Mapping[int, Claim], passages: Sequence[Passage]
     ) -> dict[int, Doubt]:
-        """Return the claims that their passages do not support, each with the reason."""
+        """Return the claims that their passages do not support, each with the reason. Raises BudgetExhausted
+        and ModelError, and UnusableReply for a reply that is not what was asked for."""
         texts = [ClaimText(number, claim.text, claim.sources) for number, claim in claims.items()]
         planted = _plant(texts, passages)
-        reply = await self._ask(planted, passages, mend=False)
+        reply = await self._ask(planted, passages)
         found = {
             one["claim"]: Doubt(
                 " ".join(one["reason"].split())[:_MAX_REASON], one.get("contradicted") is not False
@@ -170,38 +127,15 @@ class SupportModel:
             raise UnusableReply("it missed a claim that was put in to test it")
         return reasons
 
-    async def correct(
-        self, claims: Mapping[int, Claim], reasons: Mapping[int, str], passages: Sequence[Passage]
-    ) -> dict[int, Correction]:
-        """Return the corrections of claims. One cites its claim's passages, or those that were shown and that
-        the reply names instead."""
-        texts = [
-            ClaimText(number, claim.text, claim.sources, reasons[number], claim.candidates)
-            for number, claim in claims.items()
-        ]
-        reply = await self._ask(texts, passages, mend=True)
-        shown = _with_windows([n for one in texts for n in (*one.passages, *one.candidates)], passages)
-        corrections: dict[int, Correction] = {}
-        for one in reply["claims"]:
-            if 1 <= one["claim"] <= len(claims):
-                number = list(claims)[one["claim"] - 1]
-                named = [n for n in dict.fromkeys(one.get("passages", ())) if n in shown][:_MOST_PASSAGES]
-                corrections[number] = Correction(
-                    " ".join(one["text"].split()), tuple(named) or claims[number].sources
-                )
-        return corrections
-
     def _room(self, claims: int) -> int:
         return min(_PROMPT_TOKENS, self.model.window.context - self._output(claims))
 
     def _output(self, claims: int) -> int:
         return max(1, min(self.model.window.output, _OUTPUT_TOKENS, 500 + _OUTPUT_EACH * claims))
 
-    async def _ask(self, texts: Sequence[ClaimText], passages: Sequence[Passage], *, mend: bool) -> Any:
+    async def _ask(self, texts: Sequence[ClaimText], passages: Sequence[Passage]) -> Any:
         texts = [replace(one, number=place) for place, one in enumerate(texts, 1)]
-        cited = sorted(
-            _with_windows([n for one in texts for n in (*one.passages, *one.candidates)], passages)
-        )
+        cited = sorted(_with_windows([number for one in texts for number in one.passages], passages))
         output = self._output(len(texts))
         try:
             prompt = SupportPrompt().assemble(
@@ -219,13 +153,13 @@ class SupportModel:
                         for number in cited
                     ],
                     self._room(len(texts)),
-                    mend=mend,
                 )
             )
         except BudgetExceeded as error:
             raise UnusableReply(f"its prompt does not fit ({error})") from error
-        form = _CORRECTED if mend else _UNSUPPORTED
-        request = Request("check", messages_of(prompt.system, prompt.user), output, task="", schema=form)
+        request = Request(
+            "check", messages_of(prompt.system, prompt.user), output, task="", schema=_UNSUPPORTED
+        )
         async with seconds_left(self.run_context.budget):
             call = await self.run_context.metered.ask(
                 self.model,
@@ -233,13 +167,13 @@ class SupportModel:
                 prompt_tokens=prompt.report.totals.prompt,
                 question_id=identify_check(
                     self.model.name,
-                    [(one.text, one.fault, *(passages[n - 1].text for n in one.passages)) for one in texts],
+                    [(one.text, *(passages[n - 1].text for n in one.passages)) for one in texts],
                 ),
-                event_fields={"claims": len(texts), "mend": mend},
+                event_fields={"claims": len(texts)},
             )
         if call.reply.finish_reason != "stop":
             raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
-        schema = AnswerSchema.of(form, trusted=True)
+        schema = AnswerSchema.of(_UNSUPPORTED, trusted=True)
         try:
             return await read_reply(schema, without_reasoning(call.reply.text).strip())
         except SchemaError as error:

@@ -180,8 +180,7 @@ def _support(found: Summary) -> str:
         return f"no model wrote it: {plural(found.lines, 'line')} are sentences of the messages, or computed"
     model = found.result.support.model if found.result.support else None
     how = f"checked by {model}" if model else "only words were compared"
-    mended = f", {found.mended:,} of them corrected" if found.mended else ""
-    return f"form {found.form}; {count} supported by the messages that they cite ({how}){mended}"
+    return f"form {found.form}; {count} supported by the messages that they cite ({how})"
 
 
 def _account(found: Summary) -> str:

@@ -1,4 +1,4 @@
-"""Build the prompts that check claims against their passages, and correct those that are not supported."""
+"""Build the prompt that checks claims against their passages."""
 
 from __future__ import annotations
 
@@ -35,14 +35,11 @@ class PassageText:
 
 @dataclass(frozen=True, slots=True)
 class ClaimText:
-    """A claim with its number and the numbers of its passages. `fault` says what is wrong with it, and
-    `candidates` are other passages that may prove it."""
+    """A claim with its number and the numbers of its passages."""
 
     number: int
     text: str
     passages: tuple[int, ...]
-    fault: str = ""
-    candidates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,6 @@ class SupportInput:
     claims: Sequence[ClaimText]
     passages: Sequence[PassageText]
     max_tokens: int
-    mend: bool = False
     counter: Counter = field(default_factory=get_counter)
 
 
@@ -64,7 +60,7 @@ class SupportPrompt:
         not fit."""
         words = table("support.toml")
         texts = [text for one in given.passages for text in (one.text, one.label, one.near)]
-        texts += [text for one in given.claims for text in (one.text, one.fault)]
+        texts += [one.text for one in given.claims]
         code = boundary_code(texts)
         passages = ["\n".join(_block(rows, code)) for rows in _blocks(given.passages)]
         claims = [
@@ -72,7 +68,7 @@ class SupportPrompt:
             *map(_claim, given.claims),
             words["end"].format(code=code),
         ]
-        instructions = words["mend" if given.mend else "check"].strip()
+        instructions = words["check"].strip()
         parts: tuple[tuple[str, MessageRole, list[str]], ...] = (
             ("system", "system", [instructions]),
             ("passages", "user", passages),
@@ -141,8 +137,4 @@ def _claim(one: ClaimText) -> str:
     form = words["cited" if len(one.passages) == 1 else "cited_many"]
     passages = form.format(numbers=", ".join(map(str, one.passages)))
     text = " ".join(one.text.split())
-    template = words["fault" if one.fault else "claim"]
-    shown = str(template.format(number=one.number, passages=passages, text=text, reason=one.fault))
-    if one.fault and one.candidates:
-        shown += f"\n{words['candidates'].format(numbers=', '.join(map(str, one.candidates)))}"
-    return shown
+    return str(words["claim"].format(number=one.number, passages=passages, text=text))

@@ -179,7 +179,7 @@ class Job:
         return self._children.chunk_chars
 
     def support_model(self, model: Model) -> SupportModel:
-        """Return a model that checks and corrects claims, within the budget of the job."""
+        """Return a model that checks claims, within the budget of the job."""
         return SupportModel(model, self._run_context)
 
     def progress(self, at: int, of: int) -> None:

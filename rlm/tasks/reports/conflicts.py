@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import combinations
+from typing import Any
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.sentences import sentences
-from rlm.prompts.json_input import parse_json
 from rlm.retrieval.function_words import FUNCTION_WORDS
 from rlm.retrieval.words import Tokens
 from rlm.tasks.reports.evidence_table import Source, without_headings
@@ -43,8 +44,6 @@ _LOWER = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
 _MIN_LOWER = 2
 """Lower-case words that a claim must have. Titles, headings and references have hardly any."""
 _NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
-_ARRAY = re.compile(r"\[.*\]", re.DOTALL)
-_LONGEST = 300
 _MAY_SHARE = 0.3
 """The share of the shorter statement's words that two statements about the same thing have in common."""
 
@@ -167,18 +166,33 @@ def _telling(stems: Sequence[str]) -> set[str]:
 def read_conflicts(reply: str, statements: Mapping[int, str]) -> list[Conflict]:
     """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two
     of the sources in `statements`. Raises ValueError if the reply has no such list."""
-    array = _ARRAY.search(reply)
-    if array is None:
-        raise ValueError("the reply has no JSON array")
     found = []
-    for entry in parse_json(array[0]):
-        if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
+    for entry in _entries(reply):
+        if not isinstance(entry.get("sources"), list):
             continue
         numbers = dict.fromkeys(n for n in entry["sources"] if isinstance(n, int) and n in statements)
-        about = " ".join(str(entry.get("about", "")).split())[:_LONGEST]
+        about = " ".join(str(entry.get("about", "")).split())
         if len(numbers) > 1 and about:
             found.append(Conflict(tuple(numbers), about, tuple(statements[n] for n in numbers)))
     return found
+
+
+def _entries(reply: str) -> list[dict[str, Any]]:
+    """Return the objects of the first list of objects in a reply, none if its only list is empty. Other
+    brackets may stand before it: `Passages [1] and [4] disagree: [{…}]`."""
+    is_empty = False
+    decoder = json.JSONDecoder()
+    for start in (match.start() for match in re.finditer(r"\[\s*(?=[\]{])", reply)):
+        try:
+            entries, _ = decoder.raw_decode(reply, start)
+        except (ValueError, RecursionError):
+            continue
+        if entries and all(isinstance(one, dict) for one in entries):
+            return list(entries)
+        is_empty = is_empty or not entries
+    if not is_empty:
+        raise ValueError("the reply has no JSON array")
+    return []
 
 
 def _find_claims(sources: Sequence[Source], statements: Mapping[int, str]) -> list[_Claim]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import field, replace
 
-from rlm.answers.support.claims import sentences_of, with_one_stop
+from rlm.answers.support.claims import claims_of
 from rlm.answers.support.passages import statement_of as whole_statement
-from rlm.citation_markers import marks_in
+from rlm.citation_markers import marks_of
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.sentences import sentences
@@ -32,7 +33,6 @@ __all__ = [
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
-_STOPS = ".,;:!?…"
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MAX_EXTRACTS = 8
 """The number of passages reported for a question that no model answered."""
@@ -51,38 +51,56 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim that answers a question, with the numbers of its verified sources; it may have none. `same_as`
-    is the number of the earlier question with the same claim. `supported` says whether the sources support
-    the claim; None if that was not checked."""
+    """A claim of the answer to a question, with the numbers of its verified sources; it may have none.
+    `supported` says whether they support it; None if that was not checked. `end` is its end in the text of
+    the answer, None for an extract."""
 
     question: Question
     text: str
     sources: tuple[int, ...]
-    same_as: str | None = None
     supported: bool | None = None
+    end: int | None = None
 
 
 @dataclass(slots=True)
 class EvidenceTable:
-    """Collects findings and sources, question by question. `unverified` counts dropped citations."""
+    """Collects answers, their claims and sources, question by question. `answers` are the texts of the models
+    as they wrote them, with the numbers of `sources` in their marks; `[?]` marks a citation that is not in
+    the input. `unverified` counts those."""
 
     findings: list[Finding] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)
     unverified: int = 0
 
     def add(self, question: Question, result: RunResult) -> bool:
         """Add the claims of an answer. Return False if none of them has a verified source."""
         if is_extracts(result):
             result = _choose_extracts(question.text, result)
-            claims = _claims_of_extracts(question.text, result, self._add_sources(result))
-        else:
-            claims = _claims_of_answer(result, self._add_sources(result))
-        for text, sources in claims:
-            earlier = self._find_earlier(text)
-            self.findings.append(
-                Finding(question, text, sources, None if earlier is None else earlier.question.number)
-            )
-        return any(sources for _, sources in claims)
+            extracts = _claims_of_extracts(question.text, result, self._add_sources(result))
+            self.findings += [Finding(question, text, sources) for text, sources in extracts]
+            return bool(extracts)
+        numbers = self._add_sources(result)
+        text = _with_numbers(result, numbers)
+        claims = claims_of(text, sorted(set(numbers.values())))
+        if numbers and not marks_of(text, numbers.values()):
+            text = _with_marks(text, list(dict.fromkeys(numbers.values())))
+        self.answers[question.number] = text
+        self.findings += [Finding(question, one.text, one.sources, end=one.end) for one in claims]
+        return any(one.sources for one in claims)
+
+    def of_question(self, question: Question) -> list[Finding]:
+        """Return the findings of a question, in order."""
+        return [one for one in self.findings if one.question.number == question.number]
+
+    def text_of(self, question: Question, remark: str) -> str:
+        """Return the answer to a question as its model wrote it, with a remark behind each claim that its
+        sources do not support. It is "" for extracts and without an answer."""
+        text = self.answers.get(question.number, "")
+        for one in reversed(self.of_question(question)):
+            if text and one.supported is False and one.end is not None:
+                text = f"{text[: one.end]} {remark}{text[one.end :]}"
+        return text
 
     def _add_sources(self, result: RunResult) -> dict[int, int]:
         """Add an answer's verified citations. Return the source's number by the citation's place, from 1."""
@@ -105,9 +123,6 @@ class EvidenceTable:
                 return source.number
         self.sources.append(Source(len(self.sources) + 1, citation))
         return len(self.sources)
-
-    def _find_earlier(self, text: str) -> Finding | None:
-        return next((one for one in self.findings if _has_same_words(one.text, text)), None)
 
 
 def _choose_extracts(question: str, result: RunResult) -> RunResult:
@@ -145,60 +160,22 @@ def _shared_words(question: str, texts: Sequence[str]) -> list[set[str]]:
         return [query & set(stems) for stems in tokens.stems(texts)]
 
 
-def _claims_of_answer(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the sentences of an answer with their sources.
-
-    A sentence's marks name its sources. A sentence without a mark gets the passages that contain most of its
-    words, or else those of the next sentence with a mark: a mark follows the last sentence that it proves. If
-    the answer has no marks, and some sentence is in no passage, nothing shows which passage proves which
-    sentence: then the whole answer is one claim with all sources.
-    """
-    text = result.text
-    claims: list[tuple[str, tuple[int, ...]]] = []
-    marked: list[bool] = []
-    for piece in sentences_of(text):
-        marks = list(marks_in(f" {piece}"))
-        words = _without_marks(piece)
-        if not words_of(words):
-            continue
-        cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
-        marked.append(bool(marks))
-        claims.append((words, tuple(dict.fromkeys(cited))))
-    quotes = {
-        numbers[place]: words_of(one.quote)
-        for place, one in enumerate(result.citations, 1)
-        if place in numbers
-    }
-    if any(marked) or not claims:
-        found = [(words, cited or _find_sources(words, quotes)) for words, cited in claims]
-        for at in range(len(found) - 2, -1, -1):
-            if not found[at][1] and not marked[at]:
-                found[at] = (found[at][0], found[at + 1][1])
-        return found
-    sourced = [(words, _find_sources(words, quotes)) for words, _ in claims]
-    if all(sources for _, sources in sourced):
-        return sourced
-    return [(" ".join(words for words, _ in claims), tuple(quotes))]
-
-
-def _find_sources(text: str, quotes: Mapping[int, set[str]]) -> tuple[int, ...]:
-    """Return the sources whose passages contain nearly all words of a sentence; none for one without
-    words."""
-    words = words_of(text)
-    if not words:
-        return ()
-    return tuple(n for n, quote in quotes.items() if len(words & quote) >= _ALIKE * len(words))
-
-
-def _without_marks(text: str) -> str:
-    at, kept = 0, ""
-    padded = f" {text}"
-    for mark in marks_in(padded):
-        kept += padded[at : mark.start]
+def _with_numbers(result: RunResult, numbers: Mapping[int, int]) -> str:
+    """Return the text of an answer with the numbers of the sources in its marks."""
+    if not isinstance(result.answer, str):
+        return f"```json\n{json_text(result.answer, indent=2)}\n```"
+    text, pieces, at = result.answer.strip(), [], 0
+    for mark in marks_of(text, range(1, len(result.citations) + 1)):
+        sources = dict.fromkeys(str(numbers.get(number, "?")) for number in mark.numbers)
+        pieces += [text[at : mark.start], *(f"[{source}]" for source in sources)]
         at = mark.end
-        if padded[at : at + 1] in _STOPS:
-            kept = kept.rstrip()
-    return with_one_stop(" ".join((kept + padded[at:]).split()))
+    return "".join([*pieces, text[at:]])
+
+
+def _with_marks(text: str, sources: Sequence[int]) -> str:
+    """Return a text that has no marks with those of all its sources at its end."""
+    border = "\n\n" if text.endswith(("```", "~~~")) else " "
+    return text + border + "".join(f"[{number}]" for number in sources)
 
 
 def _overlap(one: Citation, other: Citation) -> bool:

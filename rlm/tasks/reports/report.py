@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from rlm.citation_markers import marks_in
-from rlm.escaping import markdown_line, markdown_phrase
+from rlm.citation_markers import marks_of
+from rlm.escaping import markdown_answer, markdown_line
 from rlm.results import NOT_SUPPORTED
 from rlm.tasks.reports.conflicts import Conflict
-from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
+from rlm.tasks.reports.evidence_table import EvidenceTable, Source
 from rlm.tasks.reports.questions import Plan, Question
-from rlm.tasks.summaries.summary_lines import words_of
 
 __all__ = ["findings_text", "marks", "report"]
 
-_TOLD = 0.7
-"""The share of a finding's words that the summary has, if it tells it."""
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
 
 
@@ -29,23 +26,30 @@ def report(
 ) -> str:
     """Return the report: the answer first, then what it rests on. Sections without content are left out.
 
-    A plan of one question has no findings besides its answer, and what the summary tells with the same
-    sources is not told again. Text from documents is escaped, so that it
-    cannot add headings or links.
+    What models wrote is shown as they wrote it, so that only links, images and HTML in it are not live. Text
+    from documents is escaped. A plan of one question has no findings besides its answer. An answer whose
+    sources the summary cites is not shown beside it.
     """
-    parts = [markdown_phrase(one) for one in summary.split("\n\n") if one.strip()]
+    parts = [markdown_answer(summary)] if summary else []
     reasons = {one.number: why for one, why in gaps}
     if len(plan.leaves) == 1:
         if not summary:
             (only,) = plan.leaves
             why = _line(reasons.get(only.number, "no answer"))
-            parts.append(_answer(only, table.findings) or f"*Not found: {why}*")
+            parts.append(_answer(only, table) or f"*Not found: {why}*")
+    elif not summary:
+        parts += _findings(plan.questions, table, 2)
     else:
-        own = [one for one in table.findings if not _is_told(one, summary)]
-        if not summary:
-            parts += _findings(plan.questions, own, 2)
-        elif any(one.sources for one in own):
-            parts += ["## Findings", *_findings(plan.questions, own, 3, only_found=True)]
+        known = range(1, len(table.sources) + 1)
+        cited = {number for mark in marks_of(summary, known) for number in mark.numbers}
+        told = {
+            leaf.number
+            for leaf in plan.leaves
+            if cited.issuperset(source for one in table.of_question(leaf) for source in one.sources)
+        }
+        findings = _findings(plan.questions, table, 3, without=told)
+        if findings:
+            parts += ["## Findings", *findings]
     if conflicts:
         parts += ["## Conflicts between sources", _conflicts(conflicts, table)]
     if gaps and (len(plan.leaves) > 1 or summary):
@@ -69,63 +73,36 @@ def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Questio
     lines = []
     for leaf in plan.leaves:
         lines.append(f"{leaf.number} {leaf.text}")
-        lines += [
-            f"- {one.text} {marks(one.sources)}"
-            for one in table.findings
-            if one.question == leaf and one.supported is not False
-        ]
+        text = table.text_of(leaf, NOT_SUPPORTED)
+        lines += [text] if text else [f"- {one.text} {marks(one.sources)}" for one in table.of_question(leaf)]
         lines += [f"- Not found: {why}" for question, why in gaps if question == leaf]
     return "\n".join(lines)
 
 
-def _is_told(finding: Finding, summary: str) -> bool:
-    """Return whether a summary tells a finding already: with its sources, and most of its words."""
-    if not summary or not finding.sources or finding.supported is False:
-        return False
-    cited = {number for mark in marks_in(summary) for number in mark.numbers}
-    words = words_of(finding.text)
-    return cited.issuperset(finding.sources) and len(words & words_of(summary)) >= _TOLD * len(words)
-
-
 def _findings(
-    questions: Sequence[Question], findings: Sequence[Finding], level: int, *, only_found: bool = False
+    questions: Sequence[Question], table: EvidenceTable, level: int, *, without: Collection[str] = ()
 ) -> list[str]:
-    """Return the questions as headings with their claims. `only_found` leaves out those without a claim."""
+    """Return the questions as headings with their answers. `without` are those to be left out."""
     parts: list[str] = []
     for question in questions:
         if question.parts:
-            below = _findings(question.parts, findings, level + 1, only_found=only_found)
+            below = _findings(question.parts, table, level + 1, without=without)
+        elif question.number in without:
+            below = []
         else:
-            answer = _answer(question, findings) or ("" if only_found else "*Not found.*")
-            below = [answer] if answer else []
+            below = [_answer(question, table) or "*Not found.*"]
         if below:
             parts += [f"{'#' * min(6, level)} {question.number} {_line(question.text)}", *below]
     return parts
 
 
-def _answer(question: Question, findings: Sequence[Finding]) -> str:
-    """Return the claims of a question, one a line."""
-    own = [one for one in findings if one.question.number == question.number]
-    verified = [one for one in own if one.sources]
-    lines = [_finding(one) for one in verified if one.same_as is None]
-    lines += _repeated_findings(verified)
-    lines += [f"- *unverified:* {_line(one.text)}" for one in own if not one.sources]
-    return "\n".join(lines)
-
-
-def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
-    """Return one line for each earlier question with the same findings."""
-    earlier: dict[str, list[int]] = {}
-    for one in findings:
-        if one.same_as is not None:
-            numbers = earlier.setdefault(one.same_as, [])
-            numbers += [number for number in one.sources if number not in numbers]
-    return [f"- The same as in {number} {marks(sources)}" for number, sources in earlier.items()]
-
-
-def _finding(one: Finding) -> str:
-    remark = f" {NOT_SUPPORTED}" if one.supported is False else ""
-    return f"- {_line(one.text)} {marks(one.sources)}{remark}"
+def _answer(question: Question, table: EvidenceTable) -> str:
+    """Return the answer to a question as it was written, or its extracts, one a line."""
+    text = table.text_of(question, NOT_SUPPORTED)
+    if text:
+        is_sourced = any(one.sources for one in table.of_question(question))
+        return markdown_answer(text if is_sourced else f"*Unverified:* {text}")
+    return "\n".join(f"- {_line(one.text)} {marks(one.sources)}" for one in table.of_question(question))
 
 
 def _conflicts(conflicts: Sequence[Conflict], table: EvidenceTable) -> str:

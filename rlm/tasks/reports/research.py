@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from rlm.accounting.run_plan import RunPlan
-from rlm.citation_markers import marks_in, sentences_with_sources
+from rlm.citation_markers import marks_of, unknown_marks
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.lazy_dataclass import dataclass
@@ -37,8 +37,6 @@ __all__ = ["Research", "estimate_research", "plan_research", "research", "resume
 _MAX_QUESTIONS = 8
 _CONFLICT_TOKENS = 2_000
 _REPORT_WORDS = 250
-_FORM_WORDS = 12
-"""Words of an answer whose form the task fixes: a letter, a number, a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ class Research:
                     "question": one.question.number,
                     "text": one.text,
                     "sources": one.sources,
-                    "same_as": one.same_as,
                     "supported": one.supported,
                 }
                 for one in self.findings
@@ -188,8 +185,7 @@ def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[
 def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable, list[tuple[Question, str]]]:
     """Return the evidence table, and the questions without a verified answer, each with the reason.
 
-    The reasons are also in the prompt of the summary. Keep them as they are: the journal finds the model's
-    reply by a hash of its prompt.
+    The reasons are also in the prompt of the summary.
     """
     table = EvidenceTable()
     gaps: list[tuple[Question, str]] = []
@@ -213,7 +209,7 @@ def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable
         elif not table.add(leaf, result):
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
-        job.warn(f"{table.unverified:,} citations are not in the input and were left out of the report")
+        job.warn(f"{table.unverified:,} citations are not in the input; the report marks them [?]")
     return table, gaps
 
 
@@ -245,8 +241,8 @@ def _is_record(body: Body, source: Passage) -> bool:
 
 
 async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
-    """Let the summary model answer the task in prose. Drops sentences without a mark of an existing
-    source. If the task is the list of the questions, their answers are the report."""
+    """Let the summary model answer the task in prose. Its text is kept as it is. If the task is the list of
+    the questions, their answers are the report."""
     model = job.config.summary_model
     if is_extractive(model) or all(one.supported is False for one in table.findings):
         return ""
@@ -259,12 +255,12 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
-    sourced = " ".join(sentences_with_sources(reply, len(table.sources)))
-    first = reply.strip().partition("\n")[0].strip(" *_`.")
-    if asks_for_form(plan.task) and 0 < len(first.split()) <= _FORM_WORDS and not any(marks_in(first)):
-        # The answer in the form that the task asks for has no room for a source.
-        return f"{first}\n\n{sourced}".strip()
-    return sourced
+    known = range(1, len(table.sources) + 1)
+    if not marks_of(reply, known) and not asks_for_form(plan.task):
+        job.warn("the report names no source of its statements")
+    if unknown := unknown_marks(reply, len(table.sources)):
+        job.warn(f"the report names sources that do not exist: {', '.join(f'[{one}]' for one in unknown)}")
+    return reply.strip()
 
 
 def _is_task(plan: Plan) -> bool:

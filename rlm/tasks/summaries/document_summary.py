@@ -10,9 +10,9 @@ from typing import Any
 
 from rlm.answers.checks import Wanted, find_places
 from rlm.answers.citations import cite_spans
-from rlm.citation_markers import disarm_marks, marker, sentences_with_sources, write_marks
+from rlm.citation_markers import disarm_marks, marker, unknown_marks, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
-from rlm.escaping import markdown_phrase
+from rlm.escaping import markdown_answer, markdown_phrase
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
@@ -185,8 +185,7 @@ async def _verify(job: Job, number: int, span: Span, answer: ChildAnswer) -> tup
 async def _write_overview(
     job: Job, sections: Sequence[DocumentSection], points: Sequence[_Point], tokens: int
 ) -> str:
-    """Let the summary model write prose over all points. Drops sentences without a mark of an existing
-    source."""
+    """Let the summary model write prose over all points. Its text is kept as it is."""
     room = min(_overview_tokens(tokens), tokens - _COUNTER.count(_page(sections, points, "")) - 10)
     if room < _MIN_OVERVIEW_TOKENS // 2:
         return ""
@@ -201,14 +200,9 @@ async def _write_overview(
         job.warn(f"the summary has no overview: {cause_of(error)}")
         job.note_stop(error)
         return ""
-    kept: list[str] = []
-    quotes = dict.fromkeys(range(1, len(points) + 1), "")
-    for sentence in sentences_with_sources(reply, len(points)):
-        longer = [*kept, write_marks(sentence, quotes)]
-        if _COUNTER.count(" ".join(longer)) > room:
-            break
-        kept = longer
-    return " ".join(kept)
+    if unknown := unknown_marks(reply, len(points)):
+        job.warn(f"the overview names points that do not exist: {', '.join(f'[{one}]' for one in unknown)}")
+    return write_marks(reply.strip(), dict.fromkeys(range(1, len(points) + 1), ""))
 
 
 def _trim(
@@ -243,7 +237,7 @@ def _trim(
 
 
 def _page(sections: Sequence[DocumentSection], points: Sequence[_Point], overview: str) -> str:
-    parts = [f"## {_OVERVIEW}\n{markdown_phrase(overview)}"] if overview else []
+    parts = [f"## {_OVERVIEW}\n{markdown_answer(overview)}"] if overview else []
     numbered = list(enumerate(points, 1))
     for number, section in enumerate(sections):
         lines = [f"- {_phrase(point.text)} {marker(at)}" for at, point in numbered if point.section == number]

@@ -40,6 +40,7 @@ _BOARD_SHARE = 0.7
 _SMALLEST_LINE = 20  # tokens
 _MAX_PASSES = 4
 _MAX_NAMED = 5
+_MAX_WARNING = 300
 _FULL = 0.985
 _IS_WORK = 0.5
 """The share of work in a text above which its summary has the headings of work, if a model does not say."""
@@ -66,15 +67,14 @@ class Wish:
 @dataclass(frozen=True, slots=True)
 class HistorySummary:
     """The text of the summary, the facts it was checked for, and the places of the messages that it cites.
-    `support` says of each line whether its messages support it; `mended` lines were corrected. `form` is
-    "extracts" if no model wrote it. `details` are journalled."""
+    `support` says of each line whether its messages support it. `form` is "extracts" if no model wrote it.
+    `details` are journalled."""
 
     text: str
     form: str
     facts: tuple[Fact, ...]
     citations: tuple[Citation, ...]
     support: Support
-    mended: int
     details: Mapping[str, object]
 
     @property
@@ -102,7 +102,7 @@ async def summarize_history(
     """Summarize the entries, those after `start` if an earlier summary is carried.
 
     The summary model changes a draft part by part. Its lines are checked against the messages that they
-    cite, mended once, and marked if they are still not supported. Messages that the model could not read,
+    cite, and marked if these do not support them. Messages that the model could not read,
     and all without a model, are represented by their most informative sentences. Of work, facts that the
     model dropped are added word for word if there is room.
 
@@ -187,16 +187,19 @@ async def _write(job: Job, texts: _Texts, wish: Wish, start: Start) -> Written:
         wish.most,
         line_limit(wish.tokens, wish.most, size, len(texts.messages)),
     )
+    tracer = Tracer(texts.entries)
     written = await write_summary(
         job,
         model,
         texts.messages,
         texts.names,
-        Tracer(texts.entries),
+        tracer,
         brief,
         borders=borders_of(texts.entries),
         start=start,
     )
+    if tracer.unknown:
+        job.warn(f"the summary names messages that do not exist: {', '.join(tracer.unknown)}"[:_MAX_WARNING])
     _warn_of(
         job,
         written.dropped,
@@ -261,8 +264,11 @@ def _finished(
     draft = Draft(form, tuple(lines))
     text = draft.page()
     citations = _citations(job.body, lines, texts.entries)
-    quoted = [line if line.test or line.doubtful or not line.names else replace(line, test="extract")
-              for line in draft.sorted().lines]  # fmt: skip
+    judged = frozenset(checked.lines if checked else ())
+    quoted = [
+        line if line in judged or line.doubtful or not line.names else replace(line, test="extract")
+        for line in draft.sorted().lines
+    ]
     support = support_of(quoted, [one.marker for one in citations], text, checked, form.prose)
     return HistorySummary(
         text,
@@ -270,7 +276,6 @@ def _finished(
         facts,
         citations,
         support,
-        checked.mended if checked else 0,
         details,
     )
 

@@ -47,7 +47,7 @@ class Summary:
     (`extracts`: sentences of the messages). `facts` are what the summary of work was checked for. `messages`
     counts the entries of the history. The first `known` of them are unchanged since the run that `since`
     named. `supported` of the `lines` of a history's summary are supported by the messages that they cite; the
-    others say so in `text`. `result.support` says so of each line. `mended` of the lines were corrected."""
+    others say so in `text`. `result.support` says so of each line."""
 
     kind: Literal["history", "document"]
     text: str
@@ -58,7 +58,6 @@ class Summary:
     lines: int = 0
     supported: int = 0
     form: str = ""
-    mended: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the result's JSON with the fields of the summary. `lines` and `supported` are null for
@@ -71,7 +70,6 @@ class Summary:
             "lines": self.lines if self.kind == "history" else None,
             "supported": self.supported if self.kind == "history" else None,
             "form": self.form if self.kind == "history" else None,
-            "mended": self.mended if self.kind == "history" else None,
             "facts": [asdict(fact) for fact in self.facts],
             **self.result.to_json(),
         }
@@ -159,7 +157,6 @@ async def summarize(
             len(history.support.claims),
             len(history.support.claims) - history.doubtful,
             history.form,
-            history.mended,
         )
 
 

@@ -42,14 +42,12 @@ MUST, USUAL, FIRST_TO_GO = 2, 1, 0
 
 _WEIGHTS = {"!": MUST, "?": FIRST_TO_GO}
 _WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
-_MAX_MARKS = 6
-"""A line has more marks than this only if its words need them."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
 _REFERENCE = r"m\d{1,7}(?:\s*[-–—]\s*m?\d{1,7})?"
 _NEXT = _REFERENCE.replace("m", "m?", 1)
-_MARK = re.compile(rf"\s*[\[(]({_REFERENCE}(?:\s*[,;&]\s*{_NEXT})*)[\])]", re.IGNORECASE)
+_MARK = re.compile(rf"\s*\[({_REFERENCE}(?:\s*[,;&]\s*{_NEXT})*)\](?!\()", re.IGNORECASE)
 _RANGE = re.compile(r"m?(\d+)(?:\s*[-–—]\s*m?(\d+))?", re.IGNORECASE)
 _MAX_RANGE = 20
 _PARAGRAPH = 4  # sentences
@@ -61,12 +59,6 @@ _EMPTY = re.compile(
     re.IGNORECASE,
 )
 """Matches texts that say that a heading has no lines. `No queue.` does not match: it is a line."""
-_COMMON = 2.0
-"""A word proves nothing if more than one in this number of messages contains it."""
-_NEAR = 8
-"""A cited message is accepted at this distance from a cited message that contains the line's words."""
-_NEEDED = 0.12
-"""The share of a line's words that one more message must add to be cited, too."""
 _SUPPORTED = 0.45
 """The share of a line's words, weighted by rarity, that a message must contain to be its source."""
 
@@ -157,70 +149,27 @@ def words_of(text: str) -> set[str]:
 
 
 class Tracer:
-    """Finds the messages that support the lines of a summary.
-
-    A mark is accepted if its message exists and shares a rare word with the line, or is near a cited message
-    that does. If no mark is accepted, the message with most of the line's words is used, and else the
-    messages that the line names: whether they support it is judged later.
-    """
+    """Finds the messages that a line cites. Marks of messages that do not exist are kept in `unknown`. A line
+    without a mark gets the message with most of its words: whether it supports the line is judged later."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._names = {entry.name: place for place, entry in enumerate(entries)}
         self._entries = entries
-        self._words = [words_of(f"{entry.message.author or ''} {entry.message.content}") for entry in entries]
+        self.unknown: dict[str, None] = {}
         self._by_word: dict[str, list[int]] = {}
-        for place, words in enumerate(self._words):
-            for word in words:
+        for place, entry in enumerate(entries):
+            for word in words_of(f"{entry.message.author or ''} {entry.message.content}"):
                 self._by_word.setdefault(word, []).append(place)
 
     def find_sources(self, line: Line) -> tuple[str, ...]:
-        """Return the messages that support the line, as far as words tell; () if there are none."""
-        weights = self._weights(line.text)
-        existing = [name for name in line.names if name in self._names]
-        common = math.log(1 + _COMMON)
-        confirmed = [
-            self._names[name]
-            for name in existing
-            if any(
-                weight >= common and word in self._words[self._names[name]]
-                for word, weight in weights.items()
-            )
-        ]
-        if confirmed:
-            # An answer ("yes, do that") shares no words with the message that it agrees to.
-            near = [
-                name
-                for name in existing
-                if any(abs(self._names[name] - place) <= _NEAR for place in confirmed)
-            ]
-            return self._fewest(near, weights)
-        best = self._find_best(weights)
-        return tuple(existing[:_MAX_MARKS]) if best is None else (self._entries[best].name,)
-
-    def nearest(self, line: Line, count: int) -> list[int]:
-        """Return the places of the messages that share most words with the line, rare words weighing more."""
-        scores = self._scores(self._weights(line.text))
-        return sorted(scores, key=lambda place: (-scores[place], place))[:count]
-
-    def _fewest(self, names: Sequence[str], weights: Mapping[str, float]) -> tuple[str, ...]:
-        """Return at most `_MAX_MARKS` of the names, those that together have most of the words; more where
-        the others have as many words again."""
-        if len(names) <= _MAX_MARKS:
-            return tuple(names)
-        left = dict(weights)
-        chosen: list[str] = []
-        while len(chosen) < len(names):
-            gains = {
-                name: sum(weight for word, weight in left.items() if word in self._words[self._names[name]])
-                for name in names
-                if name not in chosen
-            }
-            best = max(gains, key=lambda name: gains[name])
-            if len(chosen) >= _MAX_MARKS and gains[best] < _NEEDED * sum(weights.values()):
-                break
-            chosen.append(best)
-            left = {word: w for word, w in left.items() if word not in self._words[self._names[best]]}
-        return tuple(name for name in names if name in chosen)
+        """Return the messages that the line cites, or else the one that has most of its words; () if there is
+        none."""
+        existing = tuple(name for name in line.names if name in self._names)
+        self.unknown.update(dict.fromkeys(name for name in line.names if name not in self._names))
+        if existing:
+            return existing
+        best = self._find_best(self._weights(line.text))
+        return () if best is None else (self._entries[best].name,)
 
     def _weights(self, text: str) -> Mapping[str, float]:
         """Return the words of `text` with their weights. Rare words weigh more; a word that no message
@@ -278,8 +227,10 @@ def _join(item: Sequence[str]) -> Iterator[str]:
 
 
 def _names(references: str) -> Collection[str]:
+    """Return the names in a mark. `m120-25` ends at m125, and `m15-m12` begins at m12."""
     names: list[str] = []
     for first, last in _RANGE.findall(references):
-        low, high = int(first), int(last or first)
+        whole = first[: len(first) - len(last)] + last
+        low, high = sorted((int(first), int(whole)))
         names += [f"m{number}" for number in range(low, min(high, low + _MAX_RANGE) + 1)]
     return names

@@ -12,6 +12,7 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.answers import checks, finalization
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import FinalizePolicy, Finalizer
+from rlm.results import ClaimSupport, Support
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.types import Finalization, Span
 
@@ -157,3 +158,31 @@ async def test_concurrent_calls_are_judged_one_after_another(
     assert most == 1
     assert finalizer.answer is not None
     assert finalizer.answer.value == "answer 0"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "fn main() {\n    let a = values[0] + arr[3];\n    let b = vec![0; 4];\n    f([4], &[5]); // as in [1]\n}",
+        "It ends in [2031] [1], on a Mac (M3).",
+        "The list is [0], and it ends in 2031 [1].",
+    ],
+)
+async def test_an_index_a_year_and_a_list_in_code_are_no_marks(finalizer: Finalizer, answer: str) -> None:
+    """A file's content was refused for "[0], [3], [4]", and a round was lost."""
+    assert (await finalizer.judge(Finalization(answer, None, (Span(0, 23),)), FIRST)).verdict.accepted
+    assert finalizer.answer is not None
+    assert finalizer.answer.value == answer
+    assert finalizer.answer.warnings == ()
+
+
+async def test_a_gate_that_an_answer_did_not_pass_says_so(finalizer: Finalizer) -> None:
+    async def check(value: object, citations: object) -> Support:
+        return Support((ClaimSupport("It ends in 2032.", (1,), "unsupported", "model", "it says 2031"),))
+
+    strict = Finalizer(finalizer._body, finalizer._coverage, check_support=check)
+    final = Finalization("It ends in 2032 [1].", None, (Span(0, 23),))
+    first = await strict.judge(final, FIRST)
+    assert (first.verdict.accepted, first.warns) == (False, True)
+    assert (await strict.judge(final, WARNED)).verdict.accepted
+    assert {gate.name: gate.passed for gate in strict.gates(has_answer=True)}["support"] is False

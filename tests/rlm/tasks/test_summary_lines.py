@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +22,7 @@ Preamble without a mark.
 ## Task Summary
 - Refunds must be idempotent [m1]
 * The limit is 5,000 euros [m2, m3]
-1. It has to answer within 2 seconds (m4–m6).
+1. It has to answer within 2 seconds on (M3) [m6–m4], [m120-22].
 
 **Key decisions:**
 - Store the event id,
@@ -45,7 +43,11 @@ def test_a_summary_is_read_line_by_line_with_its_marks() -> None:
         Line("Task Summary", "Preamble without a mark."),
         Line("Task Summary", "Refunds must be idempotent", ("m1",)),
         Line("Task Summary", "The limit is 5,000 euros", ("m2", "m3")),
-        Line("Task Summary", "It has to answer within 2 seconds.", ("m4", "m5", "m6")),
+        Line(
+            "Task Summary",
+            "It has to answer within 2 seconds on (M3),.",
+            ("m4", "m5", "m6", "m120", "m121", "m122"),
+        ),
         Line("Key Decisions", "Store the event id, and refuse a known one.", ("m7", "m9")),
         Line("Errors Resolved", "```\nOperationalError: database is locked\n  at line 3\n```", ("m8",)),
     ]
@@ -93,43 +95,18 @@ def test_any_reply_can_be_read_and_every_page_has_the_five_headings(text: str) -
     assert all(f"## {heading}" in shown for heading in HEADINGS)
 
 
-def test_a_mark_is_accepted_if_its_message_shares_words_with_the_line() -> None:
+def test_every_mark_of_a_message_that_exists_is_kept() -> None:
+    """`They miss` may rest on a message without one word of the line. Marks of no message are told."""
     tracer = Tracer(entries("The refund must be idempotent.", "We use a unique index.", "Thanks!"))
     given = [
-        Line("Task Summary", "Refunds: the refund is idempotent", ("m1",)),
-        Line("Key Decisions", "They use a unique index", ("m3", "m99")),  # the wrong message, and none
+        Line("Task Summary", "Refunds: the refund is idempotent", ("m1", "m2", "m3")),
+        Line("Key Decisions", "They use a unique index", ("m3", "m99")),
         Line("Key Decisions", "We use a unique index"),
-        Line("Current State", "Everything was deployed to production on Mars", ("m99",)),
-        Line("Current State", "Everything was deployed to production on Mars", ("m3",)),
+        Line("Current State", "Everything was deployed to production on Mars", ("m98",)),
+        Line("Current State", "Everything was deployed to production on Mars"),
     ]
-    assert [tracer.find_sources(line) for line in given] == [("m1",), ("m2",), ("m2",), (), ("m3",)]
-
-
-def test_an_answer_may_be_cited_with_the_message_it_agrees_to() -> None:
-    said = entries("Shall we drop the queue?", "Yes, do that.", *["ok", "hm", "so"] * 3, "Thanks!")
-    line = Line("Key Decisions", "The queue is dropped.", ("m1", "m2", "m12"))
-    assert Tracer(said).find_sources(line) == ("m1", "m2")
-
-
-def test_a_line_has_six_marks_and_more_only_if_its_words_need_them() -> None:
-    said = entries(
-        "The hall costs 400 euros.",
-        "The hall is red.",
-        "The hall opens in May.",
-        "The hall.",
-        "The hall has a stage.",
-        "Ben laid oak planks.",
-        "Hm",
-    )
-    tracer = Tracer(said)
-    line = Line("Key Decisions", "The hall costs 400 euros.", ("m1", "m2", "m3", "m4"))
-    assert tracer.find_sources(line) == line.names
-    assert len(tracer.find_sources(replace(line, names=("m1", "m2", "m3", "m4", "m5", "m6", "m7")))) == 6
-    jobs = ("Ann paid 400 euros", "Ben laid oak", "Cem sang opera", "Dana drew maps", "Eve baked bread")
-    jobs += ("Fay grew figs", "Gus hung doors")
-    names = tuple(f"m{number}" for number in range(1, 9))
-    all_seven = Line("Key Decisions", ", ".join(jobs), names)
-    assert Tracer(entries(*jobs, "Hm", "ok")).find_sources(all_seven) == names[:7]
+    assert [tracer.find_sources(line) for line in given] == [("m1", "m2", "m3"), ("m3",), ("m2",), (), ()]
+    assert list(tracer.unknown) == ["m99", "m98"]
 
 
 HISTORY = (

@@ -1,4 +1,4 @@
-"""Check that the messages which a line cites support it, and let a model mend the lines that they do not."""
+"""Check that the messages which a line cites support it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from rlm.answers.support.check import check_support
 from rlm.answers.support.claims import Claim
-from rlm.answers.support.mending import mend_claims
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage
 from rlm.lazy_dataclass import dataclass
 from rlm.results import ClaimSupport, Support, SupportStatus
 from rlm.tasks.summaries.entries import Entry
-from rlm.tasks.summaries.summary_lines import Line, Tracer
+from rlm.tasks.summaries.summary_lines import Line
 
 __all__ = ["COMPUTED", "Checked", "check_lines", "support_of"]
 
@@ -25,19 +24,16 @@ they do not fit."""
 _MOST_AROUND = 20
 _SHORT_CHARS = 1_000
 """A longer message is understood alone."""
-_CANDIDATES = 2
-"""Messages that a correction may cite instead, for each line: those that share most words with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The lines after the check, `mended` of them corrected. `model` is the name of the model that checked
-    them, None if words alone were compared."""
+    """The lines after the check. `model` is the name of the model that checked them, None if words alone were
+    compared."""
 
     lines: tuple[Line, ...]
     model: str | None = None
     notes: tuple[str, ...] = ()
-    mended: int = 0
 
 
 async def check_lines(
@@ -48,8 +44,8 @@ async def check_lines(
     *,
     alone: Collection[str] = (),
 ) -> Checked:
-    """Return the lines, mended or doubtful where their messages do not support them. The lines of `known`
-    were checked before. Without a `model`, words alone are compared and nothing is mended.
+    """Return the lines, doubtful where their messages do not support them. The lines of `known` were checked
+    before. Without a `model`, words alone are compared.
 
     A model is shown short messages with those around them: in talk, one message says little alone. The
     messages with the contents of `alone`, cards of a board, have nothing to do with their neighbours.
@@ -57,8 +53,7 @@ async def check_lines(
     fresh = [at for at, line in enumerate(lines) if line not in known]
     if not fresh:
         return Checked(tuple(lines))
-    tracer = Tracer(entries)
-    asked = [(lines[at], tracer.nearest(lines[at], _CANDIDATES)) for at in fresh]
+    asked = [lines[at] for at in fresh]
     is_short = [
         len(text) <= _SHORT_CHARS and not entry.card and text not in alone
         for entry in entries
@@ -68,23 +63,12 @@ async def check_lines(
         claims, passages = _claims_and_passages(asked, entries, is_short, around)
         if model is None or len(model.choose(dict(enumerate(claims, 1)), passages)) == len(claims):
             break
-    speakers = sorted({entry.message.author for entry in entries if entry.message.author})
-    corpus = [entry.message.content for entry in entries]
-    support = await check_support(claims, passages, model, speakers=speakers, corpus=corpus)
-    mended: Sequence[Claim] = claims
-    if model is not None:
-        mended, support = await mend_claims(
-            claims, support, passages, model, speakers=speakers, corpus=corpus
-        )
+    support = await check_support(claims, passages, model)
     judged = list(lines)
-    for at, old, claim, verdict in zip(fresh, claims, mended, support.claims, strict=True):
-        is_doubtful = verdict.status == "unsupported" or not claim.sources
-        names = lines[at].names
-        if claim.sources != old.sources:
-            names = tuple(passages[number - 1].label.split(",")[0] for number in sorted(claim.sources))
-        judged[at] = replace(lines[at], text=claim.text, names=names, doubtful=is_doubtful, test=verdict.test)
-    changed = sum(old != new for old, new in zip(claims, mended, strict=True))
-    return Checked(tuple(judged), support.model, support.notes, changed)
+    for at, verdict in zip(fresh, support.claims, strict=True):
+        is_doubtful = verdict.status == "unsupported" or not lines[at].names
+        judged[at] = replace(lines[at], doubtful=is_doubtful, test=verdict.test)
+    return Checked(tuple(judged), support.model, support.notes)
 
 
 def support_of(
@@ -114,16 +98,14 @@ def support_of(
 
 
 def _claims_and_passages(
-    asked: Sequence[tuple[Line, Sequence[int]]],
+    asked: Sequence[Line],
     entries: Sequence[Entry],
     is_short: Sequence[bool],
     around: int,
 ) -> tuple[list[Claim], list[Passage]]:
-    """Return the lines as claims, each with the places of messages that it does not cite and that may prove
-    it, and the messages that they cite and those around them as passages."""
+    """Return the lines as claims, and the messages that they cite and those around them as passages."""
     places = {entry.name: place for place, entry in enumerate(entries)}
-    cited = {places[name] for line, _ in asked for name in line.names}
-    wanted = sorted(cited.union(*(nearest for _, nearest in asked)))
+    wanted = sorted({places[name] for line in asked for name in line.names})
     windows = {place: _window(entries, is_short, place, around) for place in wanted}
     shown = sorted({one for window in windows.values() for one in window})
     numbers = {place: number for number, place in enumerate(shown, 1)}
@@ -131,14 +113,7 @@ def _claims_and_passages(
         _passage(entries, place, windows.get(place, range(place, place + 1)), numbers, is_row=is_short[place])
         for place in shown
     ]
-    claims = [
-        Claim(
-            line.text,
-            tuple(numbers[places[name]] for name in line.names),
-            candidates=tuple(numbers[place] for place in nearest if entries[place].name not in line.names),
-        )
-        for line, nearest in asked
-    ]
+    claims = [Claim(line.text, tuple(numbers[places[name]] for name in line.names)) for line in asked]
     return claims, passages
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from rlm import Limits
 from rlm.answers.support.check import check_support
-from rlm.answers.support.claims import Claim, claims_of
-from rlm.answers.support.mending import mend_claims, with_texts
+from rlm.answers.support.claims import Claim
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.support.passages import Passage
 from rlm.errors import ModelRejected
@@ -42,13 +41,13 @@ async def test_without_a_model_words_decide() -> None:
     support = await check_support(CLAIMS, PASSAGES)
     assert statuses(support) == [
         ("supported", "words"),
-        ("unsupported", "words"),
+        ("unchecked", None),
         ("supported", "extract"),
         ("unsupported", "words"),
         ("unchecked", None),
     ]
-    assert (support.supported, support.unsupported, support.unchecked, support.uncited) == (2, 2, 1, 1)
-    assert "spaceship" in support.claims[1].reason
+    assert (support.supported, support.unsupported, support.unchecked, support.uncited) == (2, 1, 2, 1)
+    assert support.claims[1].reason == "not in its source: Mars"
     assert "does not hold its quote" in support.claims[3].reason
 
 
@@ -82,9 +81,9 @@ async def test_one_call_judges_the_claims_that_are_no_extracts(
     ids=["prose", "list", "blind", "no such claim", "no reason", "empty", "cut off"],
 )
 async def test_nonsense_of_the_model_supports_nothing(reply: str | Reply, support_model: Make) -> None:
-    """The claims that words support are unchecked, and those that words refute stay unsupported."""
+    """The claims that words support are unchecked, too."""
     support = await check_support(CLAIMS, PASSAGES, support_model(ScriptedModel.of(check=[reply])))
-    assert statuses(support)[:3] == [("unchecked", None), ("unsupported", "words"), ("supported", "extract")]
+    assert statuses(support)[:3] == [("unchecked", None), ("unchecked", None), ("supported", "extract")]
     assert "unusable" in support.notes[0]
 
 
@@ -107,7 +106,7 @@ async def test_a_check_that_cannot_be_made_is_named_and_words_decide(
 ) -> None:
     model = ScriptedModel.of(check=[unsupported() if limits else ModelRejected("no credit")])
     support = await check_support(CLAIMS, PASSAGES, support_model(model, limits))
-    assert statuses(support)[:2] == [("supported", "words"), ("unsupported", "words")]
+    assert statuses(support)[:2] == [("supported", "words"), ("unchecked", None)]
     assert support.model is None
     assert "no model checked the claims" in support.notes[0]
     assert bool(model.requests) is (limits is None)
@@ -134,37 +133,38 @@ async def test_a_passage_that_orders_the_checker_is_only_data(support_model: Mak
     assert model.requests[0].messages[-1].content.count(" claims =====") == 2
 
 
-async def test_an_unsupported_claim_is_corrected_once_and_checked_again(support_model: Make) -> None:
-    answer = "Evan paid $18,000 for it [1]. Sam flies to Mars [2]."
-    claims = claims_of(answer, 2)
-    model = ScriptedModel.of(
-        check=['{"claims": [{"claim": 1, "text": "Evan paid $12,500 for it."}, {"claim": 2, "text": ""}]}']
-    )
-    support = await check_support(claims, PASSAGES)
-    assert statuses(support) == [("unsupported", "words"), ("unsupported", "words")]
-    mended, again = await mend_claims(claims, support, PASSAGES, support_model(model))
-    assert statuses(again) == [("supported", "words"), ("unsupported", "words")]
-    text, placed = with_texts(answer, claims, mended, again)
-    assert text == "Evan paid $12,500 for it. [¹] Sam flies to Mars [2]."
-    assert [text[one.start : one.end] for one in placed.claims] == [
-        "Evan paid $12,500 for it. [¹]",
-        "Sam flies to Mars [2].",
-    ]
-    assert len(model.requests) == 1
-
-
 @pytest.mark.parametrize(
-    "reply", ['{"claims": [{"claim": 1, "text": "Evan paid $19,000."}]}', "no", '{"claims": []}', ""]
+    ("claim", "passage", "missing"),
+    [
+        ("She lived from 1885 to 1934.", "Cora Vale (October 11, 1885 - December 28, 1934)", None),
+        ("The text does not say whether it was bought.", "It was seen at the text fair, then bought.", None),
+        ("It cost 12 500 euros.", "It cost €12,500.", None),
+        ("She died at the age of 49.", "Her age: see 1885 and 1934.", "49"),
+        ("It was sold to Marlow in 1901.", "It was sold to Harrow in 1901.", "Marlow"),
+    ],
 )
-async def test_a_claim_that_is_not_mended_stays_and_stays_unsupported(
-    reply: str, support_model: Make
+async def test_words_tell_what_a_source_lacks_and_refute_nothing(
+    claim: str, passage: str, missing: str | None
 ) -> None:
-    claims = claims_of("Evan paid $18,000 for it [1].", 2)
-    support = await check_support(claims, PASSAGES)
-    model = support_model(ScriptedModel.of(check=[reply]))
-    mended, again = await mend_claims(claims, support, PASSAGES, model)
-    assert mended == claims
-    assert statuses(again) == [("unsupported", "words")]
+    """Its numbers and names are compared, and nothing is guessed of denials, units or dates."""
+    support = await check_support([Claim(claim, (1,))], [Passage(passage)])
+    (one,) = support.claims
+    assert one.status != "unsupported"
+    assert one.reason == ("" if missing is None else f"not in its source: {missing}")
+
+
+async def test_of_a_computed_claim_only_a_contradiction_counts(support_model: Make) -> None:
+    """No passage states what code counted."""
+
+    def check(request: Request) -> str:
+        rows = re.findall(r"^claim (\d+) \(passage 2\): ", request.messages[-1].content, re.MULTILINE)
+        doubts = [{"claim": int(number), "reason": "not said", "contradicted": False} for number in rows]
+        return json.dumps({"unsupported": doubts})
+
+    for is_computed, expected in ((True, ("unchecked", None)), (False, ("unsupported", "model"))):
+        claims = [Claim("Sam has the most classes of all.", (2,), is_computed=is_computed)]
+        support = await check_support(claims, PASSAGES, support_model(ScriptedModel.of(check=check)))
+        assert statuses(support) == [expected]
 
 
 async def test_the_check_is_counted_in_the_budget(support_model: Make, unsupported: Checker) -> None:

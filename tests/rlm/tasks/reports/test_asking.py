@@ -44,7 +44,7 @@ async def test_a_chain_is_looked_up_step_by_step_without_a_run(researched: Run) 
     assert not found.gaps
     assert [request.role for request in model.requests].count("root") == 0
     assert found.result.rounds == 0
-    assert found.report.startswith("## 1 In which town was the ferry Halcyon built?\n\n- In Ostrey. [1][2]")
+    assert found.report.startswith("## 1 In which town was the ferry Halcyon built?\n\nIn Ostrey. [1][2]")
 
 
 async def test_a_question_that_passages_do_not_answer_is_searched_in_rounds(
@@ -53,7 +53,7 @@ async def test_a_question_that_passages_do_not_answer_is_searched_in_rounds(
     code = "hits = search('Brann yard lies.*', context=0)\nfinalize('In Ostrey [1].', evidence=hits)"
     model = ScriptedModel.of(direct="NOT_FOUND", root=[block(code)], summary="[]")
     found = await researched("In which town was the ferry Halcyon built?", model)
-    assert found.report.startswith("- In Ostrey. [1]")
+    assert found.report.startswith("In Ostrey [1].")
     (took,) = found.questions
     assert (took.how, took.rounds, took.calls) == ("rounds", 1, 2)
     assert (found.result.rounds, found.result.sub_calls) == (1, 1)

@@ -13,10 +13,9 @@ import pytest
 from rlm import RLM, Limits, Settings
 from rlm.documents import TextSource
 from rlm.models.base import Request
+from rlm.prompts.recipes.support import planted_claims
 from rlm.tasks.summaries.summarize import Summary, summarize
 from rlm.testing import ScriptedModel
-
-_PLANTED = ("Skerryvore", "Ravenshoe", "Ostrava-Lhotka")
 
 
 def _chat_of(*said: tuple[str, str], day: str = "") -> TextSource:
@@ -33,7 +32,9 @@ def _careful(request: Request, *wrong: str) -> str:
     supported."""
     prompt = request.messages[-1].content
     claims = re.findall(r"^claim (\d+) [^:]*: (.*)$", prompt, re.MULTILINE)
-    bad = [int(number) for number, text in claims if any(word in text for word in (*_PLANTED, *wrong))]
+    bad = [
+        int(number) for number, text in claims if any(word in text for word in (*planted_claims(), *wrong))
+    ]
     return json.dumps({"unsupported": [{"claim": number, "reason": "it says other"} for number in bad]})
 
 
