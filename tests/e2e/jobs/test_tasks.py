@@ -39,28 +39,6 @@ def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
     assert re.search(r"(\d+) of \1 citations found in the input; (\d+) of \2 claims are", ran.stderr)
 
 
-def test_an_invented_line_is_marked_and_counted(rlm, tmp_path) -> None:
-    """The cited message exists and has the name, but not the fact."""
-    said = "\n".join(
-        json.dumps({"role": "user", "author": who, "content": text})
-        for who, text in (
-            ("Evan", "Sam, I got a new Prius last week, because my old car broke down."),
-            ("Sam", "Nice! I started a painting class on Monday."),
-            ("Evan", "Sam, remember that hike? Let us go to the Rockies again."),
-            *(("Sam", f"Let me look at day {day}.") for day in range(20)),
-        )
-    )
-    (tmp_path / "chat.jsonl").write_text(said)
-    reply = "## Task Summary\n- Evan bought a new Prius. [m1]\n- Evan bought a spaceship on Mars. [m3]\n"
-    (tmp_path / "replies.jsonl").write_text(json.dumps({"role": "summary", "reply": reply}))
-    model = f"scripted:{tmp_path / 'replies.jsonl'}"
-    ran = rlm("summarize", str(tmp_path / "chat.jsonl"), "--model", model, "--json")
-    assert "- Evan bought a new Prius. [m1]\n" in ran.json["summary"]
-    assert "spaceship on Mars. [m3] (not supported by its source)" in ran.json["summary"]
-    assert ran.json["support"]["supported"] == len(ran.json["support"]["claims"]) - 1
-    assert re.search(r"not supported.*spaceship", ran.stderr)
-
-
 def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:
     first = rlm(
         "summarize",

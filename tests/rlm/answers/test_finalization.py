@@ -163,7 +163,7 @@ async def test_concurrent_calls_are_judged_one_after_another(
 @pytest.mark.parametrize(
     "answer",
     [
-        "fn main() {\n    let a = values[0] + arr[3];\n    let b = vec![0; 4];\n    f([4], &[5]); // as in [1]\n}",
+        "fn main() {\n    let a = values[0] + arr[3];\n    let b = vec![0; 4];\n    f([4]); // in [1]\n}",
         "It ends in [2031] [1], on a Mac (M3).",
         "The list is [0], and it ends in 2031 [1].",
     ],

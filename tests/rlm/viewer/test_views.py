@@ -31,7 +31,7 @@ async def test_the_overview_of_a_real_run(yard_views, yards) -> None:
     assert coverage["totals"]["failed"] == result["coverage"]["failed_chars"] > 0
     assert coverage["totals"]["read"] == result["coverage"]["read_chars"]
     assert len(coverage["documents"]) == 6
-    assert {row["kind"] for row in shown["timeline"]["rows"]} == {"round", "cell", "children"}
+    assert {row["kind"] for row in shown["timeline"]["rows"]} == {"round", "cell", "children", "call"}
     spent = shown["timeline"]["costs"][-1][1]
     assert spent == pytest.approx(shown["run"]["cost_usd"])
 

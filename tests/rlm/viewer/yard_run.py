@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlm import RLM, Limits, RunResult, Settings
 from rlm.errors import ModelUnavailable
 from rlm.models.base import Reply, Request, TokenUsage
+from rlm.prompts.recipes.support import planted_claims
 from rlm.testing import ScriptedModel
 
 __all__ = ["QUESTION", "ask_yards", "contracts", "yard_model"]
@@ -108,7 +112,12 @@ def yard_model(seconds: float = 0.05) -> ScriptedModel:
         said = f"{first.strip()} t at a reach of 20 m." if "t at a reach" in text else "NOT_FOUND"
         return _late(Reply(said, usage=TokenUsage(620, 40)), seconds * (1 + len(text) % 7 / 3))
 
-    return ScriptedModel.of(root=root, child=child)
+    def check(request: Request) -> str:
+        rows = re.findall(r"^claim (\d+) \([^)]*\): (.*)$", request.messages[-1].content, re.MULTILINE)
+        wrong = [n for n, claim in rows if "Visitors" in claim or claim in planted_claims()]
+        return json.dumps({"unsupported": [{"claim": int(n), "reason": "no passage says so"} for n in wrong]})
+
+    return ScriptedModel.of(root=root, child=child, check=check)
 
 
 async def ask_yards(
@@ -123,7 +132,12 @@ async def ask_yards(
     for name, text in contracts().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    rlm = RLM(model or yard_model(), limits=Limits(depth=2), settings=settings, **options)
+    rlm = RLM(
+        model or yard_model(),
+        limits=Limits(depth=2),
+        settings=replace(settings, check_support=True),
+        **options,
+    )
     try:
         return await rlm.run(question, folder)
     finally:
