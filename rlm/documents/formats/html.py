@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import field
-from encodings import normalize_encoding
-from encodings.aliases import aliases
 from typing import Any, BinaryIO
 
 from selectolax.lexbor import LexborHTMLParser
 
-from rlm.documents.encoding import Decoder, rehearse_guess
+from rlm.documents.encoding import decode_whole, prepare_encodings
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
 from rlm.documents.formats.tables.markup_rows import layout_tables, table_rows
 from rlm.lazy_dataclass import dataclass
@@ -55,22 +52,9 @@ _APART = _words("p ul ol dl table pre blockquote article section figure")
 _PREFORMATTED = _words("pre xmp listing plaintext")
 
 
-_CHARSETS = _words(
-    "ascii big5 big5hkscs cp437 cp850 cp866 cp874 cp932 cp949 cp950 cp1250 cp1251 cp1252 cp1253 cp1254 "
-    "cp1255 cp1256 cp1257 cp1258 euc_jp euc_kr gb18030 gb2312 gbk hp_roman8 iso2022_jp iso2022_kr "
-    "iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6 iso8859_7 iso8859_8 iso8859_9 iso8859_10 "
-    "iso8859_11 iso8859_13 iso8859_14 iso8859_15 iso8859_16 johab koi8_r koi8_u latin_1 mac_cyrillic "
-    "mac_greek mac_latin2 mac_roman mac_turkish ptcp154 shift_jis shift_jis_2004 tis_620 utf_8 utf_16 "
-    "utf_16_be utf_16_le"
-)
-"""The encodings that pages really have. Python knows more, some of which take quadratic time (punycode)."""
-
-
 def prepare() -> None:
     """Import what reading needs: later nothing can be opened."""
-    for name in (*_CHARSETS, "utf_8_sig", "utf_32"):
-        codecs.lookup(name)
-    rehearse_guess()
+    prepare_encodings()
     list(pieces_of_markup("<title>a</title><h1>b</h1><table><tr><td>c</td><td>d</td></tr></table>"))
 
 
@@ -140,21 +124,12 @@ def _lines_of(cell: Any) -> list[str]:
     return [line.strip() for line in text.split("\n")]
 
 
-def decode_markup(data: bytes) -> tuple[str, int, str | None]:
-    """Return the text of a page, the number of replaced characters, and the guessed encoding."""
-    named = _CHARSET.search(data[:_SNIFFED])
-    if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = normalize_encoding(named[1].decode("ascii", "replace")).lower()
-        encoding = aliases.get(encoding, encoding)
-        if encoding in _CHARSETS and not encoding.startswith("utf_"):
-            text = data.decode(encoding, "replace")
-            return text, text.count("\ufffd"), None
-    decoder = Decoder()
-    fed = decoder.feed(data)
-    if isinstance(fed, str):
-        return fed + decoder.finish(), decoder.replaced, decoder.guessed
-    text = fed.decode("utf-8-sig", "replace")
-    return text, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd"), None
+def decode_markup(data: bytes, label: str | None = None) -> tuple[str, int, str | None]:
+    """Return the text of a page, the number of replaced characters, and the guessed encoding. `label` is
+    what a mail says of it; without one, the page's own counts."""
+    if not label and (named := _CHARSET.search(data[:_SNIFFED])):
+        label = named[1].decode("ascii", "replace")
+    return decode_whole(data, label)
 
 
 def _check_depth(markup: str) -> None:

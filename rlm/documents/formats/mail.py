@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import email
 import email.errors
 import email.policy
@@ -15,7 +14,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 from typing import BinaryIO
 
-from rlm.documents.encoding import Decoder
+from rlm.documents.encoding import codec_of, decode_whole, prepare_encodings
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import (
     Data,
@@ -48,13 +47,6 @@ _ENCRYPTED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "
 _ARMOR = b"-----BEGIN PGP MESSAGE-----"
 _TYPES = mimetypes.MimeTypes(filenames=())
 
-_CHARSETS = (
-    "ascii utf_8 utf_8_sig utf_7 utf_16 utf_32 latin_1 cp437 cp850 cp932 cp949 mac_roman koi8_r koi8_u "
-    "gb2312 gbk gb18030 big5 shift_jis euc_jp iso2022_jp euc_kr "
-    + " ".join(f"cp125{number}" for number in range(9))
-    + " "
-    + " ".join(f"iso8859_{number}" for number in (*range(2, 12), 13, 14, 15, 16))
-).split()
 _SAMPLE = b"""From: =?iso-8859-1?q?J=F6rg?= <a@b>
 Subject: =?utf-8?b?w6k=?=
 Content-Type: multipart/mixed; boundary=b
@@ -84,9 +76,7 @@ end
 
 def prepare() -> None:
     """Import what reading needs, by reading a small mail: later the process can open nothing."""
-    for name in _CHARSETS:
-        codecs.lookup(name)
-    Decoder().feed(bytes(range(0x80, 0x100)) * 8)  # a guess at the encoding tries many
+    prepare_encodings()
     list(read_mail(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
@@ -218,34 +208,16 @@ class _MailReader:
         charset = part.get_content_charset()
         if kind == "text/html":
             # The headings of the page become lines: a citation shows the part that it is in.
-            text = "".join(_lines_of_markup(self._decode_html(data, charset)))
+            text = "".join(_lines_of_markup(self._decode(data, charset, is_page=True)))
         else:
             text = self._decode(data, charset)
         yield Text(text.replace("\r\n", "\n").rstrip("\n") + "\n\n")
 
-    def _decode(self, data: bytes, charset: str | None) -> str:
-        if charset:
-            try:
-                text = data.decode(charset, "replace")
-            except (LookupError, ValueError):
-                pass  # an unknown name, or not a text encoding: detect the encoding
-            else:
-                self.replaced += text.count("\ufffd")
-                return text
-        decoder = Decoder()
-        fed = decoder.feed(data)
-        text = (fed if isinstance(fed, str) else fed.decode("utf-8", "replace")) + decoder.finish()
-        self.replaced += text.count("\ufffd")
-        self.guessed = self.guessed or decoder.guessed
-        return text
-
-    def _decode_html(self, data: bytes, charset: str | None) -> str:
-        if charset:
-            return self._decode(data, charset)
-        markup, replaced, guessed = decode_markup(data)
+    def _decode(self, data: bytes, charset: str | None, *, is_page: bool = False) -> str:
+        text, replaced, guessed = (decode_markup if is_page else decode_whole)(data, charset)
         self.replaced += replaced
         self.guessed = self.guessed or guessed
-        return markup
+        return text
 
 
 def _leaves(message: Message) -> Iterator[Message]:
@@ -331,6 +303,7 @@ def _decoded(value: str) -> str:
     if "=?" not in value and value.isascii():
         return value
     try:
-        return str(make_header(decode_header(value)))
+        parts = [(text, charset and (codec_of(charset) or charset)) for text, charset in decode_header(value)]
+        return str(make_header(parts))
     except (LookupError, ValueError, email.errors.HeaderParseError):
         return value.encode("utf-8", "replace").decode()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from rlm.documents.encoding import decode_whole, prepare_encodings
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
 
@@ -25,14 +26,16 @@ _SAMPLE = b"""{"cells": [{"cell_type": "code", "source": ["x"], "outputs": [
 
 def prepare() -> None:
     """Import what reading needs, by reading a small notebook: later the process can open nothing."""
+    prepare_encodings()
     list(read_notebook(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_notebook(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each cell under a heading (`Cell 3 (code)`), its source first, then the text of its outputs.
     Raises Unreadable for JSON that is no notebook. A note counts the outputs that hold no text."""
+    text, replaced, guessed = decode_whole(file.read())
     try:
-        notebook = json.loads(file.read().decode("utf-8-sig", "replace"))
+        notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"{_NO_NOTEBOOK} (not JSON)", _REMEDY) from error
     cells = _cells(notebook)
@@ -56,7 +59,7 @@ def read_notebook(file: BinaryIO, size: int) -> Iterator[Piece]:
     if without_text:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in without_text.most_common(5))
         yield Note(f"outputs without text were not read ({kinds}): describe them in a cell")
-    yield Ended()
+    yield Ended(replaced, guessed)
 
 
 def _cells(notebook: Any) -> list[Any] | None:

@@ -21,6 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from rlm.documents.encoding import codec_of
 from rlm.documents.sources.address_rules import AddressRules, is_public
 from rlm.documents.sources.fetched import Check, Fetched
 from rlm.documents.sources.url import check_url, file_name, is_address, public_name
@@ -55,7 +56,6 @@ _PROGRAMS = frozenset(
         "application/x-apple-diskimage",
     )
 )
-_NO_TEXTS = frozenset(("punycode", "idna", "unicode_escape", "raw_unicode_escape", "utf_7", "undefined"))
 
 
 def download(
@@ -429,13 +429,10 @@ def _charset_of(answer: aiohttp.ClientResponse) -> codecs.IncrementalDecoder | N
     kind = answer.content_type.lower()
     if not kind.startswith("text/") and not kind.endswith(("xml", "json")):
         return None
-    try:
-        codec = codecs.lookup(answer.charset or "utf-8")
-    except (LookupError, ValueError):
+    codec = codec_of(answer.charset or "utf-8")
+    if codec is None or codec.startswith(("ascii", "utf")):
         return None
-    if codec.name in _NO_TEXTS or codec.name.startswith("utf") or not codec._is_text_encoding:
-        return None
-    return codec.incrementaldecoder("replace") if codec.incrementaldecoder else None
+    return codecs.getincrementaldecoder(codec)("replace")
 
 
 def _one_line(error: object) -> str:

@@ -17,7 +17,7 @@ MODULES = (
     "openai", "anthropic", "aiohttp", "httpx2", "re2", "sqlalchemy", "aiosqlite", "alembic", "ipykernel",
     "zmq", "IPython", "jupyter_client", "jupyter_config", "jupyter_server_config", "ipython_config",
     "ipython_kernel_config", "pypdfium2", "selectolax", "mammoth", "genai_prices", "numpy", "pathspec",
-    "charset_normalizer",
+    "chardet",
 )  # fmt: skip
 FILES = {
     "alembic.ini": "[alembic]\nscript_location = migrations\n",

@@ -8,6 +8,8 @@ import pytest
 from document_tree import put, text_of
 
 from rlm.documents import GuessedEncoding, load
+from rlm.documents.encoding import HEAD, codec_of, decode_whole, looks_binary
+from rlm.documents.formats.html import decode_markup
 from rlm.errors import DocumentError
 
 FRENCH = "Les élèves français étaient déjà là, où l'été passé ils mangeaient des crêpes brûlées.\n"
@@ -55,7 +57,7 @@ def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None
     """A guessed encoding is reported. A byte order mark is not a guess, and neither is damaged UTF-8."""
     put(
         tree,
-        a_dot_txt=b"Caf\xe9 and more \xff\xfe\x80\n",
+        a_dot_txt=b"Caf\xe9 and more for 5 \x80\n",
         b_dot_txt="plain",
         c_dot_txt=FRENCH.encode("utf-16"),
         d_dot_txt=(JAPANESE * 20).encode() + b"\xff",
@@ -99,3 +101,79 @@ def test_formats_with_nuls_stay_binary(tmp_path: Path, tree: Path) -> None:
         (tree / name).write_bytes(data)
         with pytest.raises(DocumentError, match="is binary"):
             load([tree / name], tmp_path / f"c-{name}")
+
+
+SENTENCES = {
+    "cp1252": "Über die Kündigung entscheidet der Vorstand.",
+    "cp1251": "Арендная плата девятьсот рублей в месяц.",
+    "koi8-r": "Мост закрыли в апреле.",
+    "cp1253": "Η περίοδος ειδοποίησης είναι δεκαεπτά εβδομάδες.",
+    "cp1250": "Příliš žluťoučký kůň úpěl.",
+    "cp1254": "Kira aylık dokuz yüz liradır, öğle vakti ödenir.",
+    "cp1255": "תקופת ההודעה היא שבעה עשר שבועות",
+    "cp1256": "مدة الإشعار سبعة عشر أسبوعا",
+    "cp874": "ระยะเวลาแจ้งล่วงหน้าคือสิบเจ็ดสัปดาห์",
+    "cp932": "契約期間は十七週間です。",
+    "euc_jp": "家賃は月九百ユーロです。",
+    "gb18030": "租金是每月九百欧元。",
+    "big5hkscs": "通知期為十七週。",
+    "cp949": "월세는 구백 유로입니다.",
+    "iso2022_jp": "契約期間は十七週間です。",
+    "iso2022_kr": "월세는 구백 유로입니다.",
+}
+LOG = "".join(f"2024-05-01 10:00:{at % 60:02} INFO request={at * 7919} status=200\n" for at in range(400))
+
+
+@pytest.mark.parametrize("encoding", SENTENCES)
+@pytest.mark.parametrize("around", ["", LOG])
+@pytest.mark.parametrize("times", [1, 40])
+def test_a_sentence_in_any_encoding_is_read(encoding: str, around: str, times: int) -> None:
+    """Alone, among a log in ASCII, and as a long text."""
+    text = f"{around}{(SENTENCES[encoding] + chr(10)) * times}{around}"
+    data = text.encode(encoding)
+    assert not looks_binary(data[:HEAD])
+    assert decode_whole(data)[:2] == (text, 0)
+
+
+@pytest.mark.parametrize("start", ["© 2024 Müller", "§ 5 Abs. 2", "½ Pfund", "Café"])
+def test_a_character_at_the_edge_of_a_file_is_kept(start: str) -> None:
+    """Its byte may look like the middle or the begin of a character in UTF-8."""
+    assert decode_whole(start.encode("cp1252")) == (start, 0, "cp1252")
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "text"),
+    [
+        ('<?xml version="1.0" encoding="{}"?>\n', "windows-1257", "ąžuolas"),
+        ("# -*- coding: {} -*-\n", "windows-1251", "Мир"),
+        ("#!/usr/bin/python\n# vim: set fileencoding={} :\n", "x-sjis", "日本語"),
+        ("// vim: fenc={}\n", "iso-8859-9", "İstanbul ığdır"),
+        ("; -*- mode: lisp; coding: {}-unix -*-\n", "windows-1253", "Ελλάδα"),
+    ],
+)
+def test_the_encoding_that_a_text_declares_is_used(head: str, encoding: str, text: str) -> None:
+    whole = head.format(encoding) + text
+    data = whole.encode(codec_of(encoding))
+    assert decode_whole(data) == (whole, 0, None)
+    assert decode_whole(whole.encode()) == (whole, 0, None), "UTF-8 counts more than what it declares"
+
+
+@pytest.mark.parametrize(
+    ("label", "data", "text"),
+    [
+        ("iso-8859-1", b"\x93hi\x94 \x80 5", "“hi” € 5"),
+        ("ISO_8859-9", b"\x93\xfe", "“ş"),
+        ("gb2312", "碁".encode("gbk"), "碁"),
+        ("x-gbk", "租金".encode("gbk"), "租金"),
+        ("windows-31j", "①".encode("cp932"), "①"),
+        ("ks_c_5601-1987", "똠".encode("cp949"), "똠"),
+        ("windows-874", "ไทย".encode("cp874"), "ไทย"),
+        ("iso-8859-8-i", "שלום".encode("iso8859-8"), "שלום"),
+        ("x-mac-roman", "é".encode("mac-roman"), "é"),
+        ("us-ascii", "é".encode(), "é"),
+        ("punycode", b"Bcher-kva", "Bcher-kva"),
+    ],
+)
+def test_labels_mean_what_they_mean_on_the_web(label: str, data: bytes, text: str) -> None:
+    assert decode_markup(b"<meta charset=%b>" % label.encode() + data)[0].endswith(text)
+    assert decode_whole(data, label)[0] == text

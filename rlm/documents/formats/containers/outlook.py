@@ -13,7 +13,7 @@ from compressed_rtf import decompress
 from olefile import STGTY_STORAGE, OleFileIO
 from olefile.olefile import DEFECT_INCORRECT, OleFileError
 
-from rlm.documents.encoding import Decoder
+from rlm.documents.encoding import decode_whole
 from rlm.documents.formats import mail
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import (
@@ -38,10 +38,8 @@ _FILE, _FILE_NAME, _SHORT_NAME, _SHOWN_NAME = 0x3701, 0x3707, 0x3704, 0x3001
 _UNICODE, _STRING, _BINARY, _OBJECT, _TIME, _INTEGER = 0x001F, 0x001E, 0x0102, 0x000D, 0x0040, 0x0003
 _CODECS = {
     20127: "ascii", 20866: "koi8_r", 21866: "koi8_u", 50220: "iso2022_jp", 51932: "euc_jp", 51949: "euc_kr",
-    54936: "gb18030", 65001: "utf_8", 936: "gbk", 950: "big5",
-    **{28590 + part: f"iso8859_{part}" for part in (*range(1, 12), 13, 14, 15, 16)},
+    54936: "gb18030", **{28590 + part: f"iso-8859-{part}" for part in range(1, 17)},
 }  # fmt: skip
-_WINDOWS = frozenset({437, 850, 932, 949, *range(1250, 1259)})
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _MAX_LEVELS = 10
 _MAX_STREAM = 256 << 20
@@ -126,14 +124,9 @@ class _Reader:
         data = head.data(_HTML, _BINARY)
         markup = head.text(_HTML)
         if data:
-            codec = _codec(head.integer(_HTML_CODEPAGE))
-            if codec is not None:
-                markup = data.decode(codec, "replace")
-                self.replaced += markup.count("\ufffd")
-            else:
-                markup, replaced, guessed = decode_markup(data)
-                self.replaced += replaced
-                self.guessed = self.guessed or guessed
+            markup, replaced, guessed = decode_markup(data, _label(head.integer(_HTML_CODEPAGE)))
+            self.replaced += replaced
+            self.guessed = self.guessed or guessed
         pieces = pieces_of_markup(markup, titled=False) if markup else ()
         return "".join(
             piece.text if isinstance(piece, Text) else f"{piece.title}\n"
@@ -196,12 +189,7 @@ class _Properties:
         if wide:
             return wide.decode("utf-16-le", "replace").rstrip("\0")
         narrow = self.data(number, _STRING).rstrip(b"\0")
-        codec = _codec(self.integer(_TEXT_CODEPAGE))
-        if codec is not None:
-            return narrow.decode(codec, "replace")
-        decoder = Decoder()
-        fed = decoder.feed(narrow)
-        return (fed if isinstance(fed, str) else fed.decode("utf-8", "replace")) + decoder.finish()
+        return decode_whole(narrow, _label(self.integer(_TEXT_CODEPAGE)))[0]
 
     def integer(self, number: int) -> int:
         """Return a property that is a number, 0 if it is missing."""
@@ -241,8 +229,8 @@ def _stream(ole: OleFileIO, at: list[str]) -> bytes:
     return data
 
 
-def _codec(codepage: int) -> str | None:
-    return _CODECS.get(codepage) or (f"cp{codepage}" if codepage in _WINDOWS else None)
+def _label(codepage: int) -> str | None:
+    return _CODECS.get(codepage) or (f"cp{codepage}" if codepage else None)
 
 
 def _line(text: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rlm.documents.encoding import decode_whole, rehearse_guess
+from rlm.documents.encoding import decode_whole, prepare_encodings
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
 
 __all__ = ["prepare", "read_calendar"]
@@ -34,7 +34,7 @@ _SAMPLE = (
 
 def prepare() -> None:
     """Import what reading needs, by reading a small text: later nothing can be opened."""
-    rehearse_guess()
+    prepare_encodings()
     list(read_calendar(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
@@ -116,7 +116,4 @@ def _decoded(parameters: str, value: str) -> str:
 
 
 def _text(data: bytes, charset: str) -> str:
-    try:
-        return data.decode(charset, "replace")
-    except (LookupError, ValueError):
-        return data.decode("utf-8", "replace")
+    return decode_whole(data, charset)[0]

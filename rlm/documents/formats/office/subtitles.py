@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rlm.documents.encoding import decode_whole, rehearse_guess
+from rlm.documents.encoding import decode_whole, prepare_encodings
 from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
 
 __all__ = ["prepare", "read_subtitles"]
@@ -30,7 +30,7 @@ _SAMPLE = "1\n00:00:01,000 --> 00:00:02,000\n<i>é</i> &amp;\n".encode()
 
 def prepare() -> None:
     """Import what reading needs, by reading a small text: later nothing can be opened."""
-    rehearse_guess()
+    prepare_encodings()
     list(read_subtitles(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
