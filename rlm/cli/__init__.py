@@ -7,7 +7,7 @@ import sys
 
 from rlm.cli.console.interrupts import INTERRUPTED, leave_at_once_on_interrupt, outlast_interrupts_at_exit
 from rlm.cli.console.streams import prepare_streams
-from rlm.cli.process.memory import hide_process_memory
+from rlm.cli.memory import hide_process_memory
 
 __all__ = ["COLLECT_AT", "main"]
 

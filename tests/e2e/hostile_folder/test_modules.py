@@ -76,7 +76,7 @@ def test_the_driver_s_memory_and_environment_are_its_own(tmp_path: Path) -> None
     """
     code = (
         "import ctypes, os, resource, subprocess, sys\n"
-        "from rlm.cli.process.memory import hide_process_memory\n"
+        "from rlm.cli.memory import hide_process_memory\n"
         "hide_process_memory()\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534); hide_process_memory()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[0])\n"

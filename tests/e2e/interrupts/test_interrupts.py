@@ -50,6 +50,24 @@ def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rl
     assert "cancelled" in rlm("show", run_id).stdout
 
 
+def test_no_other_process_of_a_run_has_a_key(rlm_process, haystack, provider_server, environment) -> None:
+    """The driver hides its own environment; what it starts is readable for other programs of the user."""
+    environment["OPENAI_API_KEY"] = key = "sk-planted-0123456789abcdef"
+    provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
+    process = rlm_process(
+        "ask", QUESTION, str(haystack), "--model", f"openai:m@{provider_server.url}/v1", "-v"
+    )
+    for line in process.stderr:
+        if "print(1)" in line:
+            break
+    started = descendants(process.pid)
+    assert len(started) >= 2
+    for pid in started:
+        assert key.encode() not in Path(f"/proc/{pid}/environ").read_bytes(), Path(
+            f"/proc/{pid}/cmdline"
+        ).read_bytes()
+
+
 @pytest.fixture
 def temp(tmp_path: Path) -> Path:
     folder = tmp_path / "temp"
