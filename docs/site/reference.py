@@ -15,7 +15,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from rlm.cli.app import app
-from rlm.cli.commands.settings.init import template
+from rlm.cli.commands.init import template
 from rlm.cli.config import FolderMay, known_options
 from rlm.limits import Limits, option_of_limit
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS

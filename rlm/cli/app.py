@@ -1,48 +1,104 @@
-"""The commands, and the one place that turns an error into a line and an exit code."""
+"""The commands, and the one place that turns an error into a line and an exit code.
+
+A command's module is imported when the command is called: each of them imports another part of rlm.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 from rlm.cli.command import format_sections, use_for_all
-from rlm.cli.commands.agents.mcp import mcp
-from rlm.cli.commands.agents.skill import skill
-from rlm.cli.commands.ask import ask
-from rlm.cli.commands.batch import batch
-from rlm.cli.commands.bench import bench
-from rlm.cli.commands.compare import compare
-from rlm.cli.commands.doctor import doctor
-from rlm.cli.commands.journal.export import export
-from rlm.cli.commands.journal.resume import replay, resume
-from rlm.cli.commands.journal.runs import runs_app
-from rlm.cli.commands.journal.show import show
-from rlm.cli.commands.models import models
-from rlm.cli.commands.prompts.app import prompts_app
-from rlm.cli.commands.prompts.assemble import assemble_app
-from rlm.cli.commands.prompts.segments.app import segments_app
-from rlm.cli.commands.research import research
-from rlm.cli.commands.sandbox import sandbox_app
-from rlm.cli.commands.search import search
-from rlm.cli.commands.serve import serve
-from rlm.cli.commands.settings.init import init
-from rlm.cli.commands.summarize import summarize
-from rlm.cli.commands.view import view
-from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.cli.shorthand import resolve_shorthand
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
 
+_ASK, _BACK, _SERVE, _SET_UP, _MORE = "Ask", "Look back", "Serve", "Set up", "More"
+"""The sections of the help."""
+
+
+class _Entry(NamedTuple):
+    """A command: its section and its line in the help, and where it is."""
+
+    section: str
+    help: str
+    place: str
+
+
+_COMMANDS = {
+    "ask": _Entry(_ASK, "Answer a question over any amount of text.", "ask:ask"),
+    "search": _Entry(_ASK, "Show the passages that match a query best.", "search:search"),
+    "summarize": _Entry(_ASK, "Summarize a chat, a card, a log or documents.", "summarize:summarize"),
+    "research": _Entry(_ASK, "Research a task and report with verified sources.", "research:research"),
+    "compare": _Entry(_ASK, "Answer one question in four ways, side by side.", "compare:compare"),
+    "batch": _Entry(_ASK, "Run many tasks, with one line of results for each.", "batch:batch"),
+    "show": _Entry(_BACK, "Show the rounds, children and answer of a run.", "show:show"),
+    "view": _Entry(_BACK, "Show a run in the browser, or write it to a file.", "view:view"),
+    "resume": _Entry(_BACK, "Resume a run that was interrupted or failed.", "resume:resume"),
+    "replay": _Entry(_BACK, "Replay a run offline and compare its answer.", "resume:replay"),
+    "export": _Entry(
+        _BACK,
+        "Export runs as lines of JSON.",
+        "export:export",
+    ),
+    "runs": _Entry(_BACK, "List or remove runs.", "runs:runs_app"),
+    "mcp": _Entry(_SERVE, "Serve the Model Context Protocol.", "mcp:mcp"),
+    "serve": _Entry(_SERVE, "Serve questions over HTTP, as OpenAI's API.", "serve:serve"),
+    "doctor": _Entry(_SET_UP, "Check whether runs work on this machine.", "doctor:doctor"),
+    "models": _Entry(
+        _SET_UP,
+        "List providers, keys that are set, windows and prices.",
+        "models:models",
+    ),
+    "init": _Entry(_SET_UP, "Write a settings file with every default as a comment.", "init:init"),
+    "bench": _Entry(_MORE, "Measure.", "bench:bench"),
+    "sandbox": _Entry(_MORE, "Run code in the sandbox.", "sandbox:sandbox_app"),
+    "assemble": _Entry(_MORE, "Assemble a prompt within its token budget.", "assemble:assemble_app"),
+    "segments": _Entry(_MORE, "Store prompt segments with versions and labels.", "segments.app:segments_app"),
+}
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands by name. One is imported when it is taken."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            module, _, attribute = _COMMANDS[name].place.partition(":")
+            command = getattr(import_module(f"rlm.cli.commands.{module}"), attribute)
+            outer = typer.Typer(add_completion=False, rich_markup_mode=None)
+            outer.callback()(lambda: None)
+            if isinstance(command, typer.Typer):
+                outer.add_typer(command, name=name)
+            else:
+                outer.command(name)(command)
+            use_for_all(outer)
+            self._loaded[name] = typer.main.get_group(outer).commands[name]
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
 
 class _Commands(TyperGroup):
-    """Reports an interrupt of any command, also while its options are read."""
+    """Imports the command that is called. Reports an interrupt, also while its options are read."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "commands": {}})
+        self.commands: Any = _Loaded()
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _report_interrupt():
@@ -52,13 +108,7 @@ class _Commands(TyperGroup):
         return super().parse_args(ctx, resolve_shorthand(args, self.commands))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        shown = [(name, one) for name, one in self.commands.items() if not one.hidden]
-        room = formatter.width - 6 - max(len(name) for name, _ in shown)
-        rows = [
-            (str(getattr(one, "rich_help_panel", "")), (name, one.get_short_help_str(room)))
-            for name, one in shown
-        ]
-        format_sections(formatter, rows)
+        format_sections(formatter, ((entry.section, (name, entry.help)) for name, entry in _COMMANDS.items()))
 
     def invoke(self, ctx: Any) -> Any:
         with _report_interrupt():
@@ -82,38 +132,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-
-_ASK, _BACK, _SERVE, _SET_UP, _MORE = "Ask", "Look back", "Serve", "Set up", "More"
-"""The sections of the help."""
-
-for _section, _command in (
-    (_ASK, ask),
-    (_ASK, search),
-    (_ASK, summarize),
-    (_ASK, research),
-    (_ASK, compare),
-    (_ASK, batch),
-    (_BACK, show),
-    (_BACK, view),
-    (_BACK, resume),
-    (_BACK, replay),
-    (_BACK, export),
-    (_SERVE, serve),
-    (_SERVE, mcp),
-    (_SERVE, skill),
-    (_SET_UP, doctor),
-    (_SET_UP, models),
-    (_SET_UP, init),
-):
-    app.command(rich_help_panel=_section)(_command)
-app.command(rich_help_panel=_MORE)(bench)
-runs_app.command()(waiting)
-app.add_typer(runs_app, name="runs", rich_help_panel=_BACK)
-app.add_typer(sandbox_app, name="sandbox", rich_help_panel=_MORE)
-app.add_typer(prompts_app, name="prompts", rich_help_panel=_MORE)
-app.add_typer(assemble_app, name="assemble", hidden=True)
-app.add_typer(segments_app, name="segments", hidden=True)
-use_for_all(app)
 
 
 def _print_version(wanted: bool) -> None:

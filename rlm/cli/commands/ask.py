@@ -84,13 +84,6 @@ def ask(
         bool,
         typer.Option("--fail-if-absent", help="Exit with 1 if the documents do not hold the answer."),
     ] = False,
-    open_: Annotated[
-        bool,
-        typer.Option(
-            "--open",
-            help="Then open the first source in $VISUAL, $EDITOR or $PAGER. `rlm show --open N`: any.",
-        ),
-    ] = False,
     *,
     options: RunOptions,
 ) -> None:
@@ -101,10 +94,6 @@ def ask(
         _check_without_context(paths or (), continued, choices=choice or ())
     else:
         _check(question, paths or (), continued, dry_run=options.dry_run, choices=choice or ())
-    if open_:
-        from rlm.cli.console.opener import check_terminal
-
-        check_terminal()
     if continued is not None:
         options = _with_models_of(continued, options)
     if attempts > 1 and continued is not None:
@@ -127,12 +116,6 @@ def ask(
     print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
     if fail_if_absent and not answered.result.found:
         raise typer.Exit(Exit.NO_ANSWER)
-    if open_:
-        from rlm.cli.commands.journal.show import events_of
-        from rlm.cli.console.opener import open_source
-
-        name = answered.result.run_id
-        open_source(with_journal(options.store, lambda journal: events_of(journal, name)), None)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import faulthandler
 import os
@@ -10,7 +9,10 @@ import signal
 from collections.abc import Coroutine
 from contextlib import suppress
 from threading import Timer
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["INTERRUPTED", "leave_at_once_on_interrupt", "outlast_interrupts_at_exit", "run_interruptible"]
 
@@ -36,6 +38,8 @@ def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
     Python handles a signal between two of its instructions: one call into C code that never returns must be
     ended by SIGQUIT or SIGKILL.
     """
+    import asyncio
+
     runner = asyncio.Runner()
     loop = runner.get_loop()
     task: asyncio.Task[_T] | None = None

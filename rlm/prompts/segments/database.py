@@ -75,7 +75,7 @@ class Database:
             elif found != HEAD:
                 raise StoreOutdated(
                     f"the segments in {self.name} have schema {found}, this rlm needs {HEAD}: "
-                    "run `rlm prompts segments migrate` with the same --store"
+                    "run `rlm segments migrate` with the same --store"
                 )
         except BaseException:
             self.close()

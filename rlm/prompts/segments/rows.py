@@ -29,9 +29,7 @@ def segment_id(text: str) -> uuid.UUID:
     try:
         return uuid.UUID(text)
     except ValueError as error:
-        raise SegmentNotFound(
-            f"{text!r} is not a segment id: `rlm prompts segments list` shows them"
-        ) from error
+        raise SegmentNotFound(f"{text!r} is not a segment id: `rlm segments list` shows them") from error
 
 
 def freeze(metadata: Any) -> Mapping[str, Any]:
@@ -84,7 +82,7 @@ def find_segment(connection: Connection, name: uuid.UUID) -> StoredSegment:
     """Return the current segment. Raises SegmentNotFound."""
     row = connection.execute(select(prompt_segments).where(prompt_segments.c.id == name)).first()
     if row is None:
-        raise SegmentNotFound(f"there is no segment {name}: `rlm prompts segments list --all` shows them")
+        raise SegmentNotFound(f"there is no segment {name}: `rlm segments list --all` shows them")
     return to_stored_segment(row, labels_by_segment(connection, name).get(name, ()))
 
 
@@ -94,6 +92,6 @@ def find_version(connection: Connection, name: uuid.UUID, version: int) -> Segme
     row = connection.execute(query).first()
     if row is None:
         raise SegmentNotFound(
-            f"segment {name} has no version {version}: `rlm prompts segments show {name}` lists its versions"
+            f"segment {name} has no version {version}: `rlm segments show {name}` lists its versions"
         )
     return to_segment_version(row)

@@ -111,9 +111,7 @@ class SegmentStore:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise SegmentNotFound(
-                f"there is no segment {start!r}: `rlm prompts segments list --all` shows them"
-            )
+            raise SegmentNotFound(f"there is no segment {start!r}: `rlm segments list --all` shows them")
         raise SegmentNotFound(f"{len(found)} segments begin with {start!r}: give more characters of the id")
 
     def list(
@@ -153,7 +151,7 @@ class SegmentStore:
                 if label == which:
                     return find_version(connection, key, version)
         raise SegmentNotFound(
-            f"segment {name} has no label {which!r}: set it with `rlm prompts segments label {name} {which}`"
+            f"segment {name} has no label {which!r}: set it with `rlm segments label {name} {which}`"
         )
 
     def diff(self, name: str, old: int | str, new: int | str) -> str:
@@ -315,7 +313,7 @@ def require_entity(connection: Connection, kind: str | None, name: str | None) -
     """Raise SegmentRefused if the entity does not exist. Accepts None for core."""
     if kind is not None and name is not None and not _has_entity(connection, kind, name):
         raise SegmentRefused(
-            f"there is no {kind} {name!r}: add it first with `rlm prompts segments entity {kind} {name}`"
+            f"there is no {kind} {name!r}: add it first with `rlm segments entity {kind} {name}`"
         )
 
 

@@ -78,8 +78,6 @@ def test_help_is_in_sections_and_shows_no_option_that_does_not_apply(rlm: Any) -
     top = rlm("--help").stdout
     for title in ("Ask:", "Look back:", "Set up:", "More:"):
         assert f"\n{title}\n" in top
-    assert "  assemble" not in top
-    assert "  segments" not in top
     asked = rlm("ask", "--help").stdout
     for title in ("Models:", "Limits:", "Input:", "Output:", "How it runs:", "Settings and journal:"):
         assert f"\n{title}\n" in asked
@@ -87,9 +85,3 @@ def test_help_is_in_sections_and_shows_no_option_that_does_not_apply(rlm: Any) -
     batch = rlm("batch", "--help").stdout
     for hidden in ("--schema", "--exclude", "--allow-host", "Not available here"):
         assert hidden not in batch
-
-
-def test_the_prompt_tools_are_one_group_and_keep_their_earlier_place(rlm: Any) -> None:
-    new = rlm("prompts", "assemble", "root")
-    assert (new.code, new.stdout) == (0, rlm("assemble", "root").stdout)
-    assert rlm("prompts", "segments", "list").code == rlm("segments", "list").code == 0

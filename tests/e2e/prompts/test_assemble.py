@@ -1,4 +1,4 @@
-"""Test `rlm prompts assemble KIND FILE [--json] [--report]` over the examples that ship."""
+"""Test `rlm assemble KIND FILE [--json] [--report]` over the examples that ship."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test `rlm prompts segments` and `rlm prompts assemble scoped`."""
+"""Test `rlm segments` and `rlm assemble scoped`."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_entities_and_rulesets(command, store: str) -> None:
     )
     assert dangling.code == 2
     assert dangling.one_line.endswith(
-        "there is no world 'w': add it first with `rlm prompts segments entity world w`"
+        "there is no world 'w': add it first with `rlm segments entity world w`"
     )
     for kind, name in (("world", "w"), ("entry", "e"), ("ruleset", "r"), ("ruleset", "q")):
         assert command("segments", "entity", kind, name, "--store", store).code == 0
@@ -198,7 +198,7 @@ def test_mistakes_are_one_line_and_code_2(command, tmp_path: Path) -> None:
     for words, message in (
         (
             ("segments", "show", "zz"),
-            "there is no segment 'zz': `rlm prompts segments list --all` shows them",
+            "there is no segment 'zz': `rlm segments list --all` shows them",
         ),
         (("segments", "add", "--scope", "core"), "give --content or --file"),
         (("segments", "import", str(tmp_path / "bad.json")), "bad.json is not JSON"),
@@ -237,4 +237,4 @@ def test_help_of_each_command_shows_an_example(command, name: str) -> None:
     ran = command("segments", name, "--help")
     assert ran.code == 0
     assert "Example" in ran.stdout
-    assert f"rlm prompts segments {name}" in ran.stdout
+    assert f"rlm segments {name}" in ran.stdout

@@ -156,7 +156,7 @@ def test_a_store_that_was_migrated_down_stays_down_until_it_is_migrated_up(store
     SegmentStore.open(store_url).close()
     SegmentStore.migrate(store_url, "0001")
     for _ in range(2):
-        with pytest.raises(StoreOutdated, match="run `rlm prompts segments migrate`"):
+        with pytest.raises(StoreOutdated, match="run `rlm segments migrate`"):
             SegmentStore.open(store_url)
     assert SegmentStore.migrate(store_url).before == "0001"
     SegmentStore.open(store_url).close()
@@ -166,7 +166,7 @@ def test_an_old_sqlite_store_is_migrated_when_it_is_opened_and_a_server_s_is_not
     _old_store(store_url).close()
     if store_url.startswith("postgresql"):
         with pytest.raises(
-            StoreOutdated, match=f"schema 0001, this rlm needs {HEAD}: run `rlm prompts segments migrate`"
+            StoreOutdated, match=f"schema 0001, this rlm needs {HEAD}: run `rlm segments migrate`"
         ):
             SegmentStore.open(store_url)
         SegmentStore.migrate(store_url)

@@ -76,9 +76,7 @@ def test_a_missing_or_dangling_reference_is_an_error(store: SegmentStore, scope:
     kind = kind_of(scope)
     with pytest.raises(SegmentRefused, match=f"needs the ref_id of its {kind}"):
         store.add(scope, "text")
-    with pytest.raises(
-        SegmentRefused, match=f"no {kind} 'nowhere': add it first with `rlm prompts segments entity"
-    ):
+    with pytest.raises(SegmentRefused, match=f"no {kind} 'nowhere': add it first with `rlm segments entity"):
         store.add(scope, "text", ref_id="nowhere")
 
 

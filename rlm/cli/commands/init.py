@@ -100,7 +100,7 @@ def _prompt_table() -> str:
     priorities = [f"# {kind} = {card.priority(kind)}" for kind in card.priorities]
     return "\n".join(
         [
-            "# Prompts of cards (rlm prompts assemble card), in tokens.",
+            "# Prompts of cards (rlm assemble card), in tokens.",
             "# [prompt]",
             *budgets,
             f'# promise = "{card.promise}"',

@@ -1,4 +1,4 @@
-"""`rlm prompts segments diff`, `label` and `rollback`: versions compared, labelled, brought back."""
+"""`rlm segments diff`, `label` and `rollback`: versions compared, labelled, brought back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.prompts.segments.options import (
+from rlm.cli.commands.segments.options import (
     IfVersion,
     Json,
     Note,
@@ -16,7 +16,7 @@ from rlm.cli.commands.prompts.segments.options import (
     number_or_label,
     open_store,
 )
-from rlm.cli.commands.prompts.segments.view import report_version
+from rlm.cli.commands.segments.view import report_version
 from rlm.cli.console.exits import say
 from rlm.escaping import terminal_text
 
@@ -39,8 +39,8 @@ def diff(
 
     \b
     Examples:
-      rlm prompts segments diff 3f2a
-      rlm prompts segments diff 3f2a production staging
+      rlm segments diff 3f2a
+      rlm segments diff 3f2a production staging
     """
     with open_store(store) as opened:
         name = opened.resolve(name)
@@ -69,12 +69,12 @@ def label(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the label.")] = False,
     store: SegmentStoreOption = None,
 ) -> None:
-    """Label a version. `rlm prompts assemble scoped --label production` uses the labelled versions.
+    """Label a version. `rlm assemble scoped --label production` uses the labelled versions.
 
     \b
     Examples:
-      rlm prompts segments label 3f2a staging
-      rlm prompts segments label 3f2a production staging
+      rlm segments label 3f2a staging
+      rlm segments label 3f2a production staging
     """
     with open_store(store) as opened:
         name = opened.resolve(name)
@@ -98,7 +98,7 @@ def rollback(
 
     \b
     Example:
-      rlm prompts segments rollback 3f2a 2
+      rlm segments rollback 3f2a 2
     """
     with open_store(store) as opened:
         name = opened.resolve(name)

@@ -1,4 +1,4 @@
-"""`rlm prompts assemble`: a prompt made from a JSON file."""
+"""`rlm assemble`: a prompt made from a JSON file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.commands.prompts.segments.options import SegmentStoreOption
+from rlm.cli.commands.segments.options import SegmentStoreOption
 from rlm.cli.config import ConfigOption, card_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.streams import unfiltered
@@ -45,8 +45,8 @@ def group() -> None:
 
     \b
     Examples:
-      rlm prompts assemble card examples/card.json --report
-      rlm prompts assemble root
+      rlm assemble card examples/card.json --report
+      rlm assemble root
     """
 
 
@@ -69,8 +69,8 @@ def card(
 
     \b
     Examples:
-      rlm prompts assemble card examples/card.json --report
-      rlm prompts assemble card card.json --config rlm.toml --json
+      rlm assemble card examples/card.json --report
+      rlm assemble card card.json --config rlm.toml --json
     """
     from rlm.prompts import CardInput, CardPrompt
 
@@ -99,7 +99,7 @@ def cited(
 
     \b
     Example:
-      rlm prompts assemble cited examples/cited.json --json
+      rlm assemble cited examples/cited.json --json
     """
     from rlm.prompts import CitedPrompt
 
@@ -114,7 +114,7 @@ def tiles(
 
     \b
     Example:
-      rlm prompts assemble tiles examples/tiles.json --report
+      rlm assemble tiles examples/tiles.json --report
     """
     from rlm.prompts import TilePrompt
 
@@ -129,7 +129,7 @@ def child(
 
     \b
     Example:
-      rlm prompts assemble child examples/child.json
+      rlm assemble child examples/child.json
     """
     from rlm.prompts import ChildPrompt
 
@@ -154,7 +154,7 @@ def root(
 
     \b
     Example:
-      rlm prompts assemble root --model openai:gpt-5
+      rlm assemble root --model openai:gpt-5
     """
     from rlm.driver.root_helpers import root_helpers, root_notes
     from rlm.prompts import HandleFacts, RootInput, RootPrompt
@@ -226,9 +226,9 @@ def scoped(
 
     \b
     Examples:
-      rlm prompts segments import examples/segments.json --store demo.db
-      rlm prompts assemble scoped examples/scoped.json --store demo.db --report
-      rlm prompts assemble scoped turn.json --label production --json
+      rlm segments import examples/segments.json --store demo.db
+      rlm assemble scoped examples/scoped.json --store demo.db --report
+      rlm assemble scoped turn.json --label production --json
     """
     from rlm.prompts import ScopedInput, ScopedPrompt
     from rlm.prompts.segments import SegmentStore

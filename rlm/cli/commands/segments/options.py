@@ -1,4 +1,4 @@
-"""The options of `rlm prompts segments`, and how a command reads their values."""
+"""The options of `rlm segments`, and how a command reads their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlm prompts segments entity` and `link`: what segments belong to."""
+"""`rlm segments entity` and `link`: what segments belong to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.prompts.segments.options import Json, SegmentStoreOption, open_store
+from rlm.cli.commands.segments.options import Json, SegmentStoreOption, open_store
 from rlm.cli.console.exits import say
 from rlm.escaping import json_bytes, terminal_text
 
@@ -25,8 +25,8 @@ def entity(
 
     \b
     Examples:
-      rlm prompts segments entity world middle-earth
-      rlm prompts segments entity npc
+      rlm segments entity world middle-earth
+      rlm segments entity npc
     """
     with open_store(store) as opened:
         if kind is not None and name is not None:
@@ -52,8 +52,8 @@ def link(
 
     \b
     Examples:
-      rlm prompts segments link the-shire dice --order 1
-      rlm prompts segments link the-shire dice --remove
+      rlm segments link the-shire dice --order 1
+      rlm segments link the-shire dice --remove
     """
     with open_store(store) as opened:
         if remove:

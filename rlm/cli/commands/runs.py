@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.render_result import dollars, plural
 from rlm.cli.store import StoreOption, with_journal
 from rlm.errors import UsageError
@@ -37,19 +38,16 @@ _LISTED_FIELDS = (
     *(field.name for field in fields(RunTotals)),
 )
 
-LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 runs_app = typer.Typer(invoke_without_command=True)
 
 
 @runs_app.callback()
 def runs(
     context: typer.Context,
-    limit: LimitOption = 20,
-    as_json: JsonOption = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = None,
 ) -> None:
     """List or remove runs. `rlm runs waiting` shows what waits at a provider.
@@ -63,17 +61,6 @@ def runs(
     """
     if context.invoked_subcommand is None:
         _list(limit, as_json=as_json, store=store)
-
-
-@runs_app.command("list")
-def list_runs(limit: LimitOption = 20, as_json: JsonOption = False, store: StoreOption = None) -> None:
-    """List the newest runs, as `rlm runs` does.
-
-    \b
-    Example:
-      rlm runs list -n 5
-    """
-    _list(limit, as_json=as_json, store=store)
 
 
 def _list(limit: int, *, as_json: bool, store: str | None) -> None:
@@ -107,9 +94,6 @@ def _list(limit: int, *, as_json: bool, store: str | None) -> None:
         typer.echo(terminal_text(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
 
 
-runs_app.command("ls", hidden=True)(list_runs)
-
-
 def _totals_text(run: dict[str, Any]) -> str:
     """Return the totals of a run in columns. A new field of RunTotals becomes a column by itself."""
     columns = []
@@ -120,6 +104,9 @@ def _totals_text(run: dict[str, Any]) -> str:
         else:
             columns.append(f"{value:>{_WIDTHS.get(total.name, 9)}} {_LABELS.get(total.name, total.name)}")
     return " ".join(columns)
+
+
+runs_app.command()(waiting)
 
 
 @runs_app.command()

@@ -1,4 +1,4 @@
-"""`rlm prompts segments migrate`, `import` and `export`: a whole store at once."""
+"""`rlm segments migrate`, `import` and `export`: a whole store at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.prompts.segments.options import SegmentStoreOption, open_store, read_text
+from rlm.cli.commands.segments.options import SegmentStoreOption, open_store, read_text
 from rlm.cli.console.exits import say
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
@@ -25,12 +25,12 @@ def migrate(
 
     A SQLite store is migrated up whenever it is opened, unless this command migrated it down. A store on a
     server is migrated by this command only, because other programs may use it. Segments of retired scopes
-    become inactive: see `rlm prompts segments list --inactive`.
+    become inactive: see `rlm segments list --inactive`.
 
     \b
     Examples:
-      rlm prompts segments migrate --store postgresql://me@db/prompts
-      rlm prompts segments migrate --to 0001
+      rlm segments migrate --store postgresql://me@db/prompts
+      rlm segments migrate --to 0001
     """
     from rlm.prompts.segments import SegmentStore
     from rlm.prompts.segments.migration import HEAD
@@ -57,8 +57,8 @@ def import_store(
 
     \b
     Examples:
-      rlm prompts segments import examples/segments.json
-      rlm prompts segments export --store old.db | rlm prompts segments import - --store postgresql://me@db/prompts
+      rlm segments import examples/segments.json
+      rlm segments export --store old.db | rlm segments import - --store postgresql://me@db/prompts
     """
     from rlm.prompts.json_input import parse_json
     from rlm.prompts.segments import import_segments
@@ -67,9 +67,7 @@ def import_store(
     try:
         data = parse_json(read_text(file))
     except ValueError as error:
-        raise UsageError(
-            f"{name} is not JSON ({error}): give the output of `rlm prompts segments export`"
-        ) from None
+        raise UsageError(f"{name} is not JSON ({error}): give the output of `rlm segments export`") from None
     with open_store(store) as opened:
         done = import_segments(opened, data, replace=replace)
     say(f"{done.added} added, {done.replaced} replaced, {done.unchanged} unchanged")
@@ -85,7 +83,7 @@ def export_store(
 
     \b
     Example:
-      rlm prompts segments export --out segments.json
+      rlm segments export --out segments.json
     """
     from rlm.prompts.segments import export_segments
 

@@ -1,4 +1,4 @@
-"""`rlm prompts segments list`, `show`, `add`, `edit` and `deactivate`."""
+"""`rlm segments list`, `show`, `add`, `edit` and `deactivate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.prompts.segments.options import (
+from rlm.cli.commands.segments.options import (
     Content,
     File,
     IfVersion,
@@ -21,7 +21,7 @@ from rlm.cli.commands.prompts.segments.options import (
     number_or_label,
     open_store,
 )
-from rlm.cli.commands.prompts.segments.view import report_version, segment_json, segment_text, version_json
+from rlm.cli.commands.segments.view import report_version, segment_json, segment_text, version_json
 from rlm.cli.console.exits import say
 from rlm.errors import UsageError
 from rlm.escaping import encodable, json_bytes, terminal_text
@@ -47,8 +47,8 @@ def list_segments(
 
     \b
     Examples:
-      rlm prompts segments list --scope npc --ref-id gandalf
-      rlm prompts segments list --inactive
+      rlm segments list --scope npc --ref-id gandalf
+      rlm segments list --inactive
     """
     with open_store(store) as opened:
         found = opened.list(scope, ref_id, active=None if all_ else not inactive)
@@ -83,8 +83,8 @@ def show_segment(
 
     \b
     Examples:
-      rlm prompts segments show 3f2a
-      rlm prompts segments show 3f2a --version production --content > core.md
+      rlm segments show 3f2a
+      rlm segments show 3f2a --version production --content > core.md
     """
     with open_store(store) as opened:
         name = opened.resolve(name)
@@ -121,9 +121,9 @@ def add_segment(
 
     \b
     Examples:
-      rlm prompts segments add --scope core --content "You are the game master."
-      rlm prompts segments entity npc gandalf
-      rlm prompts segments add --scope npc --ref-id gandalf --file gandalf.md --tier 1
+      rlm segments add --scope core --content "You are the game master."
+      rlm segments entity npc gandalf
+      rlm segments add --scope npc --ref-id gandalf --file gandalf.md --tier 1
     """
     text = content_from(content, file)
     if text is None:
@@ -151,8 +151,8 @@ def edit_segment(
 
     \b
     Examples:
-      rlm prompts segments edit 3f2a
-      rlm prompts segments edit 3f2a --file core.md --note "shorter" --if-version 4
+      rlm segments edit 3f2a
+      rlm segments edit 3f2a --file core.md --note "shorter" --if-version 4
     """
     with open_store(store) as opened:
         name = opened.resolve(name)
@@ -179,8 +179,8 @@ def deactivate(
 
     \b
     Examples:
-      rlm prompts segments deactivate 3f2a
-      rlm prompts segments deactivate 3f2a --undo
+      rlm segments deactivate 3f2a
+      rlm segments deactivate 3f2a --undo
     """
     with open_store(store) as opened:
         name = opened.resolve(name)
@@ -189,7 +189,7 @@ def deactivate(
 
 
 def _edit_in_editor(text: str) -> str:
-    """Return the text as the user saves it, without the line end that editors add."""
+    """Return the text as the user saves it without the line end that editors add."""
     from rlm.cli.console.editor import edit_text
 
     found = edit_text(text, "segment.md", os.environ)

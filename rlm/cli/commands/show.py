@@ -20,16 +20,6 @@ def show(
     run: RunArgument = "latest",
     *,
     full: Annotated[bool, typer.Option("--full", help="Show all of the code, output and children.")] = False,
-    open_: Annotated[
-        int | None,
-        typer.Option(
-            "--open",
-            metavar="N",
-            min=1,
-            help="Open source [N] of the answer in $VISUAL, $EDITOR or $PAGER.",
-            show_default=False,
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON, one a line.")] = False,
     store: StoreOption = None,
 ) -> None:
@@ -39,15 +29,10 @@ def show(
     Examples:
       rlm show
       rlm show 20260131-142501 --full
-      rlm show --open 1
     """
 
     events = with_journal(store, lambda journal: events_of(journal, run))
-    if open_ is not None:
-        from rlm.cli.console.opener import open_source
-
-        open_source(events, open_)
-    elif as_json:
+    if as_json:
         for event in events:
             typer.echo(json_bytes(asdict(event)))
     else:

@@ -1,10 +1,10 @@
-"""`rlm prompts segments`: the store of prompt segments."""
+"""`rlm segments`: the store of prompt segments."""
 
 from __future__ import annotations
 
 import typer
 
-from rlm.cli.commands.prompts.segments import contents, entities, exchange, versions
+from rlm.cli.commands.segments import contents, entities, exchange, versions
 
 __all__ = ["segments_app"]
 
@@ -13,12 +13,12 @@ segments_app = typer.Typer(no_args_is_help=True)
 
 @segments_app.callback()
 def group() -> None:
-    """Store prompt segments with versions and labels. `rlm prompts assemble scoped` makes prompts of them.
+    """Store prompt segments with versions and labels. `rlm assemble scoped` makes prompts of them.
 
     \b
     Examples:
-      rlm prompts segments import examples/segments.json --store demo.db
-      rlm prompts segments list --store demo.db
+      rlm segments import examples/segments.json --store demo.db
+      rlm segments list --store demo.db
     """
 
 
