@@ -83,6 +83,7 @@ class RLM(Completions):
         observe_text: TextObserver | Sequence[TextObserver] = (),
     ) -> None:
         self.settings = settings or Settings()
+        self._own_limits = limits
         self.limits = limits or Limits(**(slow_defaults() if self.settings.slow else {}))
         if check_support is not None:
             self.settings = replace(self.settings, check_support=check_support)
@@ -189,12 +190,12 @@ class RLM(Completions):
         """Resume a run that was killed, interrupted or failed by its provider, from the last event in its
         journal. `run` is its name, or the start of it.
 
-        Its own limits and settings hold, and these models answer. Journalled calls are neither made nor paid
-        again; blocks run again in a new kernel. A run that has ended returns its result. `context` is its
-        input again, for a journal that did not keep it. `cost_usd` replaces its cost limit, and includes
-        what it spent before. `take_over` also takes the run from a process on another machine, which then
-        fails if it still writes. Raises JournalError, UsageError when its models differ or its input is gone
-        or has changed, and what `run` raises."""
+        Its own limits and settings hold, where this RLM was not given lower ones, and these models answer.
+        Journalled calls are neither made nor paid again; blocks run again in a new kernel. A run that has
+        ended returns its result. `context` is its input again, for a journal that did not keep it. `cost_usd`
+        replaces its cost limit, and includes what it spent before. `take_over` also takes the run from a
+        process on another machine, which then fails if it still writes. Raises JournalError, UsageError when
+        its models differ or its input is gone or has changed, and what `run` raises."""
         from rlm.documents import sources_of
         from rlm.documents.workspace import Workspace
         from rlm.runs.setup import cache_of, open_journal, with_journal_failure
@@ -252,7 +253,8 @@ class RLM(Completions):
         return await replay_run(self._config(), left, loaded, log, workspace, earlier, self._kernels)
 
     def as_of(self, left: StoredRun) -> RLM:
-        """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
+        """Return these models with a run's limits and settings: its own, but no larger than those that this
+        RLM was given. Raises UsageError if its models differ."""
         from rlm.runs.stored_run import limits_of, settings_of
 
         facts = left.facts
@@ -266,7 +268,7 @@ class RLM(Completions):
         other = copy(self)
         # Its cells use the names of then.
         other.sub_models = dict(zip(left.sub_models, self.sub_models.values(), strict=True))
-        other.limits = limits_of(facts)
+        other.limits = limits_of(facts, self._own_limits)
         other.settings = replace(
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )

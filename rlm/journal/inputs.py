@@ -22,6 +22,12 @@ __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]
 _NAMES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
 _PART = 1 << 20
 _BATCH = 16
+_MAX_PARTS = 256
+"""Of one file. The journal stores a body of at most 64 MB."""
+
+
+class _Damaged(Exception):
+    """A stored input is not what `keep` wrote."""
 
 
 def identify(folder: Path) -> str:
@@ -52,24 +58,27 @@ async def keep(database: Database, name: str, folder: Path) -> None:
 
 
 async def restore(database: Database, name: str, folder: Path) -> bool:
-    """Write the input `name` to `folder`. Return False if it is not stored. Raises JournalError if it is
-    damaged."""
+    """Write the input `name` to `folder`, which must not exist. Return False if it is not stored. Raises
+    JournalError if it is damaged."""
     query = "SELECT part FROM inputs WHERE input = :input AND name = :name LIMIT 1"
 
     def write_files(transaction: Transaction) -> bool:
         if not transaction.rows(query, input=name, name=MANIFEST_NAME):
             return False
-        folder.mkdir(0o700, exist_ok=True)
+        folder.mkdir(0o700)
         for file in _NAMES:
             _restore_file(transaction, name, folder / file)
         return True
 
-    if not await database.read(write_files):
-        return False
-    if identify(folder) != name:
+    try:
+        if not await database.read(write_files):
+            return False
+        if identify(folder) != name:
+            raise _Damaged("it is not the text of its name")
+    except (_Damaged, zlib.error, TypeError) as error:
         raise JournalError(
-            f"the stored input of this run is damaged in {database.name}; give its files again"
-        )
+            f"the stored input of this run is damaged in {database.name} ({error}); give its files again"
+        ) from error
     return True
 
 
@@ -95,5 +104,16 @@ def _restore_file(transaction: Transaction, name: str, path: Path) -> None:
     with os.fdopen(descriptor, "wb") as stream:
         part = 0
         while data := transaction.scalar(query, input=name, name=path.name, part=part):
-            stream.write(zlib.decompress(data))
+            if part == _MAX_PARTS:
+                raise _Damaged("it has too many parts")
+            stream.write(_decompress(data))
             part += 1
+
+
+def _decompress(data: bytes) -> bytes:
+    """Return the bytes of a part. One that would grow beyond its size is not read on."""
+    stream = zlib.decompressobj()
+    piece = stream.decompress(data, _PART)
+    if not stream.eof:
+        raise _Damaged("a part of it is cut, or larger than a part may be")
+    return piece

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rlm.errors import JournalError
 from rlm.journal import inputs
+from rlm.journal.checks import is_record, is_time, parse
 from rlm.journal.database import Database, Row, RowConflict, Transaction, database_at
 from rlm.journal.database.transaction import one_of
 from rlm.journal.events import JournalEvent, RunState, RunSummary
@@ -34,6 +34,7 @@ _NAME = "SELECT run_id FROM runs WHERE run_id = :run_id"
 _OWNER = "SELECT process FROM runs WHERE run_id = :run_id"
 _BEGINS = "run_id LIKE :pattern ESCAPE '/'"
 _NEWEST_FIRST = "ORDER BY started_at DESC, run_id DESC"
+_INPUT = re.compile(r"[0-9a-f]{64}")
 _LATEST = re.compile(r"(?:latest|last)(?:~(\d{1,4}))?")
 
 
@@ -134,20 +135,24 @@ class Journal:
         return inputs.may_be_kept(folder, most, self._redaction)
 
     async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
-        """Return the newest runs, newest first; `limit` None returns all."""
+        """Return the newest runs, newest first; `limit` None returns all. Skips damaged ones."""
         query = f"SELECT * FROM runs {_NEWEST_FIRST}"  # noqa: S608 - a constant
         if limit is None:
             rows = await self._database.rows(query)
         else:
             rows = await self._database.rows(f"{query} LIMIT :most", most=limit)
-        return tuple(map(_summarize, rows))
+        found: list[RunSummary] = []
+        for row in rows:
+            with contextlib.suppress(JournalError):  # whoever asks for that run by name is told
+                found.append(_summarize(self.name, row))
+        return tuple(found)
 
     async def get(self, run_id: str) -> RunSummary:
         """Return one run by its full name. Raises JournalError if it is not found."""
         found = await self._database.rows(_RUN, run_id=run_id)
         if not found:
-            raise JournalError(f"there is no run {run_id!r} in {self._database.name}; `rlm runs` lists them")
-        return _summarize(found[0])
+            raise self._unknown(run_id)
+        return _summarize(self.name, found[0])
 
     async def holds(self, run_id: str) -> bool:
         """Return whether there is a run of that name."""
@@ -214,9 +219,14 @@ class Journal:
 
         Raises JournalError if the run is not found or still running.
         """
-        summary = await self.get(run_id)
-        if summary.state == "running":
+        found = await self._database.rows(_RUN, run_id=run_id)
+        is_running = False
+        with contextlib.suppress(JournalError):  # a damaged run can be removed
+            is_running = bool(found) and _summarize(self.name, found[0]).state == "running"
+        if is_running:
             raise JournalError(f"run {run_id} is still running; stop it first")
+        if not found:
+            raise self._unknown(run_id)
         await self._writes.finish(self._delete(run_id))
         await self._writes.finish(self._database.shrink())
 
@@ -257,6 +267,9 @@ class Journal:
             await self._writes.finish(self._database.shrink())
         return tuple(chosen)
 
+    def _unknown(self, run_id: str) -> JournalError:
+        return JournalError(f"there is no run {run_id!r} in {self._database.name}; `rlm runs` lists them")
+
     def _log(self, run_id: str, owner: str, last_seq: int = 0) -> StoredLog:
         return StoredLog(
             self._database, self._writes, self._redaction, run_id=run_id, owner=owner, last_seq=last_seq
@@ -266,7 +279,7 @@ class Journal:
         """Make this process the owner of the run."""
         (row,) = await self._database.rows(_RUN, run_id=run_id)
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
-        if _summarize(row).state == "running" and not take_over:
+        if _summarize(self.name, row).state == "running" and not take_over:
             raise taken
         unchanged, known = "run_id = :run_id", {"run_id": run_id}
         if not take_over:
@@ -334,21 +347,47 @@ def _pattern(prefix: str) -> str:
     return re.sub(r"[%_/]", r"/\g<0>", prefix) + "%"
 
 
-def _summarize(row: Row) -> RunSummary:
+def _summarize(store: str, row: Row) -> RunSummary:
+    """Return a run by its row. Raises JournalError for a damaged one."""
+    try:
+        return _read_run(row)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise JournalError(
+            f"run {row['run_id']!s:.64} is damaged in {store} ({error}): "
+            f"remove it (rlm runs rm {row['run_id']!s:.64}) and ask again"
+        ) from error
+
+
+def _read_run(row: Row) -> RunSummary:
+    task, settings = parse(row["task"]), parse(row["settings"])
+    totals = {field.name: row[field.name] for field in fields(RunTotals)}
+    times = [row[name] for name in ("started_at", "finished_at") if row[name] is not None]
+    for name, is_right in (
+        ("task", isinstance(task, str)),
+        ("settings", is_record(settings)),
+        ("state", row["state"] in get_args(RunState)),
+        ("stop_reason", is_record({"reason": row["stop_reason"]})),
+        ("totals", is_record(totals)),
+        ("time", row["started_at"] is not None and all(map(is_time, times))),
+        # Its name is that of a folder, too.
+        ("input", row["input"] is None or _INPUT.fullmatch(row["input"])),
+    ):
+        if not is_right:
+            raise ValueError(f"its {name} is unreadable")
     state: RunState = row["state"]
     if state == "running":
-        owner = json.loads(row["process"])
+        owner = parse(row["process"])
         owner.pop("claim", None)
         if OwnerProcess(**owner).is_gone():
             state = "interrupted"
     return RunSummary(
         run_id=row["run_id"],
-        task=json.loads(row["task"]),
+        task=task,
         state=state,
         stop_reason=row["stop_reason"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],
-        totals=RunTotals(**{field.name: row[field.name] for field in fields(RunTotals)}),
-        settings=json.loads(row["settings"]),
+        totals=RunTotals(**totals),
+        settings=settings,
         input=row["input"],
     )

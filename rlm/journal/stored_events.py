@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm.errors import JournalError
+from rlm.journal.checks import is_count, is_event, is_record, is_time, parse
 from rlm.journal.database import Database, Row
-from rlm.journal.events import JournalEvent
+from rlm.journal.events import EVENT_KINDS, JournalEvent
 
 __all__ = ["encode", "event_bytes", "find_reply", "read_events"]
 
@@ -38,7 +39,12 @@ async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) 
     model's calls."""
     query = "SELECT data FROM events WHERE key = :key AND kind = 'child' ORDER BY at DESC"
     for row in await database.rows(query, key=key):
-        data: Mapping[str, Any] = json.loads(row["data"])
+        try:
+            data: Mapping[str, Any] = parse(row["data"])
+        except ValueError:
+            continue
+        if not is_record(data):
+            continue
         is_complete = data.get("finish_reason") == "stop" and bool(data.get("reply"))
         if is_complete and data.get("settings", {}) == settings:
             return data
@@ -53,12 +59,17 @@ async def event_bytes(database: Database, run_id: str) -> int:
 
 def _decode(store: str, row: Row) -> JournalEvent:
     try:
-        data = json.loads(row["data"])
+        data = parse(row["data"])
     except ValueError:
         data = None
-    if not isinstance(data, dict):
+    if not (
+        is_count(row["seq"])
+        and is_time(row["at"])
+        and row["kind"] in EVENT_KINDS
+        and is_event(row["kind"], data)
+    ):
         raise JournalError(
-            f"event {row['seq']} of run {row['run_id']} is damaged in {store}: "
+            f"event {row['seq']!s:.20} of run {row['run_id']} is damaged in {store}: "
             f"remove the run (rlm runs rm {row['run_id']}) and ask again"
         )
     return JournalEvent(row["run_id"], row["seq"], row["at"], row["kind"], data)

@@ -327,7 +327,7 @@ def _cell_result(data: Mapping[str, Any]) -> CellResult:
                 changed=tuple(VariableInfo(**variable) for variable in report["changed"]),
                 rebound=tuple(report["rebound"]),
                 stdout_chars=report["stdout_chars"],
-                changed_count=report.get("changed_count", len(report["changed"])),
+                changed_count=report["changed_count"],
             ),
         }
     )

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlm.answers.absence import judge_absence
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
@@ -19,7 +18,7 @@ from rlm.runs.setup import cache_of
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sessions.previous_questions import read_earlier_runs
-from rlm.settings import Settings
+from rlm.settings import Limits, Settings
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -48,13 +47,15 @@ async def replay(
     *,
     store: str | Path,
     settings: Settings | None = None,
+    limits: Limits | None = None,
     observe: Observer | None = None,
 ) -> Replayed:
     """Replay the run whose name is or starts with `run`, without any model.
 
     A call that the journal holds no reply to is refused. Nothing is written to `store`. `settings` may set
-    the kernel's isolation. Raises JournalError, and UsageError when the run has not ended or its input is no
-    longer available."""
+    the kernel's isolation. Its kernels get no more than `settings` and the run allow, and its cells no more
+    seconds than `limits` (default: 120) and the run. Raises JournalError, and UsageError when the run has not
+    ended or its input is no longer available."""
     from rlm.journal import Journal
 
     with Workspace() as workspace:
@@ -67,6 +68,9 @@ async def replay(
                 root, sub_models=children, summary_model=summary, settings=settings, observe=observe or ()
             )
             rlm = rlm.as_of(left)
+            # The code may be a stranger's.
+            seconds = min(rlm.limits.cell_seconds, (limits or Limits()).cell_seconds)
+            rlm.limits = replace(rlm.limits, cell_seconds=seconds)
             if left.facts.get("job") == ATTEMPTS:
                 with keep_exchanges() as exchanges:
                     result = await replay_attempts(left, rlm, journal, workspace)
@@ -86,8 +90,7 @@ async def replay(
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)
-    # A release without this decision recorded the answer as it was finalized.
-    return Replayed(left, judge_absence(left.task, left.result), result, tuple(exchanges))
+    return Replayed(left, left.result, result, tuple(exchanges))
 
 
 async def read_replayable(journal: Journal, run: str) -> StoredRun:

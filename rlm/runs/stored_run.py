@@ -6,23 +6,24 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSource, Source, UrlSource
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.journal.checks import damage_reported, is_number
 from rlm.lazy_dataclass import dataclass
-from rlm.limits import Limits, limit_of_measure
+from rlm.limits import Limits
 from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
 from rlm.playback.replay_only_model import ReplayOnlyModel
-from rlm.results import RESUMABLE, RunResult
+from rlm.results import RESUMABLE, RunResult, StopReason
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
@@ -38,8 +39,6 @@ MAX_KEPT_FROM_PATHS = 16 * _MB
 MAX_KEPT_FROM_STREAMS = 64 * _MB
 """The same limit for an input that cannot be read again, or may be another by then: standard input, strings,
 pipes, URLs, revisions."""
-
-_FORMER_CHUNK = 20_000
 
 _T = TypeVar("_T")
 
@@ -67,33 +66,36 @@ class StoredRun:
         facts = summary.settings
         if facts.get("job") != job:
             raise JournalError(_wrong_kind(name, facts.get("job"), job))
-        if not {"sources", "root", "limits"} <= facts.keys():
-            raise JournalError(
-                f"run {name} was written by an older version of rlm, without the data that a resume needs. "
-                "Ask the question again"
-            )
-        return cls(name, summary.task, facts, events, _result(events))
+        with damage_reported(name):
+            stored = cls(name, summary.task, facts, events, _result(events))
+            stored._check()
+        return stored
+
+    def _check(self) -> None:
+        """Read everything of the facts once, so that nothing of it fails later."""
+        limits_of(self.facts)
+        settings_of(Settings(), self.facts)
+        self.answer_type, self.model_facts, self.headers("model")
+        for source in self.facts["sources"]:
+            _name_of(source)
+        for name in ("warnings", "context_sha256", "context_chars"):
+            self.facts[name]
 
     def recording(self) -> Recording:
         """Return the recorded rounds and replies. Raises JournalError if this version cannot read them."""
-        try:
+        with damage_reported(self.run_id):
             return Recording.of(self.events)
-        except (KeyError, TypeError, ValueError) as error:
-            raise JournalError(
-                f"the journal of run {self.run_id} can't be replayed: another version of rlm wrote it, or it "
-                f"is damaged ({type(error).__name__}: {error}). Ask the question again"
-            ) from error
 
     @property
     def answer_type(self) -> AnswerType | None:
         """Return the type of the answer, if the run has one. Only its JSON schema is stored."""
-        schema = self.facts.get("answer_schema")
+        schema = self.facts["answer_schema"]
         return None if schema is None else AnswerType(json.loads(schema))
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
         """Return the windows, prices and sizes of children that the run used, by the name of the model."""
-        given = self.facts.get("model_facts", {})
+        given = self.facts["model_facts"]
         alone = self.facts["summary_model"]
         if alone in (self.facts["model"], *self.sub_models.values()):
             alone = None
@@ -111,24 +113,22 @@ class StoredRun:
     @property
     def sub_models(self) -> Mapping[str, str]:
         """Return the names of the models of its children, by the names that its cells use."""
-        one = self.facts["sub_model"]
-        several = self.facts.get("sub_models", ({"name": one, "model": one},))
-        return {child["name"]: child["model"] for child in several}
+        return {child["name"]: child["model"] for child in self.facts["sub_models"]}
 
     @property
     def _sizes(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the windows of all models, and the sizes of children, by the name of the model."""
         windows = {self.facts[kind]: window for kind, window in self.facts["windows"].items()}
-        return {**windows, **{one["model"]: one for one in self.facts.get("sub_models", ())}}
+        return {**windows, **{one["model"]: one for one in self.facts["sub_models"]}}
 
     def calls(self, kind: str) -> CallSettings:
         """Return what the calls of the run's `model`, `sub_model` or `summary_model` asked for, without
         headers, which are not stored."""
-        return CallSettings.from_json(self.facts.get("options", {}).get(kind, {}))
+        return CallSettings.from_json(self.facts["options"].get(kind, {}))
 
     def headers(self, kind: str) -> Sequence[str]:
         """Return the names of the headers that the calls of that kind (see `calls`) were sent with."""
-        names: Sequence[str] = self.facts.get("options", {}).get(kind, {}).get("headers", ())
+        names: Sequence[str] = self.facts["options"].get(kind, {}).get("headers", ())
         return names
 
     def replay_only_models(self) -> tuple[ReplayOnlyModel, dict[str, ReplayOnlyModel], ReplayOnlyModel]:
@@ -225,34 +225,50 @@ def input_to_keep(
     return folder if journal.may_keep(folder, max_bytes) else None
 
 
-def limits_of(facts: Mapping[str, Any]) -> Limits:
-    """Return the limits of a stored run. Older versions stored the size of a child's prompt with the settings
-    of children."""
-    stored = {limit_of_measure(name): value for name, value in facts["limits"].items()}
-    return _restore(Limits, {"child_tokens": facts["child"]["prompt_tokens"], **stored})
+def limits_of(facts: Mapping[str, Any], most: Limits | None = None) -> Limits:
+    """Return the limits of a stored run, none of them above those of `most`."""
+    stored = Limits(**facts["limits"])
+    if most is None:
+        return stored
+    lower: dict[str, Any] = {}
+    for one in fields(Limits):
+        values = [value for limits in (stored, most) if (value := getattr(limits, one.name)) is not None]
+        lower[one.name] = min(values, default=None)
+    return Limits(**lower)
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
-    """Return `settings`, with the stored settings of the run where they affect its rounds."""
+    """Return `settings`, with the stored settings of the run where they affect its rounds. Its kernels get
+    what both allow: a journal may come from a stranger."""
+    stored = _restore(KernelLimits, facts["kernel"])
+    kernel = {
+        one.name: min(getattr(stored, one.name), getattr(settings.kernel, one.name)) for one in fields(stored)
+    }
     return replace(
         settings,
         strategy=facts["strategy"],
         cache=facts["cache"],
-        check_support=facts.get("check_support"),
+        check_support=facts["check_support"],
         slow=facts.get("slow", False),
-        # Older versions had one prompt.
-        root=_restore(RootSettings, {"prompt": "full", **facts["root"]}),
-        # Older versions did not store the size of a chunk, which was fixed.
-        child=_restore(ChildSettings, {"chunk_chars": _FORMER_CHUNK, **facts["child"]}),
+        root=_restore(RootSettings, facts["root"]),
+        child=_restore(ChildSettings, facts["child"]),
         direct=_restore(DirectSettings, facts["direct"]),
-        kernel=_restore(KernelLimits, facts["kernel"]),
+        kernel=KernelLimits(**kernel),
     )
 
 
 def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
-    """Return a settings dataclass from its stored fields. Ignores fields that no longer exist."""
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in facts.items() if name in known})
+    """Return a settings dataclass from its stored fields, and the default of a missing one. Ignores fields
+    that do not exist. Raises ValueError for a value that is not of the type of the default."""
+    values = {field.name: facts[field.name] for field in fields(kind) if field.name in facts}  # type: ignore[arg-type]
+    for field in fields(kind):  # type: ignore[arg-type]
+        value, default = values.get(field.name, field.default), field.default
+        is_right = value == default or (
+            is_number(value) if default is None or is_number(default) else type(value) is type(default)
+        )
+        if not is_right and default is not MISSING:
+            raise ValueError(f"{field.name} is {value!r:.40}")
+    return kind(**values)
 
 
 def _is_repeatable(facts: Mapping[str, Any]) -> bool:
@@ -277,4 +293,6 @@ def _source(facts: Mapping[str, Any]) -> Source:
 def _result(events: Sequence[JournalEvent]) -> RunResult | None:
     if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in RESUMABLE:
         return None
+    if events[-1].data["stop_reason"] not in get_args(StopReason):
+        raise ValueError("its stop reason is unknown")
     return RunResult.from_json(events[-1].data)

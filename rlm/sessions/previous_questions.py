@@ -68,8 +68,11 @@ class PreviousQuestion:
 async def read_earlier_runs(journal: Journal, stored: StoredRun) -> tuple[StoredRun, ...]:
     """Return the runs that `stored` continues, oldest first. Raises UsageError if one of them is gone."""
     found: list[StoredRun] = []
-    latest = stored
+    latest, seen = stored, {stored.run_id}
     while (name := latest.facts.get("after")) is not None:
+        if name in seen:
+            raise UsageError(f"run {stored.run_id} continues itself: its journal is damaged")
+        seen.add(name)
         try:
             latest = await StoredRun.read(journal, name)
         except JournalError as error:

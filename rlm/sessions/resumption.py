@@ -59,7 +59,6 @@ async def replay_run(
             RunOptions(
                 recording=recording,
                 answer_type=left.answer_type,
-                checks_support="check_support" in left.facts,
                 warnings=left.facts["warnings"],
                 unread=left.facts.get("unread", ()),
                 earlier=[one.question for one in known],

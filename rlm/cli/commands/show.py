@@ -37,8 +37,10 @@ def show(
             typer.echo(json_bytes(asdict(event)))
     else:
         from rlm.cli.console.run_view import RunView
+        from rlm.journal.checks import damage_reported
 
-        RunView(full=full).show(events)
+        with damage_reported(run):
+            RunView(full=full).show(events)
 
 
 async def events_of(journal: Journal, run: str) -> tuple[JournalEvent, ...]:

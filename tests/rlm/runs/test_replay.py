@@ -191,5 +191,5 @@ async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) ->
     """A run without the required events is reported as such."""
     async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
         await log.append("finished", {"stop_reason": "finalized"})
-    with pytest.raises(JournalError, match="older version of rlm"):
+    with pytest.raises(JournalError, match="another version of rlm"):
         await replay("old", store=run.store, settings=replace(Settings(), sandbox=run.level))

@@ -291,7 +291,7 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
     database.close()
     model = ScriptedModel.of(root=[block("y = 1")])
     with pytest.raises(
-        JournalError, match=f"{run_id} can't be replayed.*KeyError: 'result'.*Ask the question again"
+        JournalError, match=f"{run_id} can't be read.*KeyError: 'result'.*ask the question again"
     ):
         await leaver.resume(model, run_id)
     assert model.requests == []
