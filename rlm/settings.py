@@ -41,14 +41,13 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """Settings of children: the tokens of one reply, and the number of calls in flight. The tokens of one
-    prompt are a limit (`Limits.child_tokens`).
+    """Settings of children: the tokens of one reply. The tokens of one prompt and the calls in flight are
+    limits.
 
     chunk_chars: the characters of a chunk where a cell names no size. None is as much as a child takes.
     """
 
     output_tokens: int = 8_000
-    concurrency: int = 16
     chunk_chars: int | None = None
 
 

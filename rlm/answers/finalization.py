@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlm.accounting.coverage import CoverageLedger
@@ -129,16 +130,28 @@ class Finalizer:
         if gate is not None:
             self._gates.refused(gate, reasons)
 
-    async def pass_direct(self, answer: Answer) -> str | None:
-        """Let the caller's check judge the answer of a direct call, whose quotes are verified. Return why it
-        is refused, or None. Raises AnswerCheckError."""
-        for name in ("input", "schema", "evidence"):
+    async def judge_direct(self, answer: Answer) -> tuple[Answer, str | None]:
+        """Judge an answer that no round can correct. Return it with the support of its claims, and why the
+        caller's check refuses it, or None. Raises AnswerCheckError."""
+        for name in ("input", "schema"):
             self._gates.passed(name)
+        unverified = [one.quote for one in answer.citations if not one.verified and not one.seen]
+        self._note("evidence", [_unverified_note(unverified, len(answer.citations))] if unverified else [])
+        if self._check_support is not None:
+            support = await self._check_support(answer.value, answer.citations)
+            self._note("support", _doubts(support, answer.value))
+            answer = replace(answer, support=support)
         reasons = await self._ask_gate(answer)
         if reasons:
             self._gates.refused("check", reasons, answer.value)
-            return "; ".join(reasons)
-        return None
+        return answer, "; ".join(reasons) or None
+
+    def _note(self, gate: GateName, faults: Sequence[str]) -> None:
+        """Note what a gate said of an answer that is accepted."""
+        if faults:
+            self._gates.refused(gate, faults)
+        else:
+            self._gates.passed(gate)
 
     def gates(self, *, has_answer: bool) -> tuple[Gate, ...]:
         """Return the checks that an answer had to pass, and what they said."""
@@ -204,21 +217,14 @@ class Finalizer:
         faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
             return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True, gate="evidence")
-        if faults:
-            self._gates.refused("evidence", faults)
-        else:
-            self._gates.passed("evidence")
+        self._note("evidence", faults)
         support = None
         if self._check_support is not None:
             support = await self._check_support(final.value, cited.citations)
-        # What a value of another type cites is not known item by item: it is told, and not refused.
-        is_doubtful = support is not None and support.unsupported > 0 and isinstance(final.value, str)
-        if support is not None and is_doubtful and not policy.warned and not policy.last_round:
-            return _refuse(_describe_unsupported(support), warns=True, gate="support")
-        if support is not None and is_doubtful:
-            self._gates.refused("support", (_describe_unsupported(support),))
-        else:
-            self._gates.passed("support")
+        doubts = _doubts(support, final.value)
+        if doubts and not policy.warned and not policy.last_round:
+            return _refuse(doubts[0], warns=True, gate="support")
+        self._note("support", doubts)
         confidence, lowered = limit_confidence(
             final.confidence,
             final.value,
@@ -248,6 +254,14 @@ def _refuse(
     return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns, gate, reasons or (reason,))
 
 
+def _doubts(support: Support | None, value: Any) -> list[str]:
+    """Describe the claims of an answer that are unsupported, in one line if there are any. What a value of
+    another type cites is not known item by item: it is told, and not doubted."""
+    if support is None or not support.unsupported or not isinstance(value, str):
+        return []
+    return [_describe_unsupported(support)]
+
+
 def _describe_unsupported(support: Support) -> str:
     claims = [one for one in support.claims if one.status == "unsupported"]
     shown = "; ".join(f"{one.text[:_MAX_CLAIM]!r} ({one.reason})" for one in claims[:_MAX_SHOWN])
@@ -264,18 +278,20 @@ def _describe_unverified(cited: Cited) -> list[str]:
     """Describe the pieces of evidence that prove nothing, and those that are not in the body."""
     otherwise = {*cited.weak, *cited.too_long, *cited.unsearched}
     missing = [
-        citation.quote
+        citation.quote or f"({citation.start}, {citation.end})"
         for citation in cited.citations
         if not citation.verified
         and not citation.seen
-        and not any(quote.startswith(citation.quote) for quote in otherwise)
+        # A span outside of the body has no quote.
+        and not (citation.quote and any(quote.startswith(citation.quote) for quote in otherwise))
     ]
     notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
-    if missing:
-        words = table("feedback.toml")["finalize"]["unverified"]
-        pieces = len(cited.citations)
-        notes.append(words.format(count=len(missing), pieces=pieces, shown=_show(missing)))
-    return notes
+    return [*notes, _unverified_note(missing, len(cited.citations))] if missing else notes
+
+
+def _unverified_note(quotes: Sequence[str], pieces: int) -> str:
+    words = table("feedback.toml")["finalize"]["unverified"]
+    return str(words.format(count=len(quotes), pieces=pieces, shown=_show(quotes)))
 
 
 def _describe(kind: str, quotes: Sequence[str]) -> list[str]:

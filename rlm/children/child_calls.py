@@ -78,6 +78,7 @@ class ChildCalls:
         *,
         run_context: RunContext,
         settings: ChildSettings,
+        concurrency: int,
         looks: PageLooks | None = None,
     ) -> None:
         self.models = models
@@ -91,6 +92,7 @@ class ChildCalls:
         self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
+        self._concurrency = concurrency
         self._places = SlicePlaces(body)
         self._forecasters = {one.name: self._new_forecaster(one) for one in models}
         self._slot = run_context.concurrency.children
@@ -175,9 +177,7 @@ class ChildCalls:
                 # An answer from memory needs no await. Let other tasks run between many of them.
                 await asyncio.sleep(0)
 
-        max_workers = self._settings.concurrency + max(
-            1, self._settings.concurrency // _CALLS_PER_EXTRA_WORKER
-        )
+        max_workers = self._concurrency + max(1, self._concurrency // _CALLS_PER_EXTRA_WORKER)
         workers: list[asyncio.Future[None]] = []
         try:
             for _ in range(min(count, max_workers)):

@@ -17,7 +17,6 @@ from rlm.prompts.templates import table
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
-from rlm.settings import RootSettings
 
 __all__ = ["CellRun", "CellRunner"]
 
@@ -45,7 +44,6 @@ class CellRunner:
         run_context: RunContext,
         *,
         new_sandbox: Callable[[], Sandbox],
-        root: RootSettings,
         forget: Callable[[], None],
         forget_costs: Callable[[], object],
         last_round_seconds: Callable[[], float | None],
@@ -56,7 +54,6 @@ class CellRunner:
         self._log = run_context.log
         self._playback = run_context.playback
         self._observe = run_context.observe
-        self._root = root
         self._forget = forget
         self._forget_costs = forget_costs
         self._last_round_seconds = last_round_seconds
@@ -135,7 +132,7 @@ class CellRunner:
         """Re-run the cells before `round_`. Return the result of the cell that killed the kernel, if any, and
         the rounds whose cells diverged."""
         changed: list[int] = []
-        again = rerun_cells(self._playback, self._root, self._execute, before=round_)
+        again = rerun_cells(self._playback, self._execute, before=round_)
         async for past, result, same in again:
             if result.ename == DIED:
                 return result, changed

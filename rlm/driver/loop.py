@@ -123,7 +123,6 @@ class Driver:
             handler,
             run_context,
             new_sandbox=new_sandbox,
-            root=settings,
             forget=forget_answers,
             forget_costs=child_calls.take_tally,
             last_round_seconds=lambda: self._last_round_seconds() if self._is_last_round else None,
@@ -276,7 +275,13 @@ class Driver:
             self._observe(CellEnded(round_, result.status, result.seconds, result.shown[:_SHOWN_OUTPUT]))
             await self._log.append(
                 "cell",
-                {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)},
+                {
+                    "round": round_,
+                    "code": cell.code,
+                    "prose": cell.prose,
+                    "mark": cell.mark,
+                    "result": asdict(result),
+                },
                 totals=self._metered.totals(round_, self._child_calls.calls),
             )
         if ran.answer is None:
@@ -287,8 +292,10 @@ class Driver:
         """Return the reply's cell or violation. A recorded reply is judged as it was judged then."""
         if past is not None and past.violation is not None:
             return Violation(cast(ViolationKind, past.violation), text)
+        if past is not None and past.cell is not None:
+            return Cell(past.code, past.prose, past.mark)
         cell = parse(text, finish_reason=finish, contract=self._settings.contract)
-        if isinstance(cell, Violation) or (past is not None and past.cell is not None):
+        if isinstance(cell, Violation):
             return cell
         if self._blocks.is_stuck(cell.code) and not self._is_last_round:
             return Violation("repeated_block", cell.code)

@@ -124,8 +124,8 @@ def _named(names: str, check: _Check) -> dict[str, _Check]:
 
 _FIELDS: dict[str, _Check] = {
     **_named(
-        "asked code context_sha256 detail ename evalue finish_reason helper kind limit marker name prompt "
-        "prose quote reply role scaffold size status stderr stdout stop_reason strategy sub_model "
+        "asked code context_sha256 detail ename evalue finish_reason helper kind limit mark marker name "
+        "prompt prose quote reply role scaffold size status stderr stdout stop_reason strategy sub_model "
         "summary_model title traceback violation within",
         _is_text,
     ),
@@ -144,15 +144,17 @@ _FIELDS: dict[str, _Check] = {
     **_named("end line page start", _any(_is_none, is_count)),
     **_named("cost_usd", _any(_is_none, is_number)),
     **_named("seconds", is_number),
-    **_named("cached complete final forced found seen verified", _is_flag),
+    **_named("cached complete final forced found verified", _is_flag),
     **_named("passed", _any(_is_none, _is_flag)),
     **_named("gaps read scanned spans", _list_of(_is_span)),
     **_named("heading_path rebound refusals unread variables warnings", _list_of(_is_text)),
-    **_named("changed citations claims degradations gates sub_models", _list_of(is_record)),
+    **_named("changed citations degradations gates sub_models", _list_of(is_record)),
     **_named("coverage settings", is_record),
     **_named("support", _any(_is_none, is_record)),
+    "claims": _any(_list_of(is_record), is_count),  # of an answer, or how many a model was asked of
     "message": _any(_is_none, _is_text, is_count),  # of an event, or the number of a message in a chat
     "notes": _any(_is_text, _list_of(_is_text)),  # of folded rounds, or of a check
+    "seen": _any(_is_flag, lambda value: isinstance(value, dict)),  # of a citation, or the spans of a part
     "sources": _any(_list_of(is_record), _list_of(is_count)),  # of a run, or of a claim
     "thinking": _any(_is_text, is_count),  # of a reply, or of a window
     "usage": _any(is_record, _list_of(is_record)),  # of a call, or of a run by model

@@ -239,8 +239,12 @@ class Journal:
         more than `most_bytes`, runs are removed one by one until it fits. Interrupted runs, which can be
         resumed, are removed last.
         """
-        if keep is None and older_than is None and (most_bytes is None or await self.size() <= most_bytes):
-            return ()
+        if keep is None and older_than is None:
+            # The first look is cheap. Every run begins with it.
+            if most_bytes is None or await self._database.size_on_disk() <= most_bytes:
+                return ()
+            if await self.size() <= most_bytes:
+                return ()
         ended = [run for run in await self.runs(limit=None) if run.state != "running"]
         chosen: list[str] = []
         if keep is not None or older_than is not None:

@@ -53,8 +53,9 @@ class RecordedCompaction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
-    """A round of the root: the last message of its prompt, its reply, and the result of its cell.
+    """A round of the root: the last message of its prompt, its reply, its cell and the cell's result.
 
+    `code`, `prose` and `mark` are what was read of the reply then: later versions may read it otherwise.
     `cell` is None if the reply broke the contract, or if the run ended before the cell did. `violation` is
     how the reply broke it, as it was judged then. `folding` is the compaction before this round.
     """
@@ -66,6 +67,9 @@ class RecordedRound:
     cell: CellResult | None = None
     violation: str | None = None
     folding: RecordedCompaction | None = None
+    code: str = ""
+    prose: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,9 @@ class _Reading:
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
             case "cell":
                 self._set_cell(data["round"], _cell_result(data["result"]))
+                if (past := self._rounds.get(data["round"])) is not None:
+                    read = {name: data[name] for name in ("code", "prose", "mark")}
+                    self._rounds[data["round"]] = replace(past, **read)
             case "sub_rlm_ended":
                 error = data["error"]
                 self._ended[data["name"]] = error and RecordedFailure(data["error_type"], error)

@@ -96,7 +96,8 @@ class Run:
             config.children,
             input_.body,
             run_context=self.run_context,
-            settings=replace(config.settings.child, concurrency=config.limits.concurrency),
+            settings=config.settings.child,
+            concurrency=config.limits.concurrency,
             looks=self._looks,
         )
         self._sub_runs = SubRuns(
@@ -404,10 +405,11 @@ class Run:
         except BudgetExhausted as error:
             return Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
         if found.answer is not None:
-            refused = await self._finalizer.pass_direct(found.answer)
+            answer, refused = await self._finalizer.judge_direct(found.answer)
             if refused is not None:
                 return Outcome(None, "invalid_reply", detail=f"the check of the answer refused it: {refused}")
-        return Outcome(found.answer, found.reason, detail=found.detail)
+            return Outcome(answer, found.reason, detail=found.detail)
+        return Outcome(None, found.reason, detail=found.detail)
 
     def _new_sandbox(self) -> Sandbox:
         if self._resources.kernel is not None:

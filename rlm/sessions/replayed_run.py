@@ -18,7 +18,6 @@ class ReplayedRun:
         self.handler: KernelHandler = run.handler
         self.chars = run.input.body.chars
         self._run_context = run.run_context
-        self._root = run.config.settings.root
         self._cell_seconds = run.config.limits.cell_seconds
 
     async def replay_cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
@@ -28,7 +27,7 @@ class ReplayedRun:
             return await sandbox.execute(code, round=round_, timeout=self._cell_seconds)
 
         changed: list[int] = []
-        async for past, result, same in rerun_cells(self._run_context.playback, self._root, execute):
+        async for past, result, same in rerun_cells(self._run_context.playback, execute):
             if result.ename == DIED:
                 return result, changed
             if not same:

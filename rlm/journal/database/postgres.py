@@ -125,6 +125,10 @@ class PostgresDatabase(Database):
         )
         return int(await self.read(lambda transaction: transaction.scalar(query)))
 
+    async def size_on_disk(self) -> int:
+        query = "SELECT pg_total_relation_size('events') + pg_total_relation_size('inputs')"
+        return int(await self.read(lambda transaction: transaction.scalar(query)))
+
     async def _retry(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
         """Run `work` on a connection, and retry while the server cannot be reached."""
         end = time.monotonic() + _SERVER_WAIT_SECONDS

@@ -104,7 +104,8 @@ class Job:
             config.children,
             body,
             run_context=self._run_context,
-            settings=replace(config.settings.child, concurrency=config.limits.concurrency),
+            settings=config.settings.child,
+            concurrency=config.limits.concurrency,
         )
 
     @property

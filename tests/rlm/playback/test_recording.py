@@ -52,7 +52,7 @@ def failure(round_: int, key: str | None) -> dict:
 def cell(round_: int) -> dict:
     # As JSON returns it: spans are lists.
     result = {**asdict(CELL), "report": {**asdict(CELL.report), "read": [[0, 3]]}}
-    return {"kind": "cell", "round": round_, "code": "x", "result": result}
+    return {"kind": "cell", "round": round_, "code": "x", "prose": "", "mark": "repl", "result": result}
 
 
 def helper(round_: int, order: int, value: int) -> dict:

@@ -39,6 +39,61 @@ async def test_a_refused_answer_goes_back_to_the_root_with_the_words_of_the_chec
     assert RunResult.from_json(result.to_json()) == result
 
 
+YARDS = "The southern yard gives notice of one month. The northern crane costs 500 euro a day."
+WRONG = "The southern yard gives notice of twelve months and the moon is made of cheese."
+
+
+async def test_the_claims_of_a_direct_answer_are_checked_by_the_model_and_marked(run) -> None:
+    """There is no round to correct it: the answer stays as it is, and the result says so."""
+    reply = f'{WRONG}\n\nEvidence:\n"The southern yard gives notice of one month."'
+    answers: list[list[str]] = []
+    for check_support in (None, True):
+        model = ScriptedModel.of(direct=[reply], check=['{"unsupported": []}'] * 3)
+        settings = Settings(strategy="direct")
+        result = await run(model, YARDS, settings=settings, check_support=check_support, task="What notice?")
+        assert result.answer == WRONG
+        assert result.support is not None
+        answers.append([request.role for request in model.requests])
+        if check_support is None:
+            assert result.support.unsupported == 1
+            assert gate(result, "support").passed is False
+        replayed = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
+        assert replayed.equal
+        assert replayed.result.support == result.support
+    assert answers == [["direct"], ["direct", "check"]]
+
+
+async def test_a_map_reduce_answer_is_checked_and_an_unverified_quote_does_not_pass(
+    run,
+) -> None:
+    text = "".join(f"Line {n}: the yard of town {n} gives notice of {n % 12} months.\n" for n in range(400))
+    quote = "the yard of town 1 gives notice of 1 months"
+    reply = f'One month. And it is free.\n\nEvidence:\n"{quote}"\n"and the whole crane is free of any charge"'
+    model = ScriptedModel.of(child=lambda _: f'It says "{quote}".', direct=lambda _: reply)
+    result = await run(model, text, settings=Settings(strategy="map-reduce"))
+    assert [one.verified for one in result.citations] == [True, False]
+    assert gate(result, "evidence").passed is False
+    assert "free of any charge" in gate(result, "evidence").refusals[0]
+    assert result.support is not None
+
+
+async def test_an_unsupported_answer_of_the_last_try_did_not_pass(run, block) -> None:
+    final = block(
+        f'peek(0, 40)\nfinalize({WRONG!r}, evidence=["The southern yard gives notice of one month."])'
+    )
+    result = await run(ScriptedModel.of(root=[final, final]), YARDS, task="What notice?")
+    assert (result.answer, result.rounds) == (WRONG, 2)
+    assert gate(result, "support").passed is False
+
+
+async def test_evidence_outside_of_the_text_is_counted_beside_weak_evidence(run, block) -> None:
+    final = block("peek(0, 40)\nfinalize('x', evidence=[(10**7, 10**7 + 9), 'the'])")
+    model = ScriptedModel.of(root=[final, final])
+    await run(model, YARDS)
+    told = model.requests[1].messages[-1].content
+    assert "1 of 2" in told, told
+
+
 async def test_a_check_may_be_async_and_sees_the_answer_as_the_callers_type(run, block) -> None:
     class Answer(BaseModel):
         count: int

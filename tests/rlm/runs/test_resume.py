@@ -13,6 +13,8 @@ import pytest
 
 from rlm import RLM, Limits, RunResult, Settings
 from rlm.documents import PathSource, StreamSource
+from rlm.driver import loop
+from rlm.driver.reply_contract import Cell
 from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Resumed
 from rlm.journal import Journal
@@ -295,6 +297,18 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
     ):
         await leaver.resume(model, run_id)
     assert model.requests == []
+
+
+async def test_a_cell_runs_as_it_was_read_then_although_replies_are_read_otherwise_now(
+    leaver, block, monkeypatch
+) -> None:
+    """A version that reads replies otherwise repeats the cells that ran, and not its own reading."""
+    odd = "Now: <<x = 'as it was'>>"
+    monkeypatch.setattr(loop, "parse", lambda text, **_: Cell(text.partition("<<")[2].partition(">>")[0]))
+    run_id = await leaver.leave(ScriptedModel.of(root=[odd, leaver.stop]))
+    monkeypatch.undo()
+    result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(x)")]), run_id)
+    assert result.answer == "as it was"
 
 
 async def test_another_model_is_refused(leaver) -> None:
