@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["default_store", "keep_private", "make_private_file"]
+__all__ = ["default_store", "keep_private", "leads_out", "make_private_file"]
 
 
 def default_store(env: Mapping[str, str]) -> Path:
@@ -19,6 +20,13 @@ def default_store(env: Mapping[str, str]) -> Path:
     if not state.is_absolute():
         state = Path(env.get("HOME") or Path.home()) / ".local" / "state"
     return state / "rlm" / "rlm.db"
+
+
+def leads_out(path: Path) -> bool:
+    """Return whether a path is a link to a place outside of its own folder. Whoever made the folder may have
+    planted it where a command writes."""
+    folder = path.parent.resolve()
+    return path.is_symlink() and folder != Path("/dev") and not path.resolve().is_relative_to(folder)
 
 
 def make_private_file(path: Path) -> None:
@@ -36,6 +44,8 @@ def make_private_file(path: Path) -> None:
     # Never open an existing file: closing it would drop the locks that SQLite holds on it in this process.
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "it is a link to a file that does not exist", str(path))
 
 
 def keep_private(path: Path) -> None:

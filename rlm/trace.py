@@ -12,7 +12,8 @@ from typing import Self
 
 from rlm.errors import ConfigurationError
 from rlm.events import Event, RunFinished
-from rlm.journal.redaction import secrets_of
+from rlm.journal.redaction import Redaction, secrets_of
+from rlm.store_file import leads_out
 
 __all__ = ["TraceFile"]
 
@@ -26,6 +27,10 @@ class TraceFile:
     """
 
     def __init__(self, path: Path) -> None:
+        if leads_out(path):
+            raise ConfigurationError(
+                f"the trace {path} is a link to {path.resolve()}; give that name, if you mean it"
+            )
         try:
             path.touch(mode=0o600)
             self._file = path.open("w", encoding="utf-8")
@@ -33,9 +38,6 @@ class TraceFile:
             raise ConfigurationError(
                 f"the trace {path} can't be written: {error.strerror}; give another file"
             ) from None
-        # Import it late: with it comes the database library, which takes a third of a second.
-        from rlm.journal.redaction import Redaction
-
         self._redaction = Redaction()
         self._redaction.add(secrets_of(os.environ))
 

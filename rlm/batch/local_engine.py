@@ -10,6 +10,7 @@ from typing import Self
 from rlm.batch.job import BatchJob, BatchOutcome, Failure
 from rlm.errors import ConfigurationError, JournalError, RLMError
 from rlm.journal import Journal
+from rlm.journal.checks import damage_reported
 from rlm.playback.recording import Recording
 from rlm.prompts import PromptError
 from rlm.results import RunResult, Usage
@@ -56,7 +57,8 @@ class LocalEngine:
         """Return what a failed run used."""
         if not await self._journal.holds(run_id):
             return ()
-        return Recording.of(await self._journal.events(run_id)).spent.usage
+        with damage_reported(run_id):
+            return Recording.of(await self._journal.events(run_id)).spent.usage
 
     async def _run(self, job: BatchJob) -> RunResult:
         await self._prune_journal()

@@ -9,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,13 +20,19 @@ from rlm.batch.summary import BatchSummary
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
 from rlm.journal import Journal
+from rlm.journal.checks import damage_reported
 from rlm.playback.recording import Recording
 from rlm.results import RESUMABLE
+from rlm.store_file import leads_out
 
 __all__ = ["ResultsFile", "unfinished_costs"]
 
 _RETRIED = RESUMABLE | {"error"}
 """Stop reasons after which the next start retries a task. The journal keeps the replies it has paid for."""
+_MAX_LINE = 64 << 20
+"""Bytes of a line of results."""
+_BATCH = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""The name of a batch, with which the names of its runs begin."""
 
 
 class ResultsFile:
@@ -55,10 +63,13 @@ class ResultsFile:
             raise UsageError(
                 f"{path} is not a regular file: give --out a file, so that the batch can be resumed"
             )
+        if leads_out(path):
+            raise UsageError(f"{path} is a link to {path.resolve()}: give that name, if you mean it")
         side = path.with_name(path.name + ".batch")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(side, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            # A link would let whoever made the folder have any file of the user emptied.
+            lock = os.open(side, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise _unwritable(side, error) from None
         try:
@@ -127,8 +138,9 @@ class ResultsFile:
         try:
             if self.path.exists():
                 copy = self.path.with_name(self.path.name + ".new")
-                with self.path.open("rb") as old, copy.open("wb") as new:
-                    for number, line in enumerate(old, 1):
+                copy.unlink(missing_ok=True)
+                with self.path.open("rb") as old, copy.open("xb") as new:
+                    for number, line in enumerate(iter(partial(old.readline, _MAX_LINE + 1), b""), 1):
                         if not line.endswith(b"\n") or not self._keep(line, number):
                             has_dropped = True
                             continue
@@ -146,6 +158,8 @@ class ResultsFile:
 
     def _keep(self, raw: bytes, number: int) -> bool:
         try:
+            if len(raw) > _MAX_LINE:
+                raise ValueError
             line = json.loads(raw)
             is_retried = line["answer"] is None and line["stop_reason"] in _RETRIED
             if not is_retried:
@@ -177,7 +191,9 @@ def _parse_sidecar(data: bytes) -> dict[str, Any] | None:
         sidecar = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return sidecar if isinstance(sidecar, dict) and isinstance(sidecar.get("batch"), str) else None
+    if not isinstance(sidecar, dict) or not _BATCH.fullmatch(str(sidecar.get("batch"))):
+        return None
+    return sidecar
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -197,6 +213,8 @@ async def unfinished_costs(store: str, batch: str) -> dict[str, float]:
     `store` is the journal. Raises JournalError.
     """
     async with Journal.open(store) as journal:
-        names = await journal.unfinished(f"{batch}.")
-        costs = [Recording.of(await journal.events(name)).spent.cost_usd for name in names]
-    return {name: cost for name, cost in zip(names, costs, strict=True) if cost}
+        costs: dict[str, float] = {}
+        for name in await journal.unfinished(f"{batch}."):
+            with damage_reported(name):
+                costs[name] = Recording.of(await journal.events(name)).spent.cost_usd
+    return {name: cost for name, cost in costs.items() if cost}

@@ -20,9 +20,9 @@ from rlm.prompts.json_input import parse_json
 __all__ = ["BadTask", "BatchTask"]
 
 _KEYS = ("id", "task", "context", "schema", "limits")
-_OTHER_NAMES = {"question": "task", "prompt": "task", "input": "context"}
-"""Names that other tools give to keys of a task."""
 _MAX_ID_CHARS = 500
+_MAX_PARTS = 10_000
+_MAX_SCHEMA_CHARS = 256_000
 
 
 class BadTask(UsageError):
@@ -35,8 +35,8 @@ class BadTask(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`. A line may call
-    the task `question` or `prompt`, and the context `input`. Without an `id`, its hash is one.
+    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`. Without an `id`,
+    its hash is one.
 
     `limits` override those of the batch. `digest` is a hash of the content.
     """
@@ -57,9 +57,6 @@ class BatchTask:
             raise BadTask(f"is not JSON ({error}): write one object on one line") from None
         if not isinstance(data, dict):
             raise BadTask('is not an object: write {"id": …, "task": …, "context": […]}')
-        for other, name in _OTHER_NAMES.items():
-            if other in data and name not in data:
-                data[name] = data.pop(other)
         id_ = data.get("id") if "id" in data else f"task-{_digest(data)[:12]}"
         if isinstance(id_, bool) or not isinstance(id_, str | int) or str(id_).strip() == "":
             raise BadTask('has no "id": give a text or a whole number')
@@ -133,11 +130,15 @@ def _check(data: Mapping[str, Any]) -> None:
     if schema is not None:
         if not isinstance(schema, dict):
             raise UsageError('"schema" is not an object: give a JSON Schema')
+        if len(json.dumps(schema)) > _MAX_SCHEMA_CHARS:
+            raise UsageError(f'"schema" has over {_MAX_SCHEMA_CHARS:,} characters: give a shorter one')
         AnswerType(schema)
 
 
 def _check_context(context: Any) -> None:
     parts = context if isinstance(context, list) else [context]
+    if len(parts) > _MAX_PARTS:
+        raise UsageError(f'"context" has {len(parts):,} parts: give at most {_MAX_PARTS:,}, or a folder')
     if not parts:
         raise UsageError('"context" is empty: give a path or {"text": …}')
     for part in parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -14,6 +15,8 @@ from rlm.lazy_dataclass import dataclass
 __all__ = ["BadLine", "TaskPlace", "TasksFile"]
 
 _MAX_SHOWN = 3
+MAX_LINE = 128 << 20
+"""Bytes of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,14 @@ class TasksFile:
         seen: dict[str, int] = {}
         offset = 0
         try:
-            for number, line in enumerate(self._stream, 1):
+            lines = iter(partial(self._stream.readline, MAX_LINE + 1), b"")
+            for number, line in enumerate(lines, 1):
                 start, offset = offset, offset + len(line)
+                if len(line) > MAX_LINE:
+                    raise UsageError(
+                        f"line {number} of {self.path} has over {MAX_LINE >> 20} MB: put its text into a file, "
+                        "and name the file in its context"
+                    )
                 if not line.strip():
                     continue
                 self._index_line(line, number, start, seen)

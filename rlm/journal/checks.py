@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rlm.errors import JournalError
+from rlm.prompts.json_input import parse_json
 
 __all__ = ["damage_reported", "is_count", "is_event", "is_number", "is_record", "is_time", "parse"]
 
-_MAX_DEPTH = 100
 _LAST_SECOND = 253_402_300_799
 """The end of the year 9999, in Unix seconds: the last time that can be shown."""
 _MAX_COUNT = 2**63
@@ -39,18 +38,7 @@ def parse(text: Any) -> Any:
     """Return the value of a JSON text. Raises ValueError, also for one that is nested more than 100 deep."""
     if not isinstance(text, str):
         raise ValueError("it is no text")
-    try:
-        value = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if text.count("[") + text.count("{") > _MAX_DEPTH:
-        level = [value]
-        for _ in range(_MAX_DEPTH):
-            boxes = [one.values() if isinstance(one, dict) else one for one in level if _is_box(one)]
-            level = [one for box in boxes for one in box]
-        if level:
-            raise ValueError("it is nested too deeply")
-    return value
+    return parse_json(text)
 
 
 def is_count(value: Any) -> bool:
@@ -88,10 +76,6 @@ def is_event(kind: str, data: Any) -> bool:
     if result is None or kind not in ("cell", "part_ended"):
         return True
     return is_record(result) and (kind != "cell" or is_record(result.get("report")))
-
-
-def _is_box(value: Any) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _is_text(value: Any) -> bool:

@@ -86,7 +86,7 @@ async def _run_attempts(job: Job, task: str, attempts: int, answer_type: AnswerT
     )
     at_once = min(_AT_ONCE, attempts)
     room = asyncio.Semaphore(at_once)
-    async with job.parts(attempts, at_once=at_once) as parts, asyncio.TaskGroup() as group:
+    async with job.parts(attempts, at_once=at_once) as parts:
 
         async def attempt(number: int) -> RunResult | str:
             async with room:
@@ -94,8 +94,14 @@ async def _run_attempts(job: Job, task: str, attempts: int, answer_type: AnswerT
                     f"a{number}", f"attempt {number}", each, lambda part: part.run(task, answer_type)
                 )
 
-        tasks = [group.create_task(attempt(number)) for number in range(1, attempts + 1)]
-    ended = [done.result() for done in tasks]
+        tasks = [asyncio.ensure_future(attempt(number)) for number in range(1, attempts + 1)]
+        try:
+            # Not a TaskGroup: what ends all attempts (no isolation, no journal) is raised as it is.
+            ended = await asyncio.gather(*tasks)
+        finally:
+            for running in tasks:
+                running.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     results = [one for one in ended if isinstance(one, RunResult)]
     for number, one in enumerate(ended, 1):
         if isinstance(one, str):

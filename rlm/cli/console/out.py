@@ -12,6 +12,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from rlm.errors import UsageError
+from rlm.store_file import leads_out
 
 __all__ = ["OutOption", "check_out", "open_output", "write_output"]
 
@@ -22,6 +23,8 @@ def check_out(out: Path | None) -> Path | None:
     """Raise UsageError if `out` is not writable. Runs before any model call."""
     if out is None:
         return None
+    if leads_out(out):
+        raise UsageError(f"--out {out} is a link to {out.resolve()}. Give that name, if you mean it")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder. Name a file")
     if not os.access(out.resolve().parent if _is_file(out) else out, os.W_OK):

@@ -6,7 +6,7 @@ import json
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,30 @@ def test_lines_are_counted_and_found_again(tmp_path: Path) -> None:
         assert dict(results.summary.ends) == {"answered": 1, "rounds": 1}
         assert (results.summary.calls, results.summary.cost_usd) == (4, 1.0)
         assert (results.summary.verified, results.summary.citations) == (2, 4)
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.batch", "r.jsonl.new"])
+def test_no_file_is_written_through_a_planted_link(tmp_path: Path, name: str) -> None:
+    """Whoever made the folder may have put links where a batch writes."""
+    folder, victim = tmp_path / "clone", tmp_path / "bashrc"
+    folder.mkdir()
+    victim.write_text("mine")
+    if name.endswith(".new"):
+        with ResultsFile.open(folder / "r.jsonl", "b1", FACTS) as results:
+            results.append(line("a"))
+    (folder / name).symlink_to(victim)
+    with suppress(UsageError), ResultsFile.open(folder / "r.jsonl", "b1", FACTS) as results:
+        results.append(line("b"))
+    assert victim.read_text() == "mine"
+
+
+def test_a_planted_side_file_names_no_batch_of_its_own_choice(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl.batch").write_text(json.dumps({"batch": "../../victim", **FACTS}))
+    with ResultsFile.open(tmp_path / "r.jsonl", "b1", FACTS) as results:
+        assert results.batch == "b1"
+    (tmp_path / "x.jsonl.batch").mkdir()
+    with pytest.raises(UsageError, match="cannot write"), ResultsFile.open(tmp_path / "x.jsonl", "b1", FACTS):
+        pass
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.batch import BadTask, BatchTask, TasksFile
+from rlm.batch import BadTask, BatchTask, TasksFile, tasks_file
 from rlm.documents import PathSource, TextSource
 from rlm.errors import UsageError
 from rlm.settings import Limits
@@ -108,13 +108,16 @@ def test_a_task_is_identified_by_its_content(tmp_path: Path) -> None:
     assert BatchTask.parse(line(task="Whom?")).digest != same.digest
 
 
-def test_a_task_may_have_the_names_of_other_tools() -> None:
-    """The digest is that of the same task, so a batch goes on when a file is rewritten."""
-    own = BatchTask.parse(b'{"id": 1, "task": "Why?", "context": "a.txt"}')
-    assert BatchTask.parse(b'{"id": 1, "question": "Why?", "input": "a.txt"}') == own
-    assert BatchTask.parse(b'{"id": 1, "prompt": "Why?", "context": "a.txt"}') == own
-    with pytest.raises(BadTask, match="unknown key 'question'"):
-        BatchTask.parse(b'{"id": 1, "task": "Why?", "question": "Who?", "context": "a.txt"}')
+def test_a_line_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadTask, match="at most 10,000"):
+        BatchTask.parse(line(context=[{"text": "x"}] * 10_001))
+    with pytest.raises(BadTask, match="give a shorter one"):
+        BatchTask.parse(line(schema={"enum": ["x" * 300_000]}))
+    monkeypatch.setattr(tasks_file, "MAX_LINE", 1_000)
+    file = tmp_path / "tasks.jsonl"
+    file.write_bytes(line() + b"\n" + line(task="x" * 1_000) + b"\n")
+    with pytest.raises(UsageError, match=r"line 2 .* put its text into a file"), TasksFile.open(file):
+        pass
 
 
 def test_a_context_may_be_one_path_or_text_by_itself() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from rlm.cli.console.out import check_out, open_output, write_output
-from rlm.errors import UsageError
+from rlm.errors import ConfigurationError, JournalError, UsageError
+from rlm.journal import Journal
+from rlm.trace import TraceFile
 
 
 @pytest.fixture
@@ -77,3 +79,30 @@ def test_what_can_not_be_written_is_reported_before(folder: Path) -> None:
         check_out(folder)
     with pytest.raises(UsageError, match="cannot write"):
         check_out(folder / "missing" / "file")
+
+
+def test_a_link_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    """Whoever made the folder may have planted it. A link within the folder is the user's own."""
+    folder, victim = tmp_path / "clone", tmp_path / "bashrc"
+    folder.mkdir()
+    victim.write_text("mine")
+    (folder / "out").symlink_to(victim)
+    (folder / "dangling").symlink_to(tmp_path / "new")
+    (folder / "real").write_text("x")
+    (folder / "inside").symlink_to("real")
+    for name in ("out", "dangling"):
+        with pytest.raises(UsageError, match="is a link to"):
+            check_out(folder / name)
+        with pytest.raises(ConfigurationError, match="is a link to"):
+            TraceFile(folder / name)
+    assert check_out(folder / "inside") == folder / "inside"
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_store_is_not_made_through_a_dangling_link(tmp_path: Path) -> None:
+    (tmp_path / "rlm.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(JournalError, match="does not exist"):
+        async with Journal.open(tmp_path / "rlm.db"):
+            pass
+    assert not (tmp_path / "elsewhere.db").exists()

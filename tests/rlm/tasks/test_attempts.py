@@ -10,7 +10,7 @@ import pytest
 from rlm import RLM, Limits, Settings
 from rlm.errors import UsageError
 from rlm.journal import Journal
-from rlm.models.base import Reply, TokenUsage
+from rlm.models.base import ModelWindow, Reply, TokenUsage
 from rlm.results import RunResult
 from rlm.tasks.attempts import answer_in_attempts, choose, resume_attempts
 from rlm.tasks.question import ask
@@ -55,6 +55,13 @@ async def test_without_agreement_the_confidence_is_low(rlm_of, block) -> None:
     result = await answer_in_attempts(rlm, "What?", TEXT, attempts=3)
     assert result.confidence == "low"
     assert "1 of 3 attempts agree on this answer" in result.warnings
+
+
+async def test_what_no_attempt_can_do_is_raised_as_it_is(run) -> None:
+    model = ScriptedModel.of(direct=["x"] * 3, window=ModelWindow(context=4_000, output=500))
+    rlm = RLM(model, settings=Settings(strategy="direct", sandbox=run.level, store=run.store))
+    with pytest.raises(UsageError, match="do not fit one prompt"):
+        await answer_in_attempts(rlm, "What?", "word " * 20_000, attempts=3)
 
 
 async def test_attempts_share_the_limits(rlm_of, block, run) -> None:
