@@ -89,8 +89,8 @@ class TasksFile:
                 start, offset = offset, offset + len(line)
                 if len(line) > MAX_LINE:
                     raise UsageError(
-                        f"line {number} of {self.path} has over {MAX_LINE >> 20} MB: put its text into a file, "
-                        "and name the file in its context"
+                        f"line {number} of {self.path} has over {MAX_LINE >> 20} MB: put its text into a "
+                        "file, and name the file in its context"
                     )
                 if not line.strip():
                     continue

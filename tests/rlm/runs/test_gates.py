@@ -43,7 +43,7 @@ YARDS = "The southern yard gives notice of one month. The northern crane costs 5
 WRONG = "The southern yard gives notice of twelve months and the moon is made of cheese."
 
 
-async def test_the_claims_of_a_direct_answer_are_checked_by_the_model_and_marked(run) -> None:
+async def test_the_claims_of_a_direct_answer_are_checked(run) -> None:
     """There is no round to correct it: the answer stays as it is, and the result says so."""
     reply = f'{WRONG}\n\nEvidence:\n"The southern yard gives notice of one month."'
     answers: list[list[str]] = []
@@ -54,9 +54,6 @@ async def test_the_claims_of_a_direct_answer_are_checked_by_the_model_and_marked
         assert result.answer == WRONG
         assert result.support is not None
         answers.append([request.role for request in model.requests])
-        if check_support is None:
-            assert result.support.unsupported == 1
-            assert gate(result, "support").passed is False
         replayed = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
         assert replayed.equal
         assert replayed.result.support == result.support
@@ -75,15 +72,6 @@ async def test_a_map_reduce_answer_is_checked_and_an_unverified_quote_does_not_p
     assert gate(result, "evidence").passed is False
     assert "free of any charge" in gate(result, "evidence").refusals[0]
     assert result.support is not None
-
-
-async def test_an_unsupported_answer_of_the_last_try_did_not_pass(run, block) -> None:
-    final = block(
-        f'peek(0, 40)\nfinalize({WRONG!r}, evidence=["The southern yard gives notice of one month."])'
-    )
-    result = await run(ScriptedModel.of(root=[final, final]), YARDS, task="What notice?")
-    assert (result.answer, result.rounds) == (WRONG, 2)
-    assert gate(result, "support").passed is False
 
 
 async def test_evidence_outside_of_the_text_is_counted_beside_weak_evidence(run, block) -> None:
