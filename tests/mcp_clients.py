@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MODES = ("legacy", "auto")
-"""Protocols up to 2025-11-25, with requests of the server, and from 2026-07-28 on, without."""
+"""Protocols up to 2025-11-25, and from 2026-07-28 on."""
 
 OFFER = "# Offer\n\nThe northern yard offers the crane for 90,000 euros.\n\n## Liability\n\nNone at all.\n"
 
@@ -23,7 +23,7 @@ Connect = Callable[..., AbstractAsyncContextManager["Client"]]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder that the client offers as its root, one that it does not, and a store."""
+    """A folder that may be read, one that may not, and a store."""
 
     root: Path
     outside: Path
@@ -45,26 +45,17 @@ class Place:
         self,
         *arguments: str,
         mode: str = "auto",
-        roots: Sequence[str | Path] | None = (),
+        root: Path | None = None,
         env: dict[str, str] | None = None,
         **options: Any,
     ) -> AbstractAsyncContextManager[Client]:
-        """Return a client of `rlm mcp *arguments`. `roots` are its own ones: the root folder by default, and
-        with None it offers none."""
+        """Return a client of `rlm mcp --root ROOT *arguments`."""
         from mcp import Client
         from mcp.client.stdio import StdioServerParameters, stdio_client
-        from mcp.types import ListRootsResult, Root
 
-        given = [one if isinstance(one, str) else one.as_uri() for one in (roots or [self.root])]
-
-        async def list_roots(_: Any) -> ListRootsResult:
-            return ListRootsResult(roots=[Root(uri=one) for one in given])  # type: ignore[arg-type]
-
-        if roots is not None:
-            options["list_roots_callback"] = list_roots
         parameters = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "rlm", "mcp", *arguments],
+            args=["-m", "rlm", "mcp", "--root", str(root or self.root), *arguments],
             env={**self.env, **(env or {})},
             cwd=self.home,
         )

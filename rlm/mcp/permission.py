@@ -1,4 +1,4 @@
-"""Which files a client may have read: those below its roots and below the folders of `--root`."""
+"""Which files a client may have read: those below the folders of `--root`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from rlm.documents import PathSource
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Permission", "folder_of_root"]
+__all__ = ["Permission"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SHOWN = 3
@@ -58,8 +57,7 @@ class Permission:
         file nor a folder."""
         if not self.allowed:
             raise UsageError(
-                "nothing may be read: the client names no roots and rlm mcp has no --root; start it as "
-                "rlm mcp --root FOLDER"
+                "nothing may be read: rlm mcp was started without --root; start it as rlm mcp --root FOLDER"
             )
         if _SCHEME.match(path):
             raise UsageError(f"{path[:200]!r} is a URL, and only files may be read here: save it as a file")
@@ -79,12 +77,3 @@ class Permission:
         """Return the first of the folders, for a message."""
         shown = ", ".join(str(one) for one in self.allowed[:_SHOWN])
         return f"{shown}, …" if len(self.allowed) > _SHOWN else shown
-
-
-def folder_of_root(uri: str) -> Path | None:
-    """Return the path of a client's root (`file:///home/me/project`), or None for another URI."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    path = Path(unquote(parts.path))
-    return path if path.is_absolute() else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rlm.documents import Source, TextSource
 from rlm.errors import JournalError, UsageError
@@ -16,16 +16,16 @@ from rlm.events import Observer
 from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
 from rlm.mcp.calls import Call, Calls
-from rlm.mcp.permission import Permission, folder_of_root
+from rlm.mcp.permission import Permission
 from rlm.mcp.places import Wanted, read_citation, read_passage, stored_result
 from rlm.mcp.results import MAX_TEXT, Answer, Found, Hit, Passage, RunLine, Runs, cut
-from rlm.mcp.sampling import SamplingModel
-from rlm.models.base import Model, ModelWindow
 from rlm.results import Citation, RunResult
 from rlm.runtime import RLM
+from rlm.tasks.comparison.table import Comparison
 from rlm.tasks.passages import find_matches, find_passages
 from rlm.tasks.question import ask
-from rlm.tasks.reports.research import research, resume_research
+from rlm.tasks.reports.research import research
+from rlm.tasks.resuming import resume_job
 from rlm.tasks.summaries.summarize import Kind, summarize
 
 __all__ = ["Service", "answer_text"]
@@ -40,28 +40,22 @@ _MAX_TASK = 200
 class Service:
     """What a server offers.
 
-    make_rlm: makes the runtime of one call, for an observer and the client's model; None if no model of the
-        server is the client's.
+    make_rlm: makes the runtime of one call, for an observer.
     open_journal: opens the store.
-    roots: the folders of --root.
-    samples: a model is the client's; `window` is the one that the user gives it.
-    trusts_roots: a client's own roots may be read, too. True on stdio, where the client started this process
-        and can read the files itself.
+    roots: the folders of --root, below which files may be read.
+    cached: files may be kept in the cache of documents.
     """
 
-    make_rlm: Callable[[Observer, Model | None], RLM]
+    make_rlm: Callable[[Observer], RLM]
     open_journal: Callable[[], AbstractAsyncContextManager[Journal]]
     roots: Sequence[Path] = ()
-    trusts_roots: bool = False
-    samples: bool = False
-    window: ModelWindow | None = None
     cached: bool = True
     calls: Calls = field(default_factory=lambda: Calls(4))
     _own_runs: set[str] = field(default_factory=set)
 
     async def ask(
         self,
-        call: Call[Any],
+        call: Call,
         question: str,
         paths: Sequence[str],
         text: str,
@@ -69,34 +63,43 @@ class Service:
         schema: Mapping[str, Any] | None,
     ) -> RunResult:
         """Answer a question. Raises RLMError."""
-        sources = await self._sources(call, paths, text)
-        async with _Runtime(self, call) as rlm:
+        sources = self._sources(paths, text)
+        async with self._runtime(call) as rlm:
             found = await ask(rlm, question, sources, choices=choices, schema=schema)
         return found.result
 
     async def research(
-        self, call: Call[Any], task: str, paths: Sequence[str], text: str, questions: int
+        self, call: Call, task: str, paths: Sequence[str], text: str, questions: int
     ) -> RunResult:
         """Research a task; the answer is the report. Raises RLMError."""
-        sources = await self._sources(call, paths, text)
-        async with _Runtime(self, call) as rlm:
+        sources = self._sources(paths, text)
+        async with self._runtime(call) as rlm:
             return (await research(rlm, task, sources, most=questions)).result
 
     async def summarize(
-        self, call: Call[Any], paths: Sequence[str], text: str, kind: Kind, tokens: int | None, focus: str
+        self,
+        call: Call,
+        paths: Sequence[str],
+        text: str,
+        kind: Kind,
+        tokens: int | None,
+        focus: str,
+        since: str | None,
     ) -> RunResult:
         """Summarize the input. Raises RLMError."""
-        sources = await self._sources(call, paths, text)
-        async with _Runtime(self, call) as rlm:
-            return (await summarize(rlm, sources, kind=kind, tokens=tokens, focus=focus)).result
+        sources = self._sources(paths, text)
+        if since is not None:
+            async with self.open_journal() as journal:
+                since = await self._resolve(journal, since)
+        async with self._runtime(call) as rlm:
+            found = await summarize(rlm, sources, kind=kind, tokens=tokens, focus=focus, since=since)
+        return found.result
 
-    async def search(
-        self, call: Call[Any], query: str, paths: Sequence[str], limit: int, *, regex: bool
-    ) -> Found:
+    async def search(self, call: Call, query: str, paths: Sequence[str], limit: int, *, regex: bool) -> Found:
         """Search without a model. Raises RLMError."""
         if not 1 <= limit <= _MAX_HITS:
             raise UsageError(f"limit is {limit}: give 1 to {_MAX_HITS}")
-        sources = await self._sources(call, paths, "")
+        sources = self._sources(paths, "")
         if regex:
             found = await find_matches(query, sources, limit=limit, cached=self.cached)
         else:
@@ -112,21 +115,20 @@ class Service:
             warnings=[terminal_line(one) for one in found["warnings"][:_MAX_HITS]],
         )
 
-    async def read(self, call: Call[Any], path: str, wanted: Wanted) -> Passage:
+    async def read(self, path: str, wanted: Wanted) -> Passage:
         """Read a place of a document. Raises RLMError."""
-        return await read_passage(await self._sources(call, [path], ""), wanted)
+        return await read_passage(self._sources([path], ""), wanted)
 
-    async def status(self, call: Call[Any], run: str | None, limit: int) -> Runs:
+    async def status(self, run: str | None, limit: int) -> Runs:
         """List the newest runs whose files may be read. Raises JournalError."""
-        permission = await self._permission(call)
         doing = {one.run_id: one.doing for one in self.calls.running if one.run_id is not None}
         self._own_runs.update(doing)
         async with self.open_journal() as journal:
             if run is not None:
-                listed = [await journal.get(await self._resolve(journal, run, permission))]
+                listed = [await journal.get(await self._resolve(journal, run))]
             else:
                 every = await journal.runs(_SCANNED_RUNS)
-                listed = [one for one in every if self._may_see(one.run_id, one.settings, permission)]
+                listed = [one for one in every if self._may_see(one.run_id, one.settings)]
         return Runs(
             runs=[
                 RunLine(
@@ -144,21 +146,21 @@ class Service:
             ]
         )
 
-    async def resume(self, call: Call[Any], run: str) -> RunResult:
+    async def resume(self, call: Call, run: str) -> RunResult:
         """Resume a run that was interrupted. Raises RLMError."""
-        permission = await self._permission(call)
         async with self.open_journal() as journal:
-            name = await self._resolve(journal, run, permission)
-            job = (await journal.get(name)).settings.get("job")
-        async with _Runtime(self, call) as rlm:
-            if job == "research":
-                return (await resume_research(rlm, name)).result
-            return await rlm.resume(name)
+            name = await self._resolve(journal, run)
+        async with self._runtime(call) as rlm:
+            found = await resume_job(rlm, name)
+        if isinstance(found, Comparison):
+            row = next((row for row in found.rows if row.method == "rlm"), found.rows[0])
+            return replace(row.result, run_id=name)
+        return found if isinstance(found, RunResult) else found.result
 
     async def answer_of(self, run: str) -> str:
         """Return the whole answer of a run, with its sources. Raises JournalError."""
         async with self.open_journal() as journal:
-            name = await self._resolve(journal, run, Permission.of(self.roots))
+            name = await self._resolve(journal, run)
             result = stored_result(await journal.events(name))
         if result is None:
             raise JournalError(f"run {name} has not ended: the tool status shows what it does")
@@ -167,29 +169,27 @@ class Service:
     async def citation_of(self, run: str, number: int) -> str:
         """Return the place of a citation with its context. Raises RLMError."""
         async with self.open_journal() as journal:
-            name = await self._resolve(journal, run, Permission.of(self.roots))
+            name = await self._resolve(journal, run)
             return await read_citation(journal, name, number)
 
     def note_run(self, run_id: str) -> None:
         """Note a run of this server: its client may read it."""
         self._own_runs.add(run_id)
 
-    async def _permission(self, call: Call[Any]) -> Permission:
-        named = [folder_of_root(uri) for uri in await call.roots()] if self.trusts_roots else []
-        return Permission.of([*self.roots, *(one for one in named if one is not None)])
+    @property
+    def _permission(self) -> Permission:
+        return Permission.of(self.roots)
 
-    async def _sources(self, call: Call[Any], paths: Sequence[str], text: str) -> list[Source]:
+    def _sources(self, paths: Sequence[str], text: str) -> list[Source]:
         if not paths and not text:
             raise UsageError("no input is given: give paths of files or folders, or a text")
-        sources: list[Source] = []
-        if paths:
-            permission = await self._permission(call)
-            sources += [permission.source(path) for path in paths]
+        permission = self._permission
+        sources: list[Source] = [permission.source(path) for path in paths]
         if text:
             sources.append(TextSource("text", text))
         return sources
 
-    async def _resolve(self, journal: Journal, run: str, permission: Permission) -> str:
+    async def _resolve(self, journal: Journal, run: str) -> str:
         """Return the name of a run that the client may see. Another one is as if it did not exist."""
         unknown = JournalError(f"no run {run[:100]!r} may be read here: the tool status lists them")
         try:
@@ -197,36 +197,27 @@ class Service:
             facts = (await journal.get(name)).settings
         except JournalError:
             raise unknown from None
-        if not self._may_see(name, facts, permission):
+        if not self._may_see(name, facts):
             raise unknown
         return name
 
-    def _may_see(self, run_id: str, facts: Mapping[str, Any], permission: Permission) -> bool:
-        return run_id in self._own_runs or permission.allows_run(facts)
+    def _may_see(self, run_id: str, facts: Mapping[str, Any]) -> bool:
+        return run_id in self._own_runs or self._permission.allows_run(facts)
 
+    @asynccontextmanager
+    async def _runtime(self, call: Call) -> AsyncIterator[RLM]:
+        """Yield the runtime of one call. Its run belongs to the client."""
 
-class _Runtime:
-    """The runtime of one call. Its run belongs to the client."""
-
-    def __init__(self, service: Service, call: Call[Any]) -> None:
-        self._service = service
-        self._call = call
-        self._rlm: RLM | None = None
-
-    async def __aenter__(self) -> RLM:
         def observe(event: Any) -> None:
-            self._call.on_event(event)
-            if self._call.run_id is not None:
-                self._service.note_run(self._call.run_id)
+            call.on_event(event)
+            if call.run_id is not None:
+                self.note_run(call.run_id)
 
-        model = SamplingModel(self._call, self._service.window) if self._service.samples else None
-        self._rlm = self._service.make_rlm(observe, model)
-        return self._rlm
-
-    async def __aexit__(self, *_: object) -> Literal[False]:
-        if self._rlm is not None:
-            await self._rlm.aclose()
-        return False
+        rlm = self.make_rlm(observe)
+        try:
+            yield rlm
+        finally:
+            await rlm.aclose()
 
 
 def _hit(found: Mapping[str, Any], limit: int) -> Hit:

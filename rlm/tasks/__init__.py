@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from rlm.tasks.question import ask
     from rlm.tasks.reports.card_stages import work_card
     from rlm.tasks.reports.research import research
+    from rlm.tasks.resuming import resume_job
     from rlm.tasks.summaries.summarize import summarize
 
-__all__ = ["ask", "compare", "research", "summarize", "work_card"]
+__all__ = ["ask", "compare", "research", "resume_job", "summarize", "work_card"]
 
 # Each name is imported on first use, because it imports the whole runtime. No module of this package may have
 # the name of a task: importing the module would replace the function here.
@@ -26,6 +27,7 @@ _HOMES = {
     "ask": "rlm.tasks.question",
     "compare": "rlm.tasks.comparison.compare",
     "research": "rlm.tasks.reports.research",
+    "resume_job": "rlm.tasks.resuming",
     "summarize": "rlm.tasks.summaries.summarize",
     "work_card": "rlm.tasks.reports.card_stages",
 }

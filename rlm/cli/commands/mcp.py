@@ -19,7 +19,6 @@ from rlm.escaping import terminal_text
 if TYPE_CHECKING:
     from rlm.events import Observer
     from rlm.mcp.service import Service
-    from rlm.models.base import Model
     from rlm.runtime import RLM
 
 __all__ = ["mcp"]
@@ -29,15 +28,13 @@ _MIN_TOKEN = 16
 
 EXAMPLES = """\b
 Examples:
-  rlm mcp
+  rlm mcp --root . --max-cost 1
   rlm mcp --root ~/contracts --model openai:gpt-5 --max-cost 1
-  rlm mcp --model sampling
   rlm mcp --http --port 8765 --root ~/contracts
-  claude mcp add rlm -- rlm mcp
+  claude mcp add rlm -- rlm mcp --root .
 
-Tools: ask, research, summarize, search, read, status, resume. The client may have read what is below its
-roots and below --root; nothing else, and nothing at all if there is neither. With --http, only --root counts.
---model sampling asks the client's own model, so that no key is needed here. The limits apply to each call.
+Tools: ask, research, summarize, search, read, status, resume. The client may have read what is below --root,
+and nothing else. The limits apply to each call.
 --http listens on this machine only, and asks for a token: RLM_MCP_TOKEN, or a new one that is printed.
 """
 
@@ -79,7 +76,9 @@ def mcp(
     if port and not http:
         raise UsageError("--port belongs to --http: add it, or leave --port out")
     _log_to_stderr()
-    service = _service(ctx, options, root or (), http=http)
+    service = _service(ctx, options, root or ())
+    if not service.roots:
+        say("no --root is given: clients may ask about texts that they send, and read no files")
     work = _serve_http(service, port) if http else _serve_stdio(service)
     try:
         run_interruptible(work)
@@ -103,55 +102,32 @@ def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
-def _service(
-    ctx: typer.Context, options: RunOptions, roots: list[Path] | tuple[Path, ...], *, http: bool
-) -> Service:
+def _service(ctx: typer.Context, options: RunOptions, roots: list[Path] | tuple[Path, ...]) -> Service:
     """Return what the server offers. Raises ConfigurationError."""
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import Journal, default_store
-    from rlm.mcp.sampling import DEFAULT_WINDOW, SAMPLING
     from rlm.mcp.service import Service
-    from rlm.models.call_settings import CallSettings
-    from rlm.models.catalog.overrides import facts_for
     from rlm.runtime import RLM
 
     start_telemetry()
     settings = options.settings(ctx)
-    sub_models = options.sub_models
     servers = mcp_servers_in_force(ctx, options.mcp or ())
-    if options.model == SAMPLING and settings.options != CallSettings():
-        raise ConfigurationError(
-            "--option and --max-tokens are of models that rlm asks itself: the client of --model sampling "
-            "chooses its own. --max-total-tokens limits the run"
-        )
-    samples = SAMPLING in (options.model, options.summary_model, *sub_models.values())
 
-    def make_rlm(observe: Observer, sampling: Model | None) -> RLM:
-        def chosen(name: str | None) -> str | Model | None:
-            return sampling if name == SAMPLING else name
-
+    def make_rlm(observe: Observer) -> RLM:
         return RLM(
-            chosen(options.model),
-            sub_models={name: chosen(model) or model for name, model in sub_models.items()},
-            summary_model=chosen(options.summary_model),
+            options.model,
+            sub_models=options.sub_models,
+            summary_model=options.summary_model,
             limits=options.limits,
             settings=settings,
             mcp_servers=servers,
             observe=observe,
         )
 
-    if not samples:
-        make_rlm(lambda _: None, None)  # a missing key is reported now, not by the first call
-    facts = facts_for(SAMPLING, settings.facts)
+    make_rlm(lambda _: None)  # a missing key is reported now, not by the first call
     store = options.store or default_store(os.environ)
     return Service(
-        make_rlm,
-        lambda: Journal.open(store),
-        roots=tuple(roots),
-        trusts_roots=not http,
-        samples=samples,
-        window=None if facts is None else facts.apply_to_window(DEFAULT_WINDOW),
-        cached=not options.no_document_cache,
+        make_rlm, lambda: Journal.open(store), roots=tuple(roots), cached=not options.no_document_cache
     )
 
 
@@ -170,8 +146,6 @@ async def _serve_http(service: Service, port: int) -> None:
     if token and len(token) < _MIN_TOKEN:
         raise ConfigurationError(f"{_TOKEN} has fewer than {_MIN_TOKEN} characters: make it longer")
     shown = f"the token of {_TOKEN}" if token else f"this token: {(token := secrets.token_urlsafe(24))}"
-    if not service.roots:
-        say("no --root is given: clients may ask about texts that they send, and read no files")
     await serve_http(
         make_server(service), token, port=port, on_started=lambda url: say(f"serving {url} for {shown}")
     )

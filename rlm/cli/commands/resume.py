@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["replay", "resume"]
 
-_JOBS = ("research", "compare", "attempts")
-
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
@@ -91,7 +89,7 @@ def resume(
             observe=progress.on_event,
         )
         try:
-            found = run_interruptible(_resume_job(rlm, stored.run_id, job))
+            found = run_interruptible(_resume(rlm, stored.run_id))
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(stored.run_id, progress.waiting) from None
@@ -187,27 +185,18 @@ def _with_headers(flag: str, given: CallSettings, stored: StoredRun, kind: str) 
 async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:
     """Return the run, and the kind of job that it is, if it is one."""
     from rlm.runs.stored_run import StoredRun
+    from rlm.tasks.resuming import RESUMED_JOBS
 
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
-    job = kind if kind in _JOBS else None
+    job = kind if kind in RESUMED_JOBS else None
     return await StoredRun.read(journal, name, job=job), job
 
 
-async def _resume_job(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
+async def _resume(rlm: RLM, run_id: str) -> RunResult | Research | Comparison:
+    from rlm.tasks import resume_job
+
     try:
-        if job == "research":
-            from rlm.tasks.reports.research import resume_research
-
-            return await resume_research(rlm, run_id)
-        if job == "compare":
-            from rlm.tasks.comparison.compare import resume_comparison
-
-            return await resume_comparison(rlm, run_id)
-        if job == "attempts":
-            from rlm.tasks.attempts import resume_attempts
-
-            return await resume_attempts(rlm, run_id)
-        return await rlm.resume(run_id)
+        return await resume_job(rlm, run_id)
     finally:
         await rlm.aclose()

@@ -44,11 +44,6 @@ def parse_name(text: str) -> ModelName:
     name = text.strip()
     if name == "extractive":
         return ModelName(name, "extractive", "")
-    if name == "sampling":
-        raise ConfigurationError(
-            "sampling is the model of an MCP client, which answers in rlm mcp --model sampling only: name "
-            "another model, or use the client"
-        )
     found = _find_provider(name)
     if found is None and _load_plugins(name):
         found = _find_provider(name)

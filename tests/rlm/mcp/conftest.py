@@ -28,5 +28,5 @@ def place(tmp_path: Path, sandbox_level: int) -> Place:
 
 @pytest.fixture
 def connect(place: Place) -> Connect:
-    """Return `connect(*arguments, mode=…, roots=…, **callbacks)`: a client of `rlm mcp *arguments`."""
+    """Return `connect(*arguments, mode=…, root=…)`: a client of `rlm mcp *arguments`."""
     return place.connect

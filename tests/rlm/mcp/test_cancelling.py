@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -84,3 +86,41 @@ async def test_a_client_that_goes_away_interrupts_its_run(connect: Connect, plac
         listed = (await client.call_tool("status", {})).structured_content
     (run,) = listed["runs"]  # type: ignore[index]
     assert run["state"] == "interrupted" or run["stop_reason"] == "cancelled"
+
+
+async def test_every_kind_of_run_is_resumed(connect: Connect, place: Place) -> None:
+    reply = {"role": "direct", "reply": '90,000 euros\nEvidence:\n"for 90,000 euros"'}
+    model = place.script(*[reply] * 4)
+
+    def run(*command: str) -> None:
+        options = ("--model", model, "--quiet")
+        program = [sys.executable, "-m", "rlm", *command, str(place.root / "offer.md"), *options]
+        subprocess.run(program, env=place.env, check=True, capture_output=True)
+
+    run("ask", "What does the crane cost?", "--attempts", "2")
+    run("compare", "What does the crane cost?", "--method", "direct")
+    async with connect("--model", model) as client:
+        listed = (await client.call_tool("status", {})).structured_content
+        answers = [
+            await client.call_tool("resume", {"run": one["run_id"]})
+            for one in listed["runs"]  # type: ignore[index]
+        ]
+    assert [text_of(one).startswith("90,000 euros") for one in answers] == [True, True], answers
+
+
+async def test_a_cancelled_summary_is_made_again_from_what_was_paid(connect: Connect, place: Place) -> None:
+    model = place.script({"role": "summary", "reply": "The crane costs 90,000 euros.", "delay": 300})
+    async with connect("--model", model) as client:
+        calling = asyncio.ensure_future(client.call_tool("summarize", {"paths": ["."], "kind": "document"}))
+        for _ in range(300):
+            listed = (await client.call_tool("status", {})).structured_content
+            if listed["runs"]:  # type: ignore[index]
+                break
+            await asyncio.sleep(0.1)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        run = listed["runs"][0]["run_id"]  # type: ignore[index]
+        refused = await client.call_tool("resume", {"run": run})
+        assert f"summarize the same input again with since={run}" in text_of(refused)
+        other = await client.call_tool("summarize", {"paths": ["."], "since": "20200101"})
+        assert "no run '20200101' may be read here" in text_of(other)

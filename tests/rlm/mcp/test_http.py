@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CreateMessageResult, ListRootsResult, Root, TextContent
 from mcp_clients import MODES, Place, text_of
 
 TOKEN = "a-token-of-sixteen-or-more"
@@ -33,11 +31,11 @@ OPENING = {
 
 
 @contextmanager
-def serving(place: Place, model: str, *arguments: str) -> Iterator[str]:
+def serving(place: Place, model: str) -> Iterator[str]:
     """Start a server that may read the root, and give its URL."""
     command = [sys.executable, "-m", "rlm", "mcp", "--http", "--model", model, "--root", str(place.root)]
     server = subprocess.Popen(
-        [*command, *arguments],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -82,42 +80,6 @@ async def test_the_official_client_asks_and_reads(url: str, mode: str) -> None:
         assert shown is not None, text_of(result)
         place = await client.read_resource(shown["citations"][0]["resource"])
     assert "90,000 euros" in place.contents[0].text  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_the_roots_of_a_client_open_no_file_over_http(url: str, place: Place, mode: str) -> None:
-    """Only --root counts: a client over HTTP has not shown that it may read the files itself."""
-
-    async def roots(_: Any) -> ListRootsResult:
-        return ListRootsResult(roots=[Root(uri="file:///")])  # type: ignore[arg-type]
-
-    async with connected(url, mode, list_roots_callback=roots) as client:
-        result = await client.call_tool("read", {"path": str(place.outside / "secret.txt")})
-    assert result.is_error
-    assert "outside of what may be read" in text_of(result)
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_the_model_of_the_client_answers_over_http(place: Place, mode: str) -> None:
-    block = """```repl
-price = sub_query("What costs it?", (0, 60))
-finalize({"price": 90000}, evidence=["90,000 euros"])
-```"""
-
-    async def sample(_: Any, params: Any) -> CreateMessageResult:
-        text = block if "```repl" in (params.system_prompt or "") else "90,000 euros"
-        content = TextContent(type="text", text=text)
-        return CreateMessageResult(role="assistant", content=content, model="m", stop_reason="endTurn")
-
-    schema = {"type": "object", "properties": {"price": {"type": "integer"}}, "required": ["price"]}
-    asked = {"question": "What does the crane cost?", "paths": ["."], "schema": schema}
-    with serving(place, "sampling", "--strategy", "rlm") as url:
-        async with connected(url, mode, sampling_callback=sample) as client:
-            result = await client.call_tool("ask", asked)
-    shown = result.structured_content
-    assert shown is not None, text_of(result)
-    assert json.loads(shown["answer"]) == {"price": 90_000}
-    assert shown["sub_calls"] == 1
 
 
 async def test_who_is_turned_away(url: str) -> None:

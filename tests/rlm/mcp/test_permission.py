@@ -1,4 +1,4 @@
-"""Test which files a client may have read: its roots and --root, and nothing else."""
+"""Test which files a client may have read: those below --root, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from mcp_clients import MODES, Connect, Place, text_of
+from mcp_clients import Connect, Place, text_of
 
 from rlm.errors import UsageError
-from rlm.mcp.permission import Permission, folder_of_root
+from rlm.mcp.permission import Permission
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_path_outside_of_the_roots_is_refused_in_one_line(
-    connect: Connect, place: Place, mode: str
-) -> None:
+async def test_a_path_outside_of_the_roots_is_refused_in_one_line(connect: Connect, place: Place) -> None:
     (place.root / "leads_out").symlink_to(place.outside / "secret.txt")
     (place.root / "folder_out").symlink_to(place.outside)
     (place.root / "stays").symlink_to(place.root / "offer.md")
@@ -32,7 +29,7 @@ async def test_a_path_outside_of_the_roots_is_refused_in_one_line(
         "https://example.com/",
         f"file://{place.outside}/secret.txt",
     ]
-    async with connect("--model", "extractive", mode=mode) as client:
+    async with connect("--model", "extractive") as client:
         for path in wrong:
             for tool, arguments in (
                 ("read", {"path": path}),
@@ -50,27 +47,8 @@ async def test_a_path_outside_of_the_roots_is_refused_in_one_line(
     assert "90,000" in text_of(linked)
 
 
-async def test_without_roots_and_root_nothing_may_be_read(connect: Connect, place: Place) -> None:
-    async with connect("--model", "extractive", roots=None) as client:
-        refused = await client.call_tool("read", {"path": str(place.root / "offer.md")})
-        answered = await client.call_tool("ask", {"question": "What costs it?", "text": "It costs 5 euros."})
-    assert refused.is_error
-    assert "nothing may be read" in text_of(refused)
-    assert "--root" in text_of(refused)
-    assert not answered.is_error
-    assert "5 euros" in text_of(answered)
-
-
-async def test_root_adds_to_the_roots_of_the_client(connect: Connect, place: Place) -> None:
-    async with connect("--model", "extractive", "--root", str(place.outside)) as client:
-        own = await client.call_tool("read", {"path": "secret.txt"})
-        theirs = await client.call_tool("read", {"path": str(place.root / "offer.md")})
-    assert "swordfish" in text_of(own)
-    assert "90,000" in text_of(theirs)
-
-
 async def test_runs_over_other_files_are_as_if_they_did_not_exist(connect: Connect, place: Place) -> None:
-    async with connect("--model", "extractive", "--root", str(place.outside), roots=None) as client:
+    async with connect("--model", "extractive", root=place.outside) as client:
         theirs = await client.call_tool("ask", {"question": "The password?", "paths": ["secret.txt"]})
     run = theirs.structured_content["run_id"]  # type: ignore[index]
     async with connect("--model", "extractive") as client:
@@ -96,6 +74,8 @@ def test_devices_pipes_and_broken_paths_are_refused(tmp_path: Path) -> None:
             permission.source(path)
         assert len(str(caught.value)) < 600
     assert permission.source("").path == tmp_path.resolve()
+    with pytest.raises(UsageError, match="start it as rlm mcp --root FOLDER"):
+        Permission.of([]).source("a.txt")
 
 
 def test_a_missing_file_outside_looks_like_one_that_is_there(tmp_path: Path) -> None:
@@ -110,18 +90,3 @@ def test_a_missing_file_outside_looks_like_one_that_is_there(tmp_path: Path) -> 
             permission.source(f"../{name}")
         messages.add(str(caught.value).replace(name, "NAME"))
     assert len(messages) == 1
-
-
-@pytest.mark.parametrize(
-    ("uri", "folder"),
-    [
-        ("file:///a/b%20c", Path("/a/b c")),
-        ("file://localhost/a", Path("/a")),
-        ("file://other/a", None),
-        ("https://a/b", None),
-        ("file:a", None),
-        ("", None),
-    ],
-)
-def test_only_local_files_are_roots(uri: str, folder: Path | None) -> None:
-    assert folder_of_root(uri) == folder
