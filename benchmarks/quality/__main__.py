@@ -1,4 +1,4 @@
-"""Add peers to a bench that `rlm bench` made: the same questions, texts and model, scored by the same rules.
+"""Add peers to a bench of `task.py`: the same questions, texts and model, scored by the same rules.
 
     python -m benchmarks.quality --out bench-records --peer rlms --peer dspy --unconfined [--data PATH]
 
@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.quality.bench import BenchFolder, Item, Row, find_suite, load_items, report_of, score
 from benchmarks.quality.environments import PEERS, make_environment
-from rlm.bench import BenchFolder, Item, Row, chart_of, find_suite, load_items, report_of, score
 from rlm.models.base import TokenUsage
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.prices import price
@@ -122,7 +122,7 @@ def key_of(model: str) -> str:
 
 def main() -> None:
     made = argparse.ArgumentParser(prog="python -m benchmarks.quality")
-    made.add_argument("--out", type=Path, required=True, help="the folder of rlm bench")
+    made.add_argument("--out", type=Path, required=True, help="the folder of the bench")
     made.add_argument("--peer", action="append", choices=list(PEERS), required=True)
     made.add_argument("--data", type=Path, help="the data of a suite of others")
     made.add_argument("--environments", type=Path, default=Path(tempfile.gettempdir()) / "rlm-quality-peers")
@@ -152,7 +152,6 @@ def main() -> None:
         report = report_of(folder)
         (folder.path / "report.json").write_text(json.dumps(report.to_json(), indent=1) + "\n", "utf-8")
         (folder.path / "report.md").write_text(report.markdown(), "utf-8")
-        (folder.path / "report.svg").write_text(chart_of(report), "utf-8")
     print(report.text())
 
 

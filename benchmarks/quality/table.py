@@ -2,7 +2,7 @@
 
     python -m benchmarks.quality.table FOLDER… [--json FILE]
 
-A folder is what `rlm bench --out` made. `--json` keeps the scores and figures of every run, without texts.
+A folder is what a bench made. `--json` keeps the scores and figures of every run, without texts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from rlm.bench import BenchFolder
-from rlm.bench.scoring import interval_of, paired
+from benchmarks.quality.bench import BenchFolder
+from benchmarks.quality.bench.scoring import interval_of, paired
 
 __all__ = ["main", "quality_table", "results_of"]
 
@@ -43,7 +43,8 @@ def results_of(folders: Sequence[BenchFolder]) -> dict[str, Any]:
         for _, row in sorted(folder.rows.items()):
             if row.score is None:
                 raise ValueError(f"{suite}: {row.item} of {row.arm} has no score yet")
-            rows.append({"suite": suite, **{name: getattr(row, name) for name in _KEPT}})
+            figures = {name: getattr(row, name) for name in _KEPT}
+            rows.append({"suite": suite, **figures, "asked_again": row.key in folder.asked_again})
     return {**shared, "suites": [folder.facts["suite"] for folder in folders], "rows": rows}
 
 
@@ -72,6 +73,8 @@ def quality_table(results: Mapping[str, Any]) -> str:
             if difference is None or arm == reference
             else f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
         )
+        retried = sum(row["asked_again"] for row in own)
+        again = f", {retried} after a failure" if retried else ""
         lines.append([
             arm,
             f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})",
@@ -79,7 +82,7 @@ def quality_table(results: Mapping[str, Any]) -> str:
             *by_suite,
             f"{median(row['input_tokens'] + row['output_tokens'] for row in own):,.0f}",
             f"{fmean(row['calls'] for row in own):.1f}",
-            f"{sum(row['status'] == 'answered' for row in own)} of {len(own)}",
+            f"{sum(row['status'] == 'answered' for row in own)} of {len(own)}{again}",
         ])  # fmt: skip
     count = len({(row["suite"], row["item"]) for row in rows})
     about = f"{count} questions over texts of {results['chars']:,} characters, seed {results['seed']}."

@@ -1,4 +1,4 @@
-"""The suites of `rlm bench` as one Inspect task: its logs and viewer for our arms, suites and scores.
+"""The suites as one Inspect task: its logs and viewer for our arms, suites and scores.
 
     inspect eval benchmarks/quality/task.py --model none -T suite=labels -T model=openai:gpt-5-mini
 
@@ -18,8 +18,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 import rlm
+from benchmarks.quality.bench import Bench, BenchFolder, Item, Row, find_arm, find_suite, load_items
 from rlm import RLM, Limits, Settings
-from rlm.bench import Bench, BenchFolder, Item, Row, find_arm, find_suite, load_items
 
 __all__ = ["bench"]
 
@@ -39,12 +39,12 @@ def bench(
     max_cost: float = 0.5,
 ) -> Task:
     """Return the task of one arm of a suite. `max_cost` limits one run, in US dollars. Suites that need a
-    judge are for `rlm bench`, which checks that the judge plays no arm."""
+    judge are refused."""
     items = load_items(
         find_suite(suite), limit=limit, seed=seed, chars=chars, data=None if data is None else Path(data)
     )
     if any(item.rule == "model" for item in items):
-        raise ValueError(f"the suite {suite} needs a judge: use rlm bench {suite} --judge MODEL")
+        raise ValueError(f"the suite {suite} needs a judge: take another one")
     samples = [
         Sample(input=item.question, target=list(item.golds), id=item.id, metadata={"group": item.group})
         for item in items

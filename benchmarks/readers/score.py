@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.quality.bench.scoring.rules import denies
 from benchmarks.readers import journal
 from benchmarks.readers.items import ARMS, Item, load, parser, selection
 
@@ -31,7 +32,10 @@ _FENCE = re.compile(r"```[^\n]*\n(.*?)\n?```", re.DOTALL)
 
 
 def is_right(item: Item, answer: str, *, found: bool = True) -> bool:
-    """Return whether the answer is right. `found` is False if the product says that the text holds none."""
+    """Return whether the answer is right. `found` is False if the product says that the text holds none. An
+    answer that denies what the text holds is wrong, whatever it names after that."""
+    if item.scoring != "absent" and (not found or denies(answer)):
+        return False
     golds = [gold for part in item.golds for gold in part]
     match item.scoring:
         case "choice":

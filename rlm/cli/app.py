@@ -59,7 +59,6 @@ _COMMANDS = {
         "models:models",
     ),
     "init": _Entry(_SET_UP, "Write a settings file with every default as a comment.", "init:init"),
-    "bench": _Entry(_MORE, "Measure.", "bench:bench"),
     "sandbox": _Entry(_MORE, "Run code in the sandbox.", "sandbox:sandbox_app"),
     "assemble": _Entry(_MORE, "Assemble a prompt within its token budget.", "assemble:assemble_app"),
     "segments": _Entry(_MORE, "Store prompt segments with versions and labels.", "segments.app:segments_app"),

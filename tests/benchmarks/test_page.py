@@ -32,21 +32,23 @@ def row(ours: dict[str, Any], other: dict[str, Any], goal: float | None = None) 
 
 
 def test_the_page_and_the_pictures_are_what_the_results_give() -> None:
-    text = page.PAGE.read_text("utf-8")
-    assert page.page_of(text, ROOT / "benchmarks") == text
+    for path in page.TABLES:
+        text = path.read_text("utf-8")
+        assert page.page_of(path, text, ROOT / "benchmarks") == text
     pictures = page.pictures_of(ROOT / "benchmarks")
-    assert {path.name for path in (ROOT / "docs" / "growth").glob("*.svg")} == set(pictures)
+    assert {path.name for path in page.PICTURES.glob("*.svg")} == set(pictures)
     for name, picture in pictures.items():
-        assert (ROOT / "docs" / "growth" / name).read_text("utf-8") == picture
+        assert (page.PICTURES / name).read_text("utf-8") == picture
 
 
 def test_a_table_without_results_says_so(tmp_path: Path) -> None:
-    assert page.page_of(page.PAGE.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 6
+    for path in page.TABLES:
+        assert page.page_of(path, path.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 4
 
 
 def test_a_page_without_a_mark_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no marks for times"):
-        page.page_of("# Benchmarks\n", tmp_path)
+        page.page_of(page.PAGE, "# Benchmarks\n", tmp_path)
 
 
 def test_results_reach_the_page(tmp_path: Path) -> None:
@@ -54,10 +56,11 @@ def test_results_reach_the_page(tmp_path: Path) -> None:
     results.mkdir(parents=True)
     ours, other = {"values": [2.0, 3.0, 4.0], "noisy": [9.0]}, {"values": [1.5], "noisy": []}
     (results / "times.json").write_text(json.dumps(facts_of(row(ours, other, 4))))
-    text = page.page_of(page.PAGE.read_text("utf-8"), tmp_path)
+    text = page.page_of(page.PAGE, page.PAGE.read_text("utf-8"), tmp_path)
     assert "| a round, ms | 3 (2–4, n 3) | 1.5 (1.5–1.5, n 1) | ≤ 4 | **behind**: 2 of 2, 2 × other |" in text
-    assert "dropped as noisy: ours 1." in text
-    assert page.page_of(text, tmp_path) == text
+    assert page.page_of(page.PAGE, text, tmp_path) == text
+    details = page.page_of(page.DETAILS, page.DETAILS.read_text("utf-8"), tmp_path)
+    assert "dropped as noisy: ours 1." in details
 
 
 @pytest.mark.parametrize(

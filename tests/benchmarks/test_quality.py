@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.quality import __main__ as quality
+from benchmarks.quality.bench import BenchFolder, Row, find_suite, load_items, report_of, score
 from benchmarks.quality.environments import PEERS, Peer
 from benchmarks.quality.table import quality_table, results_of
-from rlm.bench import BenchFolder, Row, find_suite, load_items, report_of, score
 
 RESULTS = Path(quality.__file__).parent / "results"
 
@@ -177,6 +177,11 @@ def test_the_printed_scores_are_those_of_the_kept_evidence(name: str, tmp_path: 
                 (tmp_path / suite / file).write_bytes(kept.read())
     folders = [BenchFolder.read(tmp_path / suite) for suite in printed["suites"]]
     assert results_of(folders) == printed
+    table = quality_table(printed)
+    assert all(
+        (", " in line.split(" | ")[-1]) == line.startswith(("| rlms", "| dspy"))
+        for line in table.splitlines()[4:]
+    ), "who failed at first and was asked again is shown"
     for folder in folders:
         items = load_items(
             find_suite(folder.facts["suite"]),
@@ -188,7 +193,7 @@ def test_the_printed_scores_are_those_of_the_kept_evidence(name: str, tmp_path: 
         assert {item.id: item.digest for item in items} == {
             name: item["digest"] for name, item in folder.facts["items"].items()
         }
-        for item in items:
-            for arm in ("code", "rlms", "dspy"):
-                row = folder.rows[item.id, arm, 1]
-                assert row.score == score(item.rule, row.said, item.golds)
+        rules = {item.id: item for item in items}
+        for (item, _, _), row in folder.rows.items():
+            points = score(rules[item].rule, row.said, rules[item].golds) if row.said else 0.0
+            assert row.score == points, row

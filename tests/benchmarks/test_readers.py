@@ -7,10 +7,12 @@ import lzma
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from benchmarks.quality.bench.scoring.rules import denies
 from benchmarks.readers import journal
 from tests.provider_server import ProviderServer, Received
 
@@ -218,3 +220,15 @@ def test_a_text_is_thrown_away_only_if_it_said_something_and_nothing_of_it_is_le
     assert (journal.discarded(declines, "research", "Two."), journal.declined(declines)) == ([], 1)
     refused = [call("direct", "Two cards have priority 0.", "q1"), call("root", "…", "q1")]
     assert (len(journal.discarded(refused, "research", "Two.")), journal.declined(refused)) == (1, 0)
+
+
+def test_no_answer_of_the_archive_that_denies_what_the_text_holds_is_right() -> None:
+    results = ROOT / "benchmarks" / "readers" / "results"
+    chosen = tomllib.loads((results.parent / "items.toml").read_text("utf-8"))["item"]
+    absent = {item["id"] for item in chosen if item.get("scoring") == "absent"}
+    for name, arms in json.loads((results / "scores.json").read_text("utf-8")).items():
+        for arm, figures in arms.items():
+            record = json.loads((results / arm / f"{name}.json").read_text("utf-8"))
+            if figures["right"] and name not in absent:
+                assert record.get("found", True), (arm, name)
+                assert not denies(record["answer"]), (arm, name)

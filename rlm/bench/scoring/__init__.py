@@ -1,9 +1,0 @@
-"""Scores of answers: by rule, or by a model that plays no arm."""
-
-from __future__ import annotations
-
-from rlm.bench.scoring.judge import Judge, Verdict, check_judge
-from rlm.bench.scoring.rules import score
-from rlm.bench.scoring.statistics import Interval, Paired, interval_of, paired
-
-__all__ = ["Interval", "Judge", "Paired", "Verdict", "check_judge", "interval_of", "paired", "score"]
