@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,8 +55,65 @@ def sandbox_flag() -> str:
     return "0" if done.returncode == 3 else "auto"
 
 
+class CommandServer:
+    """Runs commands in forks of one process that has imported rlm: see command_server.py."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("command_server.py"), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+            )
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        stdin: bytes,
+        folder: Path,
+        environment: dict[str, str],
+        timeout: float,
+    ) -> Ran:
+        """Run a command to its end. Raises TimeoutError, and then the command is killed."""
+        with (
+            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            given.write(stdin)
+            given.seek(0)
+            request = {"arguments": list(arguments), "folder": str(folder), "environment": environment}
+            self._socket.settimeout(None)
+            socket.send_fds(
+                self._socket, [json.dumps(request).encode()], [given.fileno(), out.fileno(), err.fileno()]
+            )
+            process = int(self._socket.recv(64))
+            self._socket.settimeout(timeout)
+            try:
+                code = int(self._socket.recv(64))
+            except TimeoutError:
+                os.kill(process, signal.SIGKILL)
+                self._socket.settimeout(None)
+                self._socket.recv(64)
+                raise
+            out.seek(0)
+            err.seek(0)
+            return Ran(code, out.read().decode(), err.read().decode())
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def command_server() -> Iterator[CommandServer]:
+    server = CommandServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
+def rlm(environment: dict[str, str], tmp_path: Path, command_server: CommandServer) -> Callable[..., Ran]:
     """Return `rlm("ask", …)`, which runs a command in an empty folder to its end."""
     folder = tmp_path / "work"
     folder.mkdir()
@@ -65,16 +125,8 @@ def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
         timeout: float = 90,
         folder: Path = folder,
     ) -> Ran:
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
-            cwd=folder,
-            env={**environment, **(env or {})},
-            timeout=timeout,
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        return command_server.run(arguments, given, folder, {**environment, **(env or {})}, timeout)
 
     return run
 
