@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
-from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
@@ -96,7 +95,6 @@ class Settings:
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
     slow: bool = False
-    batching: BatchingPolicy = field(default_factory=BatchingPolicy)
     models: ModelOptions = field(default_factory=ModelOptions)
     options: CallSettings = field(default_factory=CallSettings)
     sub_options: CallSettings = field(default_factory=CallSettings)

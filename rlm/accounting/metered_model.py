@@ -300,9 +300,16 @@ class MeteredModel:
         return sent
 
     async def _charge(
-        self, model: Model, request: Request, usage: TokenUsage, cost: float | None, error: str
+        self,
+        model: Model,
+        request: Request,
+        usage: TokenUsage,
+        cost: float | None,
+        error: str,
+        **calls: int,
     ) -> None:
-        """Journal a call that was paid for and has no reply."""
+        """Journal a call that was paid for and has no reply. `calls=0`: a resumed run makes it again, and it
+        counts then."""
         await self._log.append(
             "charge",
             {
@@ -312,6 +319,7 @@ class MeteredModel:
                 "usage": asdict(usage),
                 "cost_usd": cost,
                 "error": error,
+                **calls,
             },
         )
 
@@ -362,7 +370,7 @@ class MeteredModel:
                 sent = TokenUsage(input_tokens=prompt_tokens)
                 cost = self._settle(model, reservation, sent)
                 if not collects_later(model):
-                    await self._charge(model, request, sent, cost, "cancelled")
+                    await self._charge(model, request, sent, cost, "cancelled", calls=0)
                 raise
             except ModelError as error:
                 if error.spent:

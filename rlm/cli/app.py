@@ -5,7 +5,6 @@ A command's module is imported when the command is called: each of them imports 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -160,16 +159,6 @@ def options(
 
 def run() -> int:
     """Run the command line and return its exit code."""
-    try:
-        return _run()
-    finally:
-        if "rlm.cli.telemetry" in sys.modules:
-            from rlm.cli.telemetry import finish_telemetry
-
-            finish_telemetry()
-
-
-def _run() -> int:
     try:
         app()
     except SystemExit as error:

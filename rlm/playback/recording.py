@@ -169,7 +169,7 @@ class _Reading:
             case "model_call" | "child" if "reply" in data:
                 self._add_reply(data, is_own=is_own)
             case "charge":
-                self._calls += data["role"] not in _NO_CHILDREN
+                self._calls += data.get("calls", data["role"] not in _NO_CHILDREN)
                 self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
             case "sub_rlm":
                 self._calls += 1

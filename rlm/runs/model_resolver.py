@@ -64,7 +64,6 @@ class ModelResolver:
         return make_slow(
             model,
             self.settings.store or default_store(os.environ),
-            policy=self.settings.batching,
             on_batches=self.tell,
             on_retry=lambda attempt, wait, reason: self.tell(Retrying(attempt, wait, reason)),
         )

@@ -34,7 +34,7 @@ CELLS = (
     "import os; child = os.fork() or os._exit(0); os.waitpid(child, 0)",
     "import multiprocessing as m; one = m.get_context('fork').Process(target=print); one.start(); one.join()",
     "import shutil, tempfile; open('a', 'w').close(); shutil.copy2('a', 'b'); tempfile.TemporaryFile()",
-    "import mmap, signal, select, time; mmap.mmap(-1, 4096); signal.alarm(0); time.sleep(0.01); 1 / 0",
+    "import mmap, signal, select, time; mmap.mmap(-1, 4096, 34); signal.alarm(0); time.sleep(0.01); 1 / 0",
     "import numpy; print(numpy.linalg.svd(numpy.ones((99, 99)))[1].sum()); numpy.save('n', numpy.ones(9))",
     "import pandas; frame = pandas.DataFrame({'a': [1, 2]}); frame.to_csv('c'); pandas.read_csv('c')",
 )

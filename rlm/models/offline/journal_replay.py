@@ -24,8 +24,7 @@ class ReplayModel:
     """Implements Model. It plays root and children, and costs nothing.
 
     A round of the run's root gets the recorded reply of the same number, whatever its prompt. A round of a
-    sub-RLM must also have the recorded first prompt, or the same task if words of that prompt have changed
-    since. Any other call must have exactly the recorded prompt.
+    sub-RLM must also have the recorded first prompt. Any other call must have exactly the recorded prompt.
     """
 
     def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[JournalEvent]) -> None:
@@ -45,18 +44,12 @@ class ReplayModel:
                 self._replies.setdefault(data["key"], deque()).append(reply)
                 self._max_tokens[data["role"]] = data["max_output_tokens"]
         self._rounds = {number: reply for number, (_, reply) in roots.pop("", {}).items()}
-        tasks = {
-            event.data.get("within", ""): event.data["prompt"] for event in events if event.kind == "sub_rlm"
-        }
         self._sub_rounds: dict[tuple[str, int], deque[Reply]] = {}
-        self._sub_firsts: dict[str, str] = {}
-        self._renamed: dict[str, str] = {}
-        for within, rounds in roots.items():
+        for rounds in roots.values():
             first, _ = rounds[min(rounds)]
-            self._sub_firsts[first] = tasks.get(within, "")
             for number, (_, reply) in rounds.items():
                 self._sub_rounds.setdefault((first, number), deque()).append(reply)
-        self._sub_tasks = set(tasks.values())
+        self._sub_tasks = {event.data["prompt"] for event in events if event.kind == "sub_rlm"}
 
     @classmethod
     def of(cls, run: str, store: str | Path) -> ReplayModel:
@@ -110,8 +103,7 @@ class ReplayModel:
 
     def _find_reply(self, request: Request) -> Reply | None:
         if request.role == "root":
-            first = self._recorded_first(request.messages[1].content, request.task)
-            replies = self._sub_rounds.get((first, request.round))
+            replies = self._sub_rounds.get((request.messages[1].content, request.round))
             if replies or request.task in self._sub_tasks:
                 return replies.popleft() if replies else None
             return self._rounds.get(request.round)
@@ -119,22 +111,3 @@ class ReplayModel:
         limit = self._max_tokens.get(request.role, request.max_output_tokens)
         replies = self._replies.get(call_key(self._facts[model], replace(request, max_output_tokens=limit)))
         return replies.popleft() if replies else None
-
-    def _recorded_first(self, first: str, task: str) -> str:
-        """Return the recorded first prompt of a sub-RLM that now begins with `first`.
-
-        Words of the prompt may have changed since. Then it is the sub-RLM with the same task whose first
-        prompt shares most lines: the previews of its text are among them.
-        """
-        if first in self._sub_firsts:
-            return first
-        if first not in self._renamed:
-            free = [
-                one
-                for one, of in self._sub_firsts.items()
-                if of == task and one not in self._renamed.values()
-            ]
-            lines = set(first.splitlines())
-            closest = max(free, key=lambda one: len(lines & set(one.splitlines())), default=first)
-            self._renamed[first] = closest
-        return self._renamed[first]

@@ -1,4 +1,4 @@
-"""Advice for machines that lack a layer: one command."""
+"""Advice for machines that lack a layer: one command, or two to choose from."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ CONTAINER_FLAGS = "--security-opt seccomp=unconfined --security-opt apparmor=unc
 profiles of containers refuse the namespaces and mounts that it is confined with."""
 _CONTAINER_LIMITS = "--memory 4g --pids-limit 1024"
 _BUBBLEWRAP = "sudo apt install bubblewrap"
+_PROFILE = "etc/apparmor.d/bwrap-userns-restrict"
+_LOAD_PROFILE = (
+    f"{_BUBBLEWRAP} apparmor-profiles && "
+    f"sudo cp /usr/share/apparmor/extra-profiles/{Path(_PROFILE).name} /{Path(_PROFILE).parent}/ && "
+    f"sudo apparmor_parser -r /{_PROFILE}"
+)
+"""Ubuntu 24.04 ships the profile of bubblewrap without loading it."""
 _HERE = Path("/")
 
 
@@ -88,7 +95,7 @@ def bubblewrap_would_help(missing: Mapping[str, str], *, machine: Path = _HERE) 
         ("namespaces" in missing or "root" in missing)
         and setting is not None
         and setting[0] == _APPARMOR
-        and (machine / "etc/apparmor.d/bwrap-userns-restrict").exists()
+        and (machine / _PROFILE).exists()
         and not (machine / "usr/bin/bwrap").exists()
     )
 
@@ -98,8 +105,13 @@ def _namespaces(machine: Path) -> str:
         return _BUBBLEWRAP
     if setting := _find_closed_setting(machine):
         name, _, opened = setting
-        where = "on the host of the container: " if _is_container(machine) else ""
-        return f"{where}sudo sysctl -w {_dotted(name)}={opened}"
+        command = f"sudo sysctl -w {_dotted(name)}={opened}"
+        if _is_container(machine):
+            return f"on the host of the container: {command}"
+        if name != _APPARMOR:
+            return command
+        command += " (for all programs, until the next boot)"
+        return command if (machine / _PROFILE).exists() else f"{_LOAD_PROFILE}; or {command}"
     if _is_container(machine):
         return f"start the container with {CONTAINER_FLAGS}"
     return "run it as a user who may create user namespaces"

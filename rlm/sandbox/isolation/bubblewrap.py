@@ -17,7 +17,7 @@ from rlm.sandbox.isolation.policy import Confinement
 
 __all__ = ["command", "find", "init_pid"]
 
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICES = ("null", "full", "random", "urandom")
 _CODE_INSIDE = "/launcher"
 _BOOT = (
     f"import sys; sys.path.insert(0, {_CODE_INSIDE!r}); "
@@ -49,6 +49,7 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
     words = [
         find(),
         "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+        "--unshare-cgroup-try",
         "--die-with-parent", "--hostname", "kernel", "--info-fd", str(info),
         # For our launcher inside, which drops it.
         "--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN",

@@ -39,7 +39,8 @@ from rlm.sandbox.isolation.report import LayerFailed, LayerReport
 __all__ = ["close_other_fds", "confine", "inside", "launch", "main"]
 
 _REFUSED = 3
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+"""Not /dev/zero: a shared mapping of it is memory that no limit of a process counts."""
 _OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
 _LATE: Mapping[Role, str] = {
     "kernel": "by the kernel itself, once its sockets are bound",
@@ -151,6 +152,7 @@ class _Watcher:
         try:
             self._enter_group()
             if "namespaces" in self._layers:
+                namespaces.hide_control_group()
                 kernel = os.fork()
                 if kernel:
                     report.close()
@@ -298,7 +300,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         "no_new_privileges": capabilities.no_new_privileges,
         "landlock": lambda: landlock.restrict(
             read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
-            write=[confinement.scratch, *_DEVICES[:3], *shared],
+            write=[confinement.scratch, *_DEVICES[:2], *shared],
             sockets=writable,
         ),
         "seccomp": lambda: _install_filter(confinement.role),

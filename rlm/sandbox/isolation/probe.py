@@ -45,7 +45,7 @@ _BOOT = (
 )
 
 _ATTACKER = """
-import importlib.util, json, mmap, os, signal, socket, sys
+import importlib.util, json, mmap, os, signal, socket, sys, time
 planted = json.loads(sys.argv[1])
 if planted["late"]:
     spec = importlib.util.spec_from_file_location("post_start_seccomp", planted["post_start_seccomp"])
@@ -61,13 +61,17 @@ def connect_to_a_local_server():
 def reach_another_process():
     os.kill(planted["process"], 0)
 def take_more_memory():
-    child = os.fork()
-    if not child:
-        memory = mmap.mmap(-1, planted["memory"])
-        for page in range(0, len(memory), 4096):
-            memory[page] = 1
-        os._exit(0)
-    if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+    children = []
+    for _ in range(8):  # each stays below the limit of a process
+        child = os.fork()
+        if not child:
+            memory = mmap.mmap(-1, planted["memory"] // 8, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            for page in range(0, len(memory), 4096):
+                memory[page] = 1
+            time.sleep(0.5)
+            os._exit(0)
+        children.append(child)
+    if any([os.WIFSIGNALED(os.waitpid(child, 0)[1]) for child in children]):
         raise OSError
 through = []
 for name in planted["attacks"]:

@@ -71,9 +71,12 @@ def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
             layers[str(line["layer"])] = str(line["detail"])
         elif "failed" in line:
             failed[str(line["failed"])] = str(line["detail"])
+    missing = [layer for layer in required_layers(level) if layer not in layers and layer not in failed]
     if not failed:
-        missing = [layer for layer in required_layers(level) if layer not in layers]
         failed = dict.fromkeys(missing, "the launcher ended before it was applied")
+    elif missing:
+        last = next(reversed(failed))
+        failed[last] += f"; not tried after that: {', '.join(missing)}"
     return IsolationReport(level, layers, failed), init
 
 

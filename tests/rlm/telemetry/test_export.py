@@ -59,6 +59,7 @@ def run_traced(collector, play, tmp_path: Path, sandbox_level: int, **env: str) 
         "RLM_OPENAI_COMPATIBLE_KEY_HOST": "127.0.0.1",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Basic%20planted",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_SERVICE_NAME": "yard",
         **env,
     }

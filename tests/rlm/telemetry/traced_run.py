@@ -3,9 +3,10 @@
 import asyncio
 import sys
 
+from opentelemetry.instrumentation.auto_instrumentation import initialize
+
 from rlm import RLM, Settings
 from rlm.limits import Limits
-from rlm.telemetry.export import start_export
 
 
 def price(machine: str) -> int:
@@ -26,8 +27,5 @@ async def main(url: str, store: str, level: str) -> None:
     await rlm.aclose()
 
 
-export = start_export()
-assert export is not None
+initialize()
 asyncio.run(main(*sys.argv[1:]))
-problem = export.close()
-assert problem is None, problem

@@ -1,4 +1,4 @@
-"""`python -m attacks [LEVEL…] [--only WORD] [--docs]` prints the table of what each level stopped here."""
+"""`python -m attacks [LEVEL…] [--only WORD]` tries attacks; `--table` prints what each level should stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.isolation.policy import LEVELS
 
 from .catalogue import Attack, catalogue, markdown
-from .document import DOCUMENT, with_table
 from .runner import WAYS, Runner, Way
 from .world import World
 
@@ -20,10 +19,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="attacks", description=__doc__)
     parser.add_argument("levels", nargs="*", type=int)
     parser.add_argument("--only", default="", help="attacks whose category or name holds this")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/security.md")
+    parser.add_argument("--table", action="store_true", help="print what each level should stop")
     chosen = parser.parse_args()
-    if chosen.docs:
-        DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8"), markdown()), encoding="utf-8")
+    if chosen.table:
+        print(markdown())
         return 0
     broken = 0
     for level, way in WAYS:

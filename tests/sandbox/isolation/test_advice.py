@@ -16,10 +16,18 @@ NO_LANDLOCK = {"landlock": "not built in"}
 NO_GROUP = {"cgroup": "none may be written to"}
 APPARMOR = "proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 PROFILE = "etc/apparmor.d/bwrap-userns-restrict"
+SYSCTL = (
+    "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (for all programs, until the next boot)"
+)
+LOADED = (
+    "sudo apt install bubblewrap apparmor-profiles && "
+    "sudo cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && "
+    "sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict"
+)
 SETTINGS = [
     ("proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
     ("proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
-    (APPARMOR, "1", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+    (APPARMOR, "1", f"{LOADED}; or {SYSCTL}"),  # Ubuntu 24.04 ships the profile, and does not load it
 ]
 
 
@@ -78,7 +86,7 @@ def test_bubblewrap_does_not_hide_why_namespaces_are_refused(
     name = setting.removeprefix("proc/sys/").replace("/", ".")
     reason = f"{NO_NAMESPACES['namespaces']}; {name} is {value}"
     assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in message
-    assert "bubblewrap" not in message
+    assert "bubblewrap is not installed" not in message
 
 
 @pytest.mark.parametrize("files", [{}, {".dockerenv": ""}], ids=["nothing is known", "a container"])
@@ -108,7 +116,7 @@ def test_bubblewrap_is_not_advised_where_it_is_or_something_else_refuses(tmp_pat
     put(tmp_path, {APPARMOR: "1", PROFILE: "profile bwrap /usr/bin/bwrap"})
     assert "bubblewrap" not in refusal("auto", NO_BUBBLEWRAP | NO_LANDLOCK, machine=tmp_path)
     put(tmp_path, {"usr/bin/bwrap": ""})
-    assert "sudo sysctl" in refusal("auto", NO_NAMESPACES, machine=tmp_path)
+    assert f"To get it: {SYSCTL}. Or" in refusal("auto", NO_NAMESPACES, machine=tmp_path)
     (tmp_path / "usr/bin/bwrap").unlink()
     put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
     message = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)

@@ -362,7 +362,7 @@ children = []
 for _ in range(6):
     child = os.fork()
     if not child:
-        memory = mmap.mmap(-1, 100 * 2**20)
+        memory = mmap.mmap(-1, 100 * 2**20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         for page in range(0, len(memory), 4096):
             memory[page] = 1
         while os.read(0, 1): pass

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
-
-from tenacity import AsyncRetrying, retry_if_result, wait_exponential, wait_random
 
 __all__ = ["poll"]
 
@@ -20,10 +20,8 @@ async def poll(
     """Return the first final answer. The interval grows from `first` to `longest` seconds, and is a little
     random, so that batches that were sent together are not polled together. Never gives up: a batch has been
     paid for."""
-    retrying = AsyncRetrying(
-        retry=retry_if_result(lambda answer: not is_final(answer)),
-        wait=wait_exponential(multiplier=first, exp_base=_GROWTH, max=longest)
-        + wait_random(0, _JITTER * first),
-    )
-    answer: _T = await retrying(ask)
+    pause = first
+    while not is_final(answer := await ask()):
+        await asyncio.sleep(pause + random.uniform(0, _JITTER * first))  # noqa: S311
+        pause = min(longest, pause * _GROWTH)
     return answer

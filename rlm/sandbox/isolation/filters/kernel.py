@@ -33,7 +33,7 @@ _FILES = (
 """What a path may be is for the mounts and Landlock to decide."""
 
 _MEMORY = (
-    "brk", "get_mempolicy", "madvise", "membarrier", "mmap", "mprotect", "mremap", "msync", "munmap",
+    "brk", "get_mempolicy", "madvise", "membarrier", "mprotect", "mremap", "msync", "munmap",
 )  # fmt: skip
 
 _PROCESSES = (
@@ -59,6 +59,7 @@ _WAITING_AND_SOCKETS = (
 )  # fmt: skip
 
 _SETID_BITS = 0o6000
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _NEW_NAMESPACES = 0x7E02_0080
 _CLONE_PTRACE, _CLONE_PARENT, _CLONE_UNTRACED, _CLONE_IO = 0x2000, 0x8000, 0x0080_0000, 0x8000_0000
 _DUPFD, _GETFD, _SETFD, _GETFL, _SETFL, _DUPFD_CLOEXEC, _GETPIPE_SZ = 0, 1, 2, 3, 4, 1030, 1032
@@ -79,6 +80,10 @@ _BY_ARGUMENT: Mapping[str, Rule] = {
     "fchmod": without_bits(1, _SETID_BITS),
     "fchmodat": without_bits(2, _SETID_BITS),
     "fchmodat2": without_bits(2, _SETID_BITS),
+    # No shared memory without a file: RLIMIT_DATA counts private memory only. /dev/shm has a size.
+    "mmap": Rule(
+        (Condition(3, (0, _MAP_SHARED, _MAP_ANONYMOUS), _MAP_SHARED | _MAP_ANONYMOUS),), errno.ENOMEM
+    ),
     # No locks and leases, which other kernels that see the same file would notice; no signals about changes
     # of a folder (F_NOTIFY); no owner that gets signals.
     "fcntl": one_of(1, _DUPFD, _GETFD, _SETFD, _GETFL, _SETFL, _DUPFD_CLOEXEC, _GETPIPE_SZ),

@@ -16,7 +16,7 @@ from rlm.sandbox.isolation.syscalls import check_result, libc, syscall
 __all__ = ["SYSTEM_PATHS", "change_root"]
 
 SYSTEM_PATHS: tuple[str, ...] = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICES = ("null", "full", "random", "urandom")
 _HOST_NAME = b"kernel"
 _FEW_FILES = "nr_inodes=1024"
 """Each file takes a kilobyte of the machine's memory, which no size of a tmpfs counts."""

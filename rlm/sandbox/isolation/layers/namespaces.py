@@ -1,4 +1,4 @@
-"""Forks into new namespaces: users, mounts, processes, network, IPC and host name."""
+"""Forks into new namespaces: users, mounts, processes, network, IPC, host name and control group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 from rlm.sandbox.isolation.syscalls import check_result, libc, number
 
-__all__ = ["die_with_parent", "fork_inside"]
+__all__ = ["die_with_parent", "fork_inside", "hide_control_group"]
 
 _NEWNS = 0x0002_0000
+_NEWCGROUP = 0x0200_0000
 _NEWUTS = 0x0400_0000
 _NEWIPC = 0x0800_0000
 _NEWUSER = 0x1000_0000
@@ -71,6 +72,12 @@ def _clone(flags: int) -> int:
     else:
         python.PyOS_AfterFork_Parent()
     return check_result(child, "clone")
+
+
+def hide_control_group() -> None:
+    """Make this process's control group the root of what it can see, so that /proc does not name the host's.
+    Call it in the new namespaces, after entering the group. Linux before 4.6 keeps the name visible."""
+    libc.unshare(_NEWCGROUP)
 
 
 def die_with_parent(signal_number: int = 9) -> None:

@@ -169,7 +169,7 @@ async def test_googles_own_api_reports_the_limits_of_gemini(pages) -> None:
     env = {"GOOGLE_API_KEY": "AIzaTest123", "GEMINI_BASE_URL": f"{pages.url}/v1beta/openai/"}
     model = resolve("gemini:gemini-9", env)
     await learn([model])
-    assert model.window.whole == ModelWindow(2_000_000, 70_000)
+    assert model.window.whole == ModelWindow(2_000_000, 70_000, sees=True)
     assert pages.asked[0].headers["x-goog-api-key"] == "AIzaTest123"
 
 
