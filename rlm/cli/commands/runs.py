@@ -56,7 +56,7 @@ def runs(
     Examples:
       rlm runs -n 5
       rlm runs rm 20260131-142501
-      rlm runs rm --older-than 30d
+      rlm runs prune --older-than 30d
       rlm runs waiting
     """
     if context.invoked_subcommand is None:
@@ -112,43 +112,50 @@ runs_app.command()(waiting)
 @runs_app.command()
 def rm(
     runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="RUN", help="Names of runs, or their first characters.", show_default=False),
-    ] = None,
+        list[str], typer.Argument(metavar="RUN", help="Names of runs, or their first characters.")
+    ],
+    store: StoreOption = None,
+) -> None:
+    """Remove runs with their document text and their children's answers.
+
+    \b
+    Example:
+      rlm runs rm 20260131-142501
+    """
+
+    async def remove(journal: Journal) -> list[str]:
+        # Resolve all names first, so that a typo in the last one removes nothing.
+        names = [await journal.resolve(run) for run in runs]
+        for name in dict.fromkeys(names):
+            await journal.remove(name)
+        return names
+
+    for name in dict.fromkeys(with_journal(store, remove)):
+        typer.echo(f"removed {name}", err=True)
+
+
+@runs_app.command()
+def prune(
     older_than: Annotated[
-        str | None, typer.Option(help="All runs that started before: 90m, 12h, 30d, 8w.", show_default=False)
+        str | None, typer.Option(help="Only runs that started before: 90m, 12h, 30d, 8w.", show_default=False)
     ] = None,
     keep: Annotated[
-        int | None,
-        typer.Option(min=0, help="All runs but this number of the newest ones.", show_default=False),
+        int | None, typer.Option(min=0, help="Keep this number of the newest runs.", show_default=False)
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Remove runs with their document text and their children's answers. They cannot be resumed.
-
-    A run in progress is removed only by its name.
+    """Remove runs by age, by number or both. A run in progress stays. Removed runs cannot be resumed.
 
     \b
     Examples:
-      rlm runs rm 20260131-142501
-      rlm runs rm --older-than 30d
-      rlm runs rm --keep 100
+      rlm runs prune --older-than 30d
+      rlm runs prune --keep 100
     """
-    by_age = older_than is not None or keep is not None
-    if by_age == bool(runs):
-        raise UsageError("name the runs to remove, or give --older-than 30d, --keep 100, or both of these")
+    if older_than is None and keep is None:
+        raise UsageError("no run is selected. Give --older-than 30d, --keep 100, or both")
     before = None if older_than is None else time.time() - parse_age(older_than)
-
-    async def remove(journal: Journal) -> int:
-        if by_age:
-            return len(await journal.prune(keep=keep, older_than=before))
-        # Resolve all names first, so that a typo in the last one removes nothing.
-        names = dict.fromkeys([await journal.resolve(run) for run in runs or ()])
-        for name in names:
-            await journal.remove(name)
-        return len(names)
-
-    typer.echo(f"removed {plural(with_journal(store, remove), 'run')}", err=True)
+    removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
+    typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
 
 
 def parse_age(age: str) -> float:
