@@ -291,8 +291,7 @@ class RunResult:
     answer, or if it says that the documents hold none. `unread` names documents that were not read, or only
     in part. `support` says of each claim of the answer whether its citations support it; None if that was not
     checked. `gates` are the checks that the answer had to pass. `degradations` are what the run did without.
-    `scaffold` is a hash of the prompts and settings that shaped it. `parsed` is the answer as the caller's
-    own type (`schema=Answer`), and is not part of the JSON."""
+    `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the JSON."""
 
     run_id: str
     answer: Any
@@ -312,7 +311,6 @@ class RunResult:
     unread: tuple[str, ...] = ()
     gates: tuple[Gate, ...] = ()
     degradations: tuple[Degradation, ...] = ()
-    scaffold: str = ""
     support: Support | None = None
     parsed: Any = field(default=None, repr=False, compare=False)
 
@@ -455,19 +453,19 @@ class RunResult:
             **{
                 **{name: value for name, value in data.items() if name in known},
                 "citations": tuple(
-                    Citation(**{**citation, "heading_path": tuple(citation.get("heading_path", ()))})
+                    Citation(**{**citation, "heading_path": tuple(citation["heading_path"])})
                     for citation in data["citations"]
                 ),
                 "coverage": Coverage(**coverage),
                 "usage": tuple(Usage(**usage) for usage in data["usage"]),
                 "warnings": tuple(data["warnings"]),
                 "variables": tuple(data["variables"]),
-                "unread": tuple(data.get("unread", ())),
+                "unread": tuple(data["unread"]),
                 "gates": tuple(
-                    Gate(**{**gate, "refusals": tuple(gate["refusals"])}) for gate in data.get("gates", ())
+                    Gate(**{**gate, "refusals": tuple(gate["refusals"])}) for gate in data["gates"]
                 ),
-                "degradations": tuple(Degradation(**one) for one in data.get("degradations", ())),
-                "support": None if data.get("support") is None else Support.from_json(data["support"]),
+                "degradations": tuple(Degradation(**one) for one in data["degradations"]),
+                "support": None if data["support"] is None else Support.from_json(data["support"]),
             }
         )
 

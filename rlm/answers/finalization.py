@@ -11,7 +11,6 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.sightings import Sightings
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
-from rlm.answers.confidence import limit_confidence
 from rlm.answers.gating.answer_gate import AnswerGate
 from rlm.answers.gating.gates import GateName, Gates
 from rlm.answers.json_schema import SchemaError, size_of
@@ -34,8 +33,7 @@ MAX_QUOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, warnings about them, and whether they support its claims. The
-    confidence is at most what the coverage of the input supports."""
+    """An accepted answer, its citations, warnings about them, and whether they support its claims."""
 
     value: Any
     confidence: Confidence | None
@@ -225,15 +223,8 @@ class Finalizer:
         if doubts and not policy.warned and not policy.last_round:
             return _refuse(doubts[0], warns=True, gate="support")
         self._note("support", doubts)
-        confidence, lowered = limit_confidence(
-            final.confidence,
-            final.value,
-            cited.citations,
-            self._coverage,
-            looked_before=policy.looked_before,
-        )
-        warnings = [*unsearched_notes, *unknown_marks_notes, *([lowered] if lowered else [])]
-        answer = Answer(final.value, confidence, cited.citations, tuple(warnings), support)
+        warnings = (*unsearched_notes, *unknown_marks_notes)
+        answer = Answer(final.value, final.confidence, cited.citations, warnings, support)
         try:
             reasons = () if policy.replayed else await self._ask_gate(answer)
         except AnswerCheckError as error:

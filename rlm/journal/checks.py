@@ -109,7 +109,7 @@ def _named(names: str, check: _Check) -> dict[str, _Check]:
 _FIELDS: dict[str, _Check] = {
     **_named(
         "asked code context_sha256 detail ename evalue finish_reason helper kind limit mark marker name "
-        "prompt prose quote reply role scaffold size status stderr stdout stop_reason strategy sub_model "
+        "prompt prose quote reply role size status stderr stdout stop_reason strategy sub_model "
         "summary_model title traceback violation within",
         _is_text,
     ),

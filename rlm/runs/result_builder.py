@@ -16,7 +16,6 @@ from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import RunOptions
 from rlm.runs.run_warnings import RunWarnings
-from rlm.runs.scaffold import scaffold_of
 
 __all__ = ["ResultBuilder", "describe_run", "isolation_warning"]
 
@@ -97,7 +96,7 @@ def describe_run(
     gates: tuple[Gate, ...],
 ) -> RunResult:
     """Return the result with what was checked, what it did without, and the hash of its settings."""
-    degradations, answer_type = run_context.degradations, options.answer_type
+    degradations = run_context.degradations
     for warning in window_warnings(config.models):
         degradations.note("window", warning)
     if options.unread:
@@ -112,7 +111,6 @@ def describe_run(
         unread=tuple(options.unread),
         gates=gates,
         degradations=degradations.notes,
-        scaffold=scaffold_of(config.facts(), None if answer_type is None else answer_type.text),
     )
 
 

@@ -28,7 +28,6 @@ from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
 from rlm.runs.resources import RunResources
-from rlm.runs.scaffold import scaffold_of
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.pool import KernelPool
@@ -179,7 +178,6 @@ def facts_of(
     return {
         **config.facts(),
         **({} if config.gate is None else {"check": config.gate.name}),
-        "scaffold": scaffold_of(config.facts(), schema),
         "context_sha256": context.sha256,
         "context_chars": context.chars,
         "documents": len(context.documents),

@@ -26,7 +26,6 @@ from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.results import Citation, RunResult, StopReason, Support
-from rlm.runs.scaffold import scaffold_of
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
@@ -81,11 +80,9 @@ class Job:
         self.stop_reason: StopReason = "finalized"
         self._job_resources = job_resources
         self._left = left
-        begun = {} if left is None else left.facts
         self._unread: Sequence[str] = (
             job_resources.loaded.unread if left is None else left.facts.get("unread", ())
         )
-        self._scaffold = str(begun.get("scaffold") or scaffold_of(config.facts()))
         self._budget = Budget(config.limits)
         playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
@@ -259,7 +256,6 @@ class Job:
             warnings=tuple(self.warnings),
             unread=tuple(self._unread),
             degradations=self._run_context.degradations.notes,
-            scaffold=self._scaffold,
             support=support,
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))

@@ -142,14 +142,6 @@ async def test_help_describes_a_tool_by_name_and_as_itself(run, block) -> None:
     assert shown.count("Return the price of an article.") == 2
 
 
-async def test_the_wording_shapes_the_scaffold(run, block) -> None:
-    results = [
-        await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")]), settings=settings)
-        for settings in (SHORT, FULL, SHORT)
-    ]
-    assert results[0].scaffold == results[2].scaffold != results[1].scaffold
-
-
 async def test_every_example_of_help_runs(run, block, tree) -> None:
     """Each example runs where what it is about is there: hits, chunks and answers."""
     (tree / "terms.txt").write_text("Fees may be terminated by either party.\nA refund of 3 USD.\n" * 20)

@@ -78,7 +78,7 @@ def settled(outcome: dict[str, Any]) -> dict[str, Any]:
     """An outcome without what differs from run to run: its name, its time, its server's port. What an
     earlier process did without is not known to a later one."""
     same = re.sub(r"127\.0\.0\.1:\d+", "server", json.dumps(outcome))
-    varying = ("run_id", "seconds", "scaffold", "degradations")
+    varying = ("run_id", "seconds", "degradations")
     kept = {key: value for key, value in json.loads(same).items() if key not in varying}
     for question in kept.get("questions", ()):
         question.pop("seconds", None)
