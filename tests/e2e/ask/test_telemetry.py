@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -70,15 +72,27 @@ def test_a_dead_collector_costs_no_answer_and_little_time(ask, otlp_collector) -
     assert seconds < 30
 
 
-def test_what_is_not_installed_or_known_is_one_line(ask, tmp_path) -> None:
+def test_what_is_not_installed_is_one_line(environment, tmp_path) -> None:
     hidden = tmp_path / "hidden" / "opentelemetry"
     hidden.mkdir(parents=True)
     (hidden / "__init__.py").write_text("raise ImportError('hidden')")
-    url = "http://127.0.0.1:9"
-    ran, _ = ask(OTEL_EXPORTER_OTLP_ENDPOINT=url, PYTHONPATH=str(hidden.parent))
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(hidden.parent)}
+    env = {**environment, **given}
+    command = [sys.executable, "-m", "rlm", "ask", "fee", "--model", "extractive", "-"]
+    ran = subprocess.run(
+        command,
+        input="The fee is 5.",
+        env={**environment, **given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
     assert "pip install 'rlm-kernel[otel]'" in line
-    ran, _ = ask(OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_PROTOCOL="http/json")
+
+
+def test_what_is_not_known_is_one_line(ask) -> None:
+    ran, _ = ask(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL="http/json")
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
     assert line.startswith("rlm: traces are not sent (")
     assert "http/json" in line
