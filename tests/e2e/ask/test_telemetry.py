@@ -79,14 +79,7 @@ def test_what_is_not_installed_is_one_line(environment, tmp_path) -> None:
     given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(hidden.parent)}
     env = {**environment, **given}
     command = [sys.executable, "-m", "rlm", "ask", "fee", "--model", "extractive", "-"]
-    ran = subprocess.run(
-        command,
-        input="The fee is 5.",
-        env={**environment, **given},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = subprocess.run(command, input="The fee is 5.", env=env, capture_output=True, text=True, check=True)
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
     assert "pip install 'rlm-kernel[otel]'" in line
 
