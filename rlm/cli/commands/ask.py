@@ -113,7 +113,14 @@ def ask(
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(progress.run_id, progress.waiting) from None
-    print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
+    print_and_exit(
+        answered.result,
+        as_json=options.as_json,
+        quiet=options.quiet,
+        verbose=options.verbose,
+        documents=progress.documents,
+        data=answered.to_json(),
+    )
     if fail_if_absent and not answered.result.found:
         raise typer.Exit(Exit.NO_ANSWER)
 

@@ -11,8 +11,8 @@ import typer
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
-from rlm.cli.console.outcome import print_plan, report_interrupt
-from rlm.cli.console.render_result import account, dollars, plural
+from rlm.cli.console.outcome import print_account, print_plan, report_interrupt
+from rlm.cli.console.render_result import account, dollars, full_account, plural
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.paths import PathsArgument
 from rlm.errors import ConfigurationError
@@ -89,18 +89,20 @@ def research(
             count, share = len(made.leaves), dollars(options.limits.max_cost / len(made.leaves))
             say(f"{plural(count, 'question')}, at most {share} each; nothing was researched")
         return
-    print_research(found, out, as_json=options.as_json, quiet=options.quiet)
+    print_research(found, out, as_json=options.as_json, quiet=options.quiet, verbose=options.verbose)
 
 
 research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
 
 
-def print_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+def print_research(
+    found: Research, out: Path | None, *, as_json: bool, quiet: bool, verbose: bool = False
+) -> None:
     """Print the report, or write it to `out`. Raises typer.Exit if nothing was found."""
     as_text = terminal_text(found.report).rstrip("\n")
     write_output(json_bytes(found.to_json(), indent=2).decode() if as_json else as_text, out)
     if not quiet:
-        typer.echo(_account(found), err=True)
+        print_account(_account(found, verbose=verbose))
     if not found.sources:
         raise typer.Exit(Exit.MODEL if found.result.stop_reason == "model" else Exit.NO_ANSWER)
 
@@ -141,15 +143,16 @@ async def _research(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan |
         await rlm.aclose()
 
 
-def _account(found: Research) -> str:
+def _account(found: Research, *, verbose: bool) -> str:
     count = len(found.plan.leaves)
     line = (
-        f"{plural(count, 'question')}, {count - len(found.gaps):,} answered; "
-        f"{plural(len(found.sources), 'source')}, {plural(len(found.conflicts), 'conflict')}, "
-        f"{plural(len(found.gaps), 'gap')}"
+        f"{count - len(found.gaps):,} of {plural(count, 'question')} answered · "
+        f"{plural(len(found.sources), 'source')} · {plural(len(found.conflicts), 'conflict')} · "
     )
+    if not verbose:
+        return line + account(found.result)
     rows = [f"question {one.number}: {_took(one)}" for one in found.questions]
-    return terminal_text("\n".join([line, *rows, account(found.result)]))
+    return terminal_text("\n".join([line.removesuffix(" · "), *rows, full_account(found.result)]))
 
 
 def _took(one: QuestionAccount) -> str:

@@ -12,8 +12,8 @@ import typer
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
-from rlm.cli.console.outcome import print_plan
-from rlm.cli.console.render_result import account, plural
+from rlm.cli.console.outcome import print_account, print_plan
+from rlm.cli.console.render_result import account, full_account, plural
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.paths import PathsArgument
 from rlm.escaping import json_bytes, terminal_text
@@ -118,7 +118,7 @@ def summarize(
             raise typer.Exit(Exit.INTERRUPTED) from None
     write_output(json_bytes(found.to_json(), indent=2).decode() if options.as_json else _text(found), out)
     if not options.quiet:
-        typer.echo(_account(found), err=True)
+        print_account(_account(found, verbose=options.verbose))
     if not found.text:
         raise typer.Exit(Exit.NO_ANSWER)
     if found.result.stop_reason == "model":
@@ -183,10 +183,12 @@ def _support(found: Summary) -> str:
     return f"form {found.form}; {count} supported by the messages that they cite ({how})"
 
 
-def _account(found: Summary) -> str:
+def _account(found: Summary, *, verbose: bool) -> str:
     new = f", {found.messages - found.known:,} of them new" if found.known else ""
+    messages = f"{plural(found.messages, 'message')}{new}"
+    if not verbose:
+        return (f"{messages} · " if found.kind == "history" else "") + account(found.result)
     lines = [_fact_rows(found)] if found.facts else []
     if found.kind == "history":
-        lines.append(f"{plural(found.messages, 'message')} summarized{new}")
-        lines.append(_support(found))
-    return terminal_text("\n".join([*lines, account(found.result)]))
+        lines += [f"{messages} summarized", _support(found)]
+    return terminal_text("\n".join([*lines, full_account(found.result)]))

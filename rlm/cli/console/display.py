@@ -99,7 +99,8 @@ class ProgressDisplay:
         now = time.monotonic()
         if at_once or now - self._last_line > self._interval:
             self._last_line = now
-            self.note(prefix + text)
+            if not self._quiet:
+                self._print(prefix + text, "dim")
 
     def show_draft(self, text: str) -> None:
         """Show the text that a model is writing above the live line. Prints nothing elsewhere."""

@@ -12,6 +12,7 @@ from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.render_result import (
     account,
     answer_text,
+    full_account,
     no_answer,
     plan_text,
     style_account,
@@ -25,14 +26,20 @@ if TYPE_CHECKING:
     from rlm.cli.console.waiting import WaitingBatches
     from rlm.results import RunResult
 
-__all__ = ["print_and_exit", "print_plan", "report_interrupt"]
+__all__ = ["print_account", "print_and_exit", "print_plan", "report_interrupt"]
 
 
 def print_and_exit(
-    result: RunResult, *, as_json: bool, quiet: bool, data: Mapping[str, Any] | None = None
+    result: RunResult,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool = False,
+    documents: int | None = None,
+    data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the answer on stdout, and the rest on stderr. `data` replaces the result, with its text, in the
-    JSON output.
+    """Print the answer on stdout, and a line about the run of these `documents` on stderr; all of it if
+    `verbose`. `data` replaces the result, with its text, in the JSON output.
 
     Raises typer.Exit if there is no answer.
     """
@@ -52,12 +59,13 @@ def print_and_exit(
         say(f"no answer ({result.stop_reason}): {reason}")
     # If no model was reached, there is no usage to print.
     if not quiet and (reason is None or result.usage):
-        _print_account(account(result))
+        print_account(full_account(result) if verbose else account(result, documents))
     if result.answer is None:
         raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
 
 
-def _print_account(text: str) -> None:
+def print_account(text: str) -> None:
+    """Print the account of a run on stderr, styled in a terminal."""
     if not sys.stderr.isatty():
         typer.echo(text, err=True)
         return

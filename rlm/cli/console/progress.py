@@ -8,6 +8,7 @@ from rlm import events
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.render_result import dollars, plural, share
 from rlm.cli.console.waiting import WaitingBatches
+from rlm.models.base import EXTRACTIVE
 
 __all__ = ["Progress"]
 
@@ -16,8 +17,8 @@ _MAX_TITLE = 80
 
 
 class Progress(ProgressDisplay):
-    """Shows the events of a run that may take `seconds`. `run_id` is None until the run has started.
-    `verbose`: each block of the root is shown with its output."""
+    """Shows the events of a run that may take `seconds`. `run_id` and `documents` (a count) are None until
+    they are known. `verbose`: lines stay for what happened, and for each block of the root with its output."""
 
     def __init__(self, *, quiet: bool, seconds: float, verbose: bool = False) -> None:
         super().__init__("loading", quiet=quiet)
@@ -31,9 +32,15 @@ class Progress(ProgressDisplay):
         self._children = ""
         self._covered = ""
         self._cost: float | None = 0.0
+        self.documents: int | None = None
         self._draft = ""
         self._drafted_call = 0
         self.waiting = WaitingBatches()
+
+    def note(self, text: str) -> None:
+        """Print a line that stays, if `verbose`."""
+        if self._verbose:
+            super().note(text)
 
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
@@ -44,7 +51,8 @@ class Progress(ProgressDisplay):
                 self.run_id = run_id
                 self.limit_at(time.monotonic() + self._seconds)
                 self.note(f"run {run_id}: {strategy}, {model}")
-                self.show_activity("starting" if strategy == "rlm" else "asking the model")
+                is_one_call = strategy == "direct" and model != EXTRACTIVE
+                self.show_activity("asking the model" if is_one_call else "starting")
             case events.Resumed(run_id, rounds, replies):
                 self.run_id = run_id
                 others = "1 other reply" if replies == 1 else f"{replies:,} other replies"
@@ -80,9 +88,8 @@ class Progress(ProgressDisplay):
                 self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
             case events.ReplyStreaming() | events.ModelAnswered() | events.BatchesWaiting():
                 self._show_wait(event)
-            case events.Retrying(attempt, wait, reason):
-                why = reason.replace("_", " ")
-                self.note(f"provider: {why}; attempt {attempt} failed, retrying in {wait:.1f} s")
+            case events.Retrying():
+                self._show_retry(event)
             case _:
                 pass
 
@@ -130,8 +137,9 @@ class Progress(ProgressDisplay):
 
     def _show_cell(self, event: events.CellStarted | events.CellEnded) -> None:
         if isinstance(event, events.CellStarted):
-            self.note(f"{self._round}: {_headline(event.code)}")
-            self.show_activity("running its block")
+            headline = f"{self._round}: {_headline(event.code)}"
+            self.note(headline)
+            self.show_activity("running its block" if self._verbose else headline)
         elif self._verbose:
             output = event.output.strip()
             self.note(f"{self._round}: {event.status} after {event.seconds:.1f} s{':' if output else ''}")
@@ -150,7 +158,7 @@ class Progress(ProgressDisplay):
         self._show_figure(
             f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "
             f"{share(event.covered_chars, event.chars)} covered",
-            at_once=event.done == event.asked and self._batch > 1,
+            at_once=self._verbose and event.done == event.asked and self._batch > 1,
         )
 
     def _show_facts(self) -> bool:
@@ -162,12 +170,21 @@ class Progress(ProgressDisplay):
         # A summary or a comparison has no rounds of a root.
         self.show_progress(text, prefix=f"{self._round}: " if self._round else "", at_once=at_once)
 
+    def _show_retry(self, event: events.Retrying) -> None:
+        why = event.reason.replace("_", " ")
+        text = f"provider: {why}; attempt {event.attempt} failed, retrying in {event.wait:.1f} s"
+        if self._verbose:
+            self.note(text)
+        else:
+            self.show_progress(text)
+
     def _show_loading(self, event: events.ContextLoading | events.ContextLoaded) -> None:
         if isinstance(event, events.ContextLoading):
             mebibytes = event.bytes_read >> 20
             so_far = f": {mebibytes:,} MiB read" if mebibytes else ""
             self.show_progress(f"loading {_one_line(event.document)}{so_far}")
             return
+        self.documents = event.documents
         skipped = f", {event.skipped:,} skipped" if event.skipped else ""
         self.note(
             f"loaded {plural(event.documents, 'document')}, {event.chars:,} characters in "

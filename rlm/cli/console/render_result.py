@@ -9,6 +9,7 @@ from rich.text import Text
 
 from rlm.cli.console.option_names import option_of
 from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
+from rlm.models.base import EXTRACTIVE
 from rlm.results import SEEN, Citation, RunResult
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "account",
     "answer_text",
     "dollars",
+    "full_account",
     "highlight",
     "no_answer",
     "plan_text",
@@ -29,10 +31,9 @@ __all__ = [
 
 _MAX_CLAIM = 160
 _MAX_CLAIMS = 5
+_MAX_NOTE = 240
 _MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
-_NOTICE = re.compile(
-    "^(?:note|check|did without): .*$|ended by a limit|confidence low|cost unknown", re.MULTILINE
-)
+_NOTICE = re.compile("^note: .*$|[\\d,]+ not read|ended by a limit|confidence low|cost unknown", re.MULTILINE)
 _SOURCES = f"\n\n{RULE}\nSources\n"
 _SOURCE_PARTS = re.compile("^  (\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\])|(?<=\\] )(NOT FOUND in the input)|“.*”$", re.MULTILINE)
 
@@ -95,28 +96,78 @@ def _source(citation: Citation) -> str:
     return f"{citation.marker} {terminal_line(citation.place)}  “{shown}”"
 
 
-def account(result: RunResult) -> str:
-    """Return the cost and the coverage of a run, its warnings and its name, a line each."""
+def account(result: RunResult, documents: int | None = None) -> str:
+    """Return what was read and what it took, in one line, and a second one for what a reader should know."""
+    coverage, notes = result.coverage, _notes(result)
+    parts = [
+        ", ".join(
+            [
+                *([plural(documents, "document")] if documents else []),
+                *([plural(coverage.input_chars, "character")] if coverage.input_chars else []),
+            ]
+        ),
+        f"{len(result.unread):,} not read" if result.unread else "",
+        _work(result),
+        f"{result.seconds:.1f} s",
+        "ended by a limit" if result.forced else "",
+        "rlm show",
+    ]
+    lines = [" · ".join(part for part in parts if part)]
+    if notes:
+        first = notes[0] if len(notes[0]) <= _MAX_NOTE else notes[0][: _MAX_NOTE - 1] + "…"
+        lines.append(f"note: {first}" + (f" ({len(notes) - 1:,} more)" if len(notes) > 1 else ""))
+    return "\n".join(lines)
+
+
+def full_account(result: RunResult) -> str:
+    """Return the cost and the coverage of a run, all its notes and its name, a line each."""
     coverage = result.coverage
-    cause, limit = result.cause, result.exhausted_limit
+    input_ = ""
+    if coverage.input_chars:
+        whole = coverage.input_chars
+        input_ = (
+            f"input {plural(whole, 'character')}: {share(coverage.scanned_chars, whole)} searched, "
+            f"{share(coverage.read_chars, whole)} read by code, "
+            f"{share(coverage.answered_chars, whole)} read by children"
+        )
+        if coverage.pages_looked:
+            input_ += f", {plural(coverage.pages_looked, 'page')} looked at"
     lines = [
         f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
         f"{result.seconds:.1f} s, {_cost(result)}{_thinking(result)}"
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
         + ("; ended by a limit" if result.forced else ""),
-        f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
-        f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
-        f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
-        + (f", {plural(coverage.pages_looked, 'page')} looked at" if coverage.pages_looked else "")
-        + _figures(result),
-        *(f"note: {_line(claim)}" for claim in _unsupported(result)),
-        *(f"note: {_line(note)}" for note in (result.support.notes if result.support else ())),
-        *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
-        *_gates(result),
-        *([f"note: a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []),
-        f"run {result.run_id} (rlm show {result.run_id})",
+        input_,
+        # What was copied supports itself.
+        "" if _is_offline(result) else terminal_line(result.figures),
+        *(f"note: {note}" for note in _notes(result)),
+        f"run {result.run_id}",
     ]
-    return "\n".join(lines)
+    return "\n".join(line for line in lines if line)
+
+
+def _work(result: RunResult) -> str:
+    """Return rounds, calls and dollars; "" if no model was asked."""
+    if _is_offline(result):
+        return ""
+    calls = sum(usage.calls for usage in result.usage)
+    counts = [plural(result.rounds, "round")] if result.rounds else []
+    return ", ".join([*counts, plural(calls, "call"), _cost(result)])
+
+
+def _is_offline(result: RunResult) -> bool:
+    return all(usage.model == EXTRACTIVE for usage in result.usage)
+
+
+def _notes(result: RunResult) -> list[str]:
+    """Return what a reader should know of the answer, what matters most first."""
+    cause, limit = result.cause, result.exhausted_limit
+    notes = [f"a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []
+    notes += _refusals(result)
+    notes += _unsupported(result)
+    notes += result.support.notes if result.support else ()
+    notes += [warning for warning in result.warnings if warning != cause]
+    return list(dict.fromkeys(map(_line, notes)))
 
 
 def plan_text(plan: RunPlan) -> str:
@@ -153,22 +204,14 @@ def _line(warning: str) -> str:
     return terminal_text(" ".join(warning.split()))
 
 
-def _gates(result: RunResult) -> list[str]:
-    """Return lines about the caller's check, if it refused an answer, and about what the run lacked."""
-    lines = []
-    for gate in result.gates:
-        if gate.name == "check" and gate.refusals:
-            refused = plural(len(gate.refusals), "refusal")
-            last = f"the last: {_line(gate.refusals[-1])}"
-            lines.append(f"check: {'passed' if gate.passed else 'not passed'} after {refused} ({last})")
-    lacked = [_line(one.kind).replace("_", " ") for one in result.degradations]
-    if lacked:
-        lines.append(f"did without: {', '.join(lacked)}")
-    return lines
-
-
-def _figures(result: RunResult) -> str:
-    return f"\n{terminal_line(result.figures)}" if result.figures else ""
+def _refusals(result: RunResult) -> list[str]:
+    """Return a line about the caller's check, if it refused an answer."""
+    return [
+        f"the check {'passed' if gate.passed else 'did not pass'} after "
+        f"{plural(len(gate.refusals), 'refusal')} (the last: {_line(gate.refusals[-1])})"
+        for gate in result.gates
+        if gate.name == "check" and gate.refusals
+    ]
 
 
 def _unsupported(result: RunResult) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlm.cli.console.render_result import answer_text, dollars, highlight, plural, style_answer
+from rlm.cli.console.render_result import answer_text, dollars, full_account, highlight, plural, style_answer
 from rlm.cli.console.streams import unfiltered
 from rlm.escaping import terminal_line, terminal_text
 from rlm.results import RunResult
@@ -112,7 +112,7 @@ class RunView:
             self._line(f"    … {len(children) - most:,} more children (--full shows all)", "dim italic")
 
     def _show_event(self, event: JournalEvent) -> None:
-        if event.kind == "finished" and self._console is not None and self._depth == 0:
+        if event.kind == "finished" and self._depth == 0:
             self._show_result(event.data)
             return
         text = _event_text(event)
@@ -121,11 +121,15 @@ class RunView:
             self._line(text, style.get(event.kind, ""))
 
     def _show_result(self, data: Mapping[str, Any]) -> None:
-        assert self._console is not None
+        """Print the answer with its sources, and the account."""
         result = RunResult.from_json(data)
-        self._line(f"{result.stop_reason}:", "bold green" if result.answer is not None else "bold red")
-        if result.answer is not None:
-            self._console.print(style_answer(answer_text(result)), soft_wrap=True)
+        text = "" if result.answer is None else answer_text(result)
+        if self._console is None:
+            self._line(f"{result.stop_reason}: {_continued(text)}", "")
+        else:
+            self._line(f"{result.stop_reason}:", "bold green" if text else "bold red")
+            self._console.print(style_answer(text), soft_wrap=True)
+        self._line("\n" + full_account(result), "dim")
 
     @property
     def _indent(self) -> int:

@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from rlm import events
 from rlm.cli.console.live import LiveLine
 from rlm.cli.console.option_names import error_text, option_of
 from rlm.cli.console.progress import Progress
-from rlm.cli.console.render_result import account, answer_text, no_answer
+from rlm.cli.console.render_result import account, answer_text, full_account, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.results import Citation, Coverage, RunResult, Usage
@@ -65,12 +66,27 @@ def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
     failed = _result(answer=None, stop_reason="time", warnings=("skipped 2", why))
     assert no_answer(failed).startswith(why)
     assert "--max-seconds" in no_answer(failed)
-    assert account(failed).count("skipped 2") == 1
-    assert "3 seconds" not in account(failed)
-    assert "--max" not in account(failed)
-    assert "citation" not in account(failed)
+    for text in (account(failed), full_account(failed)):
+        assert text.count("skipped 2") == 1
+        assert "3 seconds" not in text
+        assert "--max" not in text
+        assert "citation" not in text
     citation = Citation("[1]", "q", 0, 1, "a", None, 3, True)
-    assert "1 of 1 citation" in account(_result(citations=(citation,)))
+    assert "1 of 1 citation" in full_account(_result(citations=(citation,)))
+
+
+def test_the_account_is_one_line_and_one_for_what_to_know() -> None:
+    one = _result(coverage=Coverage(1_234), usage=(Usage("m", 5, 1, 1, 0, 0.02),), rounds=2)
+    assert (
+        account(one, 14) == "14 documents, 1,234 characters · 2 rounds, 5 calls, $0.0200 · 1.0 s · rlm show"
+    )
+    offline = _result(usage=(Usage("extractive", 1),), coverage=Coverage(1))
+    assert account(offline, 1) == "1 document, 1 character · 1.0 s · rlm show"
+    warned = replace(one, unread=("a.bin", "b.zip"), warnings=("a.bin is no text: skipped", "x" * 900, "z"))
+    line, note = account(warned).splitlines()
+    assert line.startswith("1,234 characters · 2 not read · 2 rounds")
+    assert note == "note: a.bin is no text: skipped (2 more)"
+    assert full_account(warned).count("note: ") == 3
 
 
 def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:
@@ -101,10 +117,10 @@ def lines_of(monkeypatch):
     clock = itertools.count(100.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
 
-    def lines(*taken: events.Event) -> list[str]:
+    def lines(*taken: events.Event, verbose: bool = False) -> list[str]:
         stderr = io.StringIO()
         monkeypatch.setattr("sys.stderr", stderr)
-        with Progress(quiet=False, seconds=60) as progress:
+        with Progress(quiet=False, seconds=60, verbose=verbose) as progress:
             for event in taken:
                 progress.on_event(event)
         return stderr.getvalue().splitlines()
@@ -118,10 +134,11 @@ def _child(done: int, asked: int) -> events.ChildEnded:
 
 def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
     batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
-    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *batch)
+    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *batch, verbose=True)
     for part in ("round 1 of 30", "3 of 3 children", "5 tokens", "$0", "< 0.1 %"):
         assert part in line
-    assert lines_of(events.ChildrenStarted(1), _child(1, 1)) == []
+    assert lines_of(events.ChildrenStarted(1), _child(1, 1), verbose=True) == []
+    assert lines_of(*batch) == []
 
 
 def test_tokens_of_a_slow_reply_are_shown_as_they_come(lines_of) -> None:
@@ -137,7 +154,9 @@ def test_children_are_reported_every_five_seconds(lines_of) -> None:
 
 
 def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
-    (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
+    (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"), verbose=True)[
+        -1:
+    ]
     assert "round 2 of 30" in line
     assert "no repl block" in line
     assert "no_block" not in line

@@ -79,7 +79,7 @@ def hostile(request: pytest.FixtureRequest, tmp_path: Path, rlm_process):
         typed = ["--schema", "schema.json"] if request.param == "schemas" else []
         process = rlm_process(
             *("ask", "What?", "body.txt", "--strategy", "rlm", "--model", "scripted:model.jsonl"),
-            *(*typed, *options),
+            *(*typed, *options, "-v"),
         )
         assert any("round 1 of" in line for line in process.stderr)
         return process

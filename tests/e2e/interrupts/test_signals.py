@@ -63,16 +63,15 @@ def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provid
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     model = f"openai:m@{provider_server.url}/v1"
-    process = rlm_process("ask", "What?", "a.txt", "--strategy", "rlm", "--model", model)
+    process = rlm_process("ask", "What?", "a.txt", "--strategy", "rlm", "--model", model, "-v")
     for line in process.stderr:
-        if "round 1 of 30: print" in line:
+        if "    import time" in line:
             break
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGHUP)
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout) == (130, "")
-    assert stderr.startswith("rlm: interrupted; to resume: rlm resume ")
-    assert stderr.count("\n") == 1
+    assert stderr.splitlines()[-1].startswith("rlm: interrupted; to resume: rlm resume ")
     (listed,) = rlm("runs", "--json").json
     assert listed["stop_reason"] == "cancelled"
 

@@ -103,7 +103,7 @@ def test_a_resumed_run_keeps_its_windows_prices_and_models(
     """
     (tmp_path / "its.toml").write_text(FACTS.format(url=provider.url))
     process = rlm_process(
-        "ask", QUESTION, str(text), *options(provider), "--config", str(tmp_path / "its.toml")
+        "ask", QUESTION, str(text), *options(provider), "--config", str(tmp_path / "its.toml"), "-v"
     )
     for line in process.stderr:
         if "round 1 of 30: said" in line:
