@@ -55,6 +55,8 @@ def copy_pages(pages: Path) -> None:
             else:
                 shutil.copy(source, target)
     shutil.copy(CONFIG.parent / "site.css", pages)
+    made = [sys.executable, str(CONFIG.parent / "reference.py"), str(pages / "reference" / "commands.md")]
+    subprocess.run(made, check=True)
     for name, on_site in _FROM_TOP.items():
         (pages / on_site).write_text(_on_the_site(ROOT / name), encoding="utf-8")
     (pages / "llms.txt").write_text(llms_txt(pages), encoding="utf-8")

@@ -1,10 +1,12 @@
-"""Write the pages of docs/reference/ that follow from the code: commands, settings and helpers.
+"""Write the pages of docs/reference/ that follow from the code: settings and helpers.
 
-`make docs` runs this. A test holds the pages equal to what it would write.
+`make docs` runs this. A test holds the pages equal to what it would write. With the name of a file it writes the page
+of commands there, which is only on the site: `make site`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -159,7 +161,6 @@ def helpers_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "commands.md": commands_page,
     "settings.md": settings_page,
     "helpers.md": helpers_page,
 }
@@ -167,6 +168,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 def main() -> None:
     """Write the pages."""
+    if sys.argv[1:]:
+        Path(sys.argv[1]).write_text(commands_page(), encoding="utf-8")
+        return
     FOLDER.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")

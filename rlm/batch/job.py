@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field
 from typing import Any
 
 from rlm.batch.task import BatchTask
+from rlm.config_file.mcp_servers import McpServer
 from rlm.events import Observer
 from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Usage
@@ -67,11 +68,13 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunModels:
-    """The names of the models, as RLM takes them. `sub_models` are by the names that cells use."""
+    """The names of the models, as RLM takes them, and the MCP servers that code may use. `sub_models` are by
+    the names that cells use."""
 
     model: str
     sub_models: Mapping[str, str] | None = None
     summary_model: str | None = None
+    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
 
     def rlm(self, limits: Limits, settings: Settings, observe: Observer | Sequence[Observer] = ()) -> RLM:
         """Return a runtime with these models. Raises ConfigurationError, for example for a missing key."""
@@ -81,5 +84,6 @@ class RunModels:
             summary_model=self.summary_model,
             limits=limits,
             settings=settings,
+            mcp_servers=self.mcp_servers,
             observe=observe,
         )

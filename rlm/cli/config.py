@@ -34,6 +34,7 @@ __all__ = [
     "KnownOption",
     "card_in_force",
     "choose_mcp_servers",
+    "default_from_file",
     "describe_refused",
     "facts_in_force",
     "folder_refusal",
@@ -171,6 +172,28 @@ def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
                 right = next((extra for extra in extras if isinstance(extra, FolderMay)), None)
                 found.append(KnownOption(name, kind, parameters[name].default, option.help or "", right))
     return tuple(found)
+
+
+def default_from_file(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Return what a settings file sets for an option of a command without --config, else `value`. It is the
+    option's callback. Raises ConfigurationError if the file of a folder sets it and may not."""
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
+    from rlm.errors import ConfigurationError
+
+    name = str(param.name)
+    if ctx.resilient_parsing or _META in ctx.meta or not is_default(ctx, name):
+        return value
+    explicit = os.environ.get("RLM_CONFIG")
+    settings = load_settings(settings_files(Path(explicit) if explicit else None, os.environ, Path.cwd()))
+    asked = {} if settings.folder is None else settings.folder.options
+    if name not in settings.options and name not in asked:
+        return value
+    values, refused = split_by_right(ctx, settings)
+    if name in refused:
+        assert settings.folder is not None
+        raise ConfigurationError(folder_refusal(settings.folder, [refused[name]]))
+    return values.get(name, value)
 
 
 def _apply(ctx: typer.Context, file: str | None) -> str | None:

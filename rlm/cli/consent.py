@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rlm.cli.config import default_from_file
 from rlm.cli.console.exits import say
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ SandboxOption = Annotated[
     Literal["auto", "0", "1", "2", "3"],
     typer.Option(
         envvar="RLM_SANDBOX",
+        callback=default_from_file,
         rich_help_panel="How it runs",
         help="Isolation level: auto takes the strongest available, 0 is none.",
     ),

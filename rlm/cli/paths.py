@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlm.cli.config import default_from_file
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ AllowHostOption = Annotated[
         metavar="HOST",
         rich_help_panel="Input",
         envvar="RLM_ALLOW_HOST",
+        callback=default_from_file,
         help="A private host that URLs may lead to: HOST or HOST:PORT. Repeatable.",
         show_default=False,
     ),

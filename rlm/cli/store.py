@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from rlm.cli.config import default_from_file
+
 if TYPE_CHECKING:
     from rlm.journal import Journal
 
@@ -20,6 +22,7 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         envvar="RLM_STORE",
+        callback=default_from_file,
         rich_help_panel="Settings and journal",
         help="The journal: a SQLite file, or postgresql://USER@HOST/NAME.",
         show_default="in the state folder",

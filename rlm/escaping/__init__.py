@@ -74,12 +74,14 @@ def terminal_line(text: str) -> str:
     return terminal_text(text.translate(_LINE_ESCAPED))
 
 
-def terminal_answer(answer: str) -> str:
-    """Return an answer as plain text that may end up in a Markdown file.
+def terminal_answer(answer: str, *, markdown: bool = True) -> str:
+    """Return an answer as plain text. `markdown`: it may end up in a Markdown file.
 
-    Lines that look like the runtime's list of sources begin with `> `. Outside of code blocks, the URL of a
-    link is shown, and nothing is left that a viewer would fetch without a click.
+    Lines that look like the runtime's list of sources begin with `> `. In Markdown, outside of code blocks,
+    the URL of a link is shown, and nothing is left that a viewer would fetch without a click.
     """
+    if not markdown:
+        return "\n".join(map(_quoted_if_runtime_like, terminal_text(answer).split("\n")))
     lines: list[str] = []
     closing = ""
     for line in terminal_text(answer).split("\n"):

@@ -21,6 +21,9 @@ from rlm.sandbox.in_kernel.body.parts import part_at
 
 __all__ = ["find_matches", "find_passages"]
 
+_LEAST_SCORE = 0.005
+"""A score that is shown as more than 0.00."""
+
 
 def _ignore(*_: object) -> None:
     pass
@@ -52,6 +55,9 @@ async def find_passages(
                 packs = await ranking.packs(query, limit=limit, neighbors=neighbors, expand=expand)
             finally:
                 await ranking.aclose()
+            # Words that most passages hold weigh nothing: such a passage is no hit next to a better one.
+            best = max((pack.score for pack in packs), default=0.0)
+            packs = [pack for pack in packs if pack.score >= min(best, _LEAST_SCORE)]
             return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
 
 

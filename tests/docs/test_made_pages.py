@@ -27,7 +27,7 @@ def test_every_option_and_variable_is_on_the_page() -> None:
 
     root = get_command(app)
     assert isinstance(root, TyperGroup)
-    page = (REFERENCE / "commands.md").read_text(encoding="utf-8")
+    page = doc_reference.commands_page()
     for name, command in root.commands.items():
         if not command.hidden:
             assert f"## rlm {name}" in page

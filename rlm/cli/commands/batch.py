@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rlm.cli.config import mcp_servers_in_force
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.options import RunOptions, takes_run_options
@@ -119,7 +120,8 @@ def batch(
 
     _refuse_cluster_options(engine, {"--address": address, "--workers": workers})
     jobs = jobs or (_SLOW_JOBS if options.slow else _JOBS)
-    models = RunModels(options.model_name, options.sub_models, options.summary_model)
+    servers = mcp_servers_in_force(ctx, options.mcp or ())
+    models = RunModels(options.model_name, options.sub_models, options.summary_model, servers)
     journal = str(options.store or default_store(os.environ))
     limits, settings = options.limits, replace(options.settings(ctx), store=journal)
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.

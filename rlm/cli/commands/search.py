@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rlm.cli.config import default_from_file
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
+from rlm.cli.console.streams import unfiltered
 from rlm.cli.paths import AllowHostOption, ExcludeOption, PathsArgument, read_sources
+from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_line, terminal_text
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ cached in $XDG_CACHE_HOME/rlm/index, readable by you only. The exit code is 1 if
 """
 
 _MAX_LINE = 600
+_LEAST = 0.005
+"""A score that is not shown as 0.00."""
 
 
 def search(
@@ -64,6 +71,7 @@ def search(
         typer.Option(
             "--no-document-cache",
             envvar="RLM_NO_DOCUMENT_CACHE",
+            callback=default_from_file,
             help="Neither read nor write cached texts and indexes.",
         ),
     ] = False,
@@ -71,8 +79,6 @@ def search(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress on stderr.")] = False,
 ) -> None:
     """Show the passages that match a query best. No model is asked."""
-    from rlm.errors import UsageError
-
     if not query.strip():
         raise UsageError("the query is empty: give at least one word")
     if not 1 <= limit <= 1_000:
@@ -93,10 +99,14 @@ def search(
                 expand=expand or (None if neighbors is None else "neighbors"),
             )
             found = run_interruptible(work)
+    except UsageError as error:
+        # The advice is for code in a block.
+        advice = ("use re.escape(text) to search for a plain text", "leave out --regex to search for words")
+        raise UsageError(str(error).replace(*advice)) from None
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(Exit.INTERRUPTED) from None
-    _print(found, as_json=as_json)
+    _print(found, query, as_json=as_json)
     for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
         say(warning)
     if not found["hits" if regex else "packs"]:
@@ -139,21 +149,38 @@ async def _search(
     )
 
 
-def _print(found: dict[str, Any], *, as_json: bool) -> None:
+def _print(found: dict[str, Any], query: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_bytes(found, indent=2))
         return
-    for pack in found.get("packs", ()):
+    packs = found.get("packs", ())
+    best = max((pack["score"] for pack in packs), default=0.0)
+    for pack in packs:
+        score = f"  (score {pack['score']:.2f})" if best >= _LEAST else ""
         where = _where(pack)
         path = f"  {terminal_line(' > '.join(pack['heading_path']))}" if pack["heading_path"] else ""
-        typer.echo(f"{pack['order'] + 1}. {where}{path}  (score {pack['score']:.2f})")
-        typer.echo(terminal_text(_indented(pack["text"])) + "\n")
+        typer.echo(f"{pack['order'] + 1}. {where}{path}{score}")
+        _print_passage(terminal_text(_indented(pack["text"])) + "\n", query)
     for hit in found.get("hits", ()):
         line = " ".join(hit["line_text"].split())[:_MAX_LINE]
         typer.echo(f"{_where(hit)}: {terminal_text(line)}")
     hits, total = len(found.get("hits", ())), found.get("total", 0)
     if hits < total:
         say(f"{hits:,} of {total:,} matches shown: --limit shows more")
+
+
+def _print_passage(text: str, query: str) -> None:
+    """Print the text, in a terminal with the words of the query in bold."""
+    if not sys.stdout.isatty():
+        typer.echo(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    shown = Text(text)
+    for word in re.findall(r"\w{2,}", query):
+        shown.highlight_regex(re.compile(rf"\b{word}\w*", re.IGNORECASE), "bold yellow")
+    Console(file=unfiltered(sys.stdout), highlight=False).print(shown, soft_wrap=True)
 
 
 def _where(found: dict[str, Any]) -> str:

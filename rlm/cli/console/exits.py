@@ -57,12 +57,23 @@ def _exit_for_os_error(error: OSError) -> int:
         say("the current folder does not exist: change to one that does, or give absolute paths")
         return Exit.USAGE
     reason = error.strerror or str(error)
-    if error.filename is None:  # an error of a stream: stderr never raises, so it is stdout
+    if error.filename is not None:
+        say(f"{error.filename}: {reason}; check its folder, its permissions and the free space on its disk")
+    elif _stdout_fails():
         say(f"cannot write the output: {reason}; free some space, or redirect it")
         discard_stdout()
     else:
-        say(f"{error.filename}: {reason}; check its folder, its permissions and the free space on its disk")
+        say(f"the system refused: {reason} ({type(error).__name__})")
     return Exit.NO_ANSWER
+
+
+def _stdout_fails() -> bool:
+    """Return whether stdout cannot be written. What could not be written is still in its buffer."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
 
 
 def _current_folder_exists() -> bool:

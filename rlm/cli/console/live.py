@@ -75,7 +75,7 @@ class LiveLine:
         yield Text.assemble(frame, " ", self.text, (f" · {facts}", "dim"))
 
     def _draft_lines(self, console: Console) -> Iterator[Text]:
-        draft = terminal_answer(self.draft[-_DRAFT_CHARS:]).strip()
+        draft = terminal_answer(self.draft[-_DRAFT_CHARS:], markdown=False).strip()
         if draft:
             room = max(1, min(_DRAFT_LINES, console.height - _OTHER_LINES))
             yield Text("being written, not checked yet:", style="dim italic")

@@ -46,7 +46,7 @@ def print_and_exit(
     if as_json:
         typer.echo(json_bytes(data or {**result.to_json(), "text": result.text}, indent=2))
     elif result.answer is not None:
-        text = answer_text(result)
+        text = answer_text(result, markdown=not sys.stdout.isatty())
         if sys.stdout.isatty():
             from rich.console import Console
 

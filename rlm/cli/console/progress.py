@@ -18,7 +18,7 @@ _MAX_TITLE = 80
 
 class Progress(ProgressDisplay):
     """Shows the events of a run that may take `seconds`. `run_id` and `documents` (a count) are None until
-    they are known. `verbose`: lines stay for what happened, and for each block of the root with its output."""
+    they are known. `verbose`: lines stay for what happened and for each block with its output."""
 
     def __init__(self, *, quiet: bool, seconds: float, verbose: bool = False) -> None:
         super().__init__("loading", quiet=quiet)

@@ -38,13 +38,15 @@ _SOURCES = f"\n\n{RULE}\nSources\n"
 _SOURCE_PARTS = re.compile("^  (\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\])|(?<=\\] )(NOT FOUND in the input)|“.*”$", re.MULTILINE)
 
 
-def answer_text(result: RunResult) -> str:
-    """Return the answer with its markers, and the numbered list of its sources below a rule.
+def answer_text(result: RunResult, *, markdown: bool = True) -> str:
+    """Return the answer with its markers, and the numbered list of its sources below a rule. `markdown`: as
+    `terminal_answer`.
 
     No answer can hold the rule. An answer that claims sources and has none gets the list, too: it says so.
     """
     answer = result.marked_text
-    shown = terminal_answer(answer) if isinstance(result.answer, str) else terminal_text(answer)
+    is_text = isinstance(result.answer, str)
+    shown = terminal_answer(answer, markdown=markdown) if is_text else terminal_text(answer)
     sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
     if not sources and has_false_sources(result.answer):
         sources = "  none"

@@ -123,7 +123,7 @@ class RunView:
     def _show_result(self, data: Mapping[str, Any]) -> None:
         """Print the answer with its sources, and the account."""
         result = RunResult.from_json(data)
-        text = "" if result.answer is None else answer_text(result)
+        text = "" if result.answer is None else answer_text(result, markdown=self._console is None)
         if self._console is None:
             self._line(f"{result.stop_reason}: {_continued(text)}", "")
         else:

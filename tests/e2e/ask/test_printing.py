@@ -61,6 +61,13 @@ def test_a_document_s_name_stays_on_its_line() -> None:
     assert line.index("[1]") < line.index("[2]") < line.index("“q”")
 
 
+def test_markup_of_a_text_is_verbatim_on_a_terminal() -> None:
+    """In a file, which may be one of Markdown, nothing is left that a viewer would hide or fetch."""
+    result = _result(answer="a <!-- b --> <img src=x>")
+    assert answer_text(result, markdown=False) == "a <!-- b --> <img src=x>"
+    assert "<" not in answer_text(result)
+
+
 def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
     why = "the run's 3 seconds are used up"
     failed = _result(answer=None, stop_reason="time", warnings=("skipped 2", why))
