@@ -434,7 +434,8 @@ class RunResult:
     def _account(self) -> str:
         coverage = self.coverage
         return (
-            f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
+            f"{self.strategy}, {_plural(self.rounds, 'round')}, {_plural(self.sub_calls, 'child call')}, "
+            f"{self.seconds:.1f} s; "
             f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
             f"{coverage.answered_chars:,} read by children"
             + (f", {coverage.pages_looked:,} pages looked at" if coverage.pages_looked else "")
@@ -468,6 +469,10 @@ class RunResult:
                 "support": None if data["support"] is None else Support.from_json(data["support"]),
             }
         )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _html_source(citation: Citation) -> HtmlSource:

@@ -31,7 +31,9 @@ def _line(event: events.Event) -> str | None:
         case events.RunStarted(run_id, strategy, model):
             return f"run {run_id}: {strategy}, {model}"
         case events.Resumed(run_id, rounds, replies):
-            return f"resuming {run_id}: {rounds:,} rounds and {replies:,} replies from the journal"
+            read = f"{rounds:,} round{'' if rounds == 1 else 's'}"
+            read += f" and {replies:,} repl{'y' if replies == 1 else 'ies'}"
+            return f"resuming {run_id}: {read} from the journal"
         case events.PartStarted(name, title):
             return f"{name}: {title}"
         case events.PartEnded(name, ok, done, of):

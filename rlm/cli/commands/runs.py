@@ -27,7 +27,7 @@ __all__ = ["runs_app"]
 _MAX_TASK_CHARS = 60
 _WIDE = 120
 """Columns of a terminal that shows all totals. A narrower one shows a line of state, cost and question."""
-_LABELS = {"sub_calls": "children"}
+_NOUNS = {"rounds": ("round", "rounds"), "sub_calls": ("child", "children")}
 _WIDTHS = {"rounds": 3, "sub_calls": 5}
 _LISTED_FIELDS = (
     "run_id",
@@ -102,7 +102,10 @@ def _totals_text(run: dict[str, Any]) -> str:
         if total.name == "cost_usd":
             columns.append(f"{'-' if value is None else dollars(value):>8}")
         else:
-            columns.append(f"{value:>{_WIDTHS.get(total.name, 9)}} {_LABELS.get(total.name, total.name)}")
+            one, many = _NOUNS.get(total.name, (total.name, total.name))
+            columns.append(
+                f"{value:>{_WIDTHS.get(total.name, 9)}} {one if value == 1 else many:<{len(many)}}"
+            )
     return " ".join(columns)
 
 

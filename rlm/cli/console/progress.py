@@ -56,7 +56,7 @@ class Progress(ProgressDisplay):
             case events.Resumed(run_id, rounds, replies):
                 self.run_id = run_id
                 others = "1 other reply" if replies == 1 else f"{replies:,} other replies"
-                self.note(f"resuming {run_id}: {plural(rounds, 'round')} and {others} from the journal")
+                super().note(f"resuming {run_id}: {plural(rounds, 'round')} and {others} from the journal")
                 self.show_activity("re-running its blocks")
             case events.PartStarted() | events.PartEnded():
                 self._show_part(event)
@@ -154,6 +154,8 @@ class Progress(ProgressDisplay):
         self._covered = f"{share(event.covered_chars, event.chars)} covered"
         if self._show_facts():
             return
+        if self._batch <= 1 and not self._verbose:
+            return
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
         self._show_figure(
             f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "
@@ -168,7 +170,8 @@ class Progress(ProgressDisplay):
 
     def _show_figure(self, text: str, *, at_once: bool = False) -> None:
         # A summary or a comparison has no rounds of a root.
-        self.show_progress(text, prefix=f"{self._round}: " if self._round else "", at_once=at_once)
+        prefix = f"{self._round}: " if self._round and self._verbose else ""
+        self.show_progress(text, prefix=prefix, at_once=at_once)
 
     def _show_retry(self, event: events.Retrying) -> None:
         why = event.reason.replace("_", " ")

@@ -77,7 +77,7 @@ def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_
     last = root("Output of your block, round 1", "finalize([word, size, other])")
     model = script(tmp_path, *lines, {**last, "delay": 60})
     first = ask_as_json(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
-    process = rlm_process("ask", "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
+    process = rlm_process("ask", "How long is it?", "--continue", first["run_id"], "--strategy", "rlm", "-v")
     assert process.stderr is not None
     run_id = next(found[1] for line in process.stderr if (found := re.match(r"run (\S+):", line)))
     while '"kind":"cell"' not in rlm("export", run_id).stdout.replace(" ", ""):
