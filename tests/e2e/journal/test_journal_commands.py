@@ -49,7 +49,7 @@ def options(provider) -> list[str]:
 
 def start_run(rlm_process, provider, text: Path):
     """Start `rlm ask`, wait for its second block, and return the process and the run's name."""
-    process = rlm_process("ask", QUESTION, str(text), *options(provider))
+    process = rlm_process("ask", QUESTION, str(text), *options(provider), "-v")
     run_id = ""
     for line in process.stderr:
         if found := re.match(r"run (\S+):", line):
@@ -66,9 +66,8 @@ def test_an_ended_run_is_resumed(rlm, rlm_process, provider, text, signum) -> No
     process.send_signal(signum)
     _, stderr = process.communicate(timeout=20)
     if signum == signal.SIGINT:
-        (line,) = stderr.splitlines()
         assert process.returncode == 130
-        assert f"rlm resume {run_id}" in line
+        assert f"rlm resume {run_id}" in stderr.splitlines()[-1]
     (listed,) = rlm("runs", "--json").json
     assert (listed["run_id"], listed["state"]) == (run_id, "interrupted")
     asked = len(provider.requests)

@@ -32,7 +32,8 @@ def rlm(tmp_path: Path, provider_server):
     }
 
     def run(*arguments: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "rlm", *arguments]
+        verbose = ["-v"] if arguments[0] == "ask" else []
+        command = [sys.executable, "-m", "rlm", *arguments, *verbose]
         ran = subprocess.run(
             command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
         )
