@@ -1,7 +1,7 @@
 """Write the pages of docs/reference/ that follow from the code: settings and helpers.
 
-`make docs` runs this. A test holds the pages equal to what it would write. With the name of a file it writes the page
-of commands there, which is only on the site: `make site`.
+`make docs` runs this. A test holds the pages equal to what it would write. With the name of a file it writes
+the page of commands there, which is only on the site: `make site`.
 """
 
 from __future__ import annotations

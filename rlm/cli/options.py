@@ -17,7 +17,6 @@ import typer
 from rlm.cli.config import ConfigOption, FolderMay, facts_in_force, is_default, mcp_servers_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
-from rlm.cli.console.out import check_trace
 from rlm.cli.paths import AllowHostOption, ExcludeOption, read_sources
 from rlm.cli.shorthand import misspelt_variables
 from rlm.cli.store import StoreOption
@@ -199,7 +198,6 @@ class RunOptions:
             rich_help_panel="Output",
             help="Write all events to this file as JSON lines.",
             show_default=False,
-            callback=check_trace,
         ),
     ] = None
     store: StoreOption = None

@@ -14,7 +14,7 @@ import typer
 from rlm.errors import UsageError
 from rlm.store_file import leads_out
 
-__all__ = ["OutOption", "check_out", "check_trace", "open_output", "write_output"]
+__all__ = ["OutOption", "check_out", "open_output", "write_output"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -27,25 +27,9 @@ def check_out(out: Path | None) -> Path | None:
         raise UsageError(f"--out {out} is a link to {out.resolve()}. Give that name, if you mean it")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder. Name a file")
-    _refuse_link("--out", out)
     if not os.access(out.resolve().parent if _is_file(out) else out, os.W_OK):
         raise UsageError(f"cannot write --out {out}. Check its folder and its permissions")
     return out
-
-
-def _refuse_link(option: str, file: Path) -> None:
-    """Raise UsageError if `file` is a link out of its folder: who may write there could have put it there."""
-    if file.is_symlink() and not file.resolve().is_relative_to(file.parent.resolve()):
-        raise UsageError(
-            f"{option} {file} is a link out of its folder: remove it, or name the file that it leads to"
-        )
-
-
-def check_trace(trace: Path | None) -> Path | None:
-    """Raise UsageError if `trace` is a link out of its folder."""
-    if trace is not None:
-        _refuse_link("--trace", trace)
-    return trace
 
 
 OutOption = Annotated[

@@ -91,25 +91,6 @@ def test_an_error_of_a_socket_is_not_one_of_stdout(capfd: pytest.CaptureFixture[
     assert capfd.readouterr().out
 
 
-def test_an_output_that_is_a_link_out_of_its_folder_is_refused(rlm: Run, folder: Path) -> None:
-    victim = folder.parent / "bashrc"
-    victim.write_text("kept")
-    (folder / "out").symlink_to(victim)
-    for command in (
-        ("ask", QUESTION, "a.txt", "--trace", "out"),
-        ("research", QUESTION, "a.txt", "--out", "out"),
-        ("view", "latest", "-o", "out"),
-    ):
-        ran = rlm(*command)
-        assert ran.code == 2, ran.stderr
-        assert "is a link out of its folder" in ran.stderr
-    assert victim.read_text() == "kept"
-    (folder / "within").symlink_to(folder / "real")
-    (folder / "real").write_text("")
-    assert rlm("ask", QUESTION, "a.txt", "--trace", "within").code == 0
-    assert (folder / "real").read_text()
-
-
 def test_a_search_shows_what_matches_and_nothing_else(rlm: Run, folder: Path) -> None:
     (folder / "a.txt").write_text("A crane <!-- of the yard --> is here.\n")
     (folder / "b.txt").write_text("Nothing of the kind.\n")
