@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 _ROUNDS_PER_REMINDER = 6
+"""After so many rounds the root is told its task again, in one line."""
 _SHOWN_OUTPUT = 4_000
 """Characters of a block's output that observers see."""
-"""After so many rounds the root is told its task again, in one line."""
 
 LAST_ROUND_SECONDS = 120.0
 LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0

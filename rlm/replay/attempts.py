@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rlm.documents.workspace import Workspace
+from rlm.journal import Journal
 from rlm.results import RunResult
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.tasks.attempts import resume_attempts
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
 
 __all__ = ["ATTEMPTS", "replay_attempts"]
 
@@ -23,8 +19,6 @@ _ENDS = frozenset({"finished", "part_ended"})
 async def replay_attempts(left: StoredRun, rlm: RLM, journal: Journal, workspace: Workspace) -> RunResult:
     """Return the result of the replay. `rlm` has models that refuse; `journal` is read only. Raises
     UsageError when the input is no longer available."""
-    from rlm.journal import Journal
-
     # The job is resumed in a journal of its own, which has all of it but the ends: so each attempt is run
     # again, takes every reply from its recording, and its result is made anew.
     loaded = await left.load(journal, workspace)

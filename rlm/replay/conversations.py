@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm.errors import UsageError
+from rlm.journal.redaction import Redaction, secrets_of
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Role
 from rlm.playback.exchanges import Exchange
@@ -87,8 +88,6 @@ class _Reader:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        from rlm.journal.redaction import Redaction, secrets_of
-
         self._redaction = Redaction()
         self._redaction.add(secrets_of(os.environ))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
+from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.exchanges import Exchange, keep_exchanges
 from rlm.replay.attempts import ATTEMPTS, replay_attempts
@@ -19,9 +20,6 @@ from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sessions.previous_questions import read_earlier_runs
 from rlm.settings import Limits, Settings
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
 
 __all__ = ["Replayed", "read_replayable", "replay"]
 
@@ -56,8 +54,6 @@ async def replay(
     the kernel's isolation. Its kernels get no more than `settings` and the run allow, and its cells no more
     seconds than `limits` (default: 120) and the run. Raises JournalError, and UsageError when the run has not
     ended or its input is no longer available."""
-    from rlm.journal import Journal
-
     with Workspace() as workspace:
         async with Journal.open(store) as journal:
             left = await read_replayable(journal, run)

@@ -31,9 +31,8 @@ class RunOptions:
     `recording` holds its earlier rounds, which are replayed. With a `parent` the run spends from the parent's
     budget and writes to the parent's log. `warnings` come from loading its input, and `unread` names the
     documents of it that were not read. `earlier` are the questions that were asked before it in the same
-    kernel, and `variables` describe the variables that they left there. `session` is the first run in that
-    kernel, if it is another. `checks_support`: the claims of its
-    answer are checked; False for a run that was recorded before there was such a check.
+    kernel, `variables` describe the variables that they left there, and `session` is the first of these runs.
+    `checks_support`: the claims of its answer are checked.
     """
 
     recording: Recording | None = None

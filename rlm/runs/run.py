@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
@@ -28,6 +28,7 @@ from rlm.driver.outcome import Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
+from rlm.journal import PartLog, RunLog
 from rlm.models.base import is_extractive
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.degradation import KERNEL_DIED
@@ -48,9 +49,6 @@ from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import ChildSlice, Span
 from rlm.telemetry import trace_run
-
-if TYPE_CHECKING:
-    from rlm.journal import RunLog
 
 __all__ = ["Run"]
 
@@ -250,8 +248,6 @@ class Run:
         self, prompt: str, source: ChildSlice | None, name: str, model: str
     ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
-        from rlm.journal import PartLog
-
         log = PartLog(self._log, name)
         playback, budget = self.run_context.playback, self.run_context.budget
         below = self._depth + 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import ContextCache, Loaded, Progress, Source, default_cache
@@ -17,6 +17,7 @@ from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded, ContextLoading, Warned
+from rlm.journal import Journal, default_store
 from rlm.journal.redaction import secrets_of
 from rlm.lazy_dataclass import dataclass
 from rlm.models import Model
@@ -32,9 +33,6 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.pool import KernelPool
 from rlm.settings import Settings
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
 
 __all__ = [
     "JobResources",
@@ -134,9 +132,6 @@ async def open_journal(settings: Settings, shared: Journal | None = None) -> Asy
     if shared is not None:
         yield shared
         return
-    # Imported here, because the database library takes a third of a second to import.
-    from rlm.journal import Journal, default_store
-
     async with Journal.open(settings.store or default_store(os.environ)) as journal:
         journal.redact(secrets_of(os.environ))
         yield journal

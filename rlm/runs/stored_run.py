@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSource, Source, UrlSource
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported, is_number
 from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
@@ -27,9 +28,6 @@ from rlm.results import RESUMABLE, RunResult, StopReason
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal, JournalEvent
 
 __all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
 

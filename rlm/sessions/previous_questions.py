@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.errors import JournalError, UsageError
+from rlm.journal import Journal, ReadOnlyLog
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import EarlierQuestion
 from rlm.runs.config import RunConfig
@@ -25,7 +26,6 @@ from rlm.sandbox.types import Span
 from rlm.sessions.replayed_run import ReplayedRun
 
 if TYPE_CHECKING:
-    from rlm.journal import Journal
     from rlm.sandbox.context.writer import ContextFile
 
 __all__ = [
@@ -95,8 +95,6 @@ def make_past_question(
 
     @asynccontextmanager
     async def open_question() -> AsyncIterator[ReplayableRun]:
-        from rlm.journal import ReadOnlyLog
-
         stored = await read()
         file, body = context()
         chars = stored.facts["context_chars"]

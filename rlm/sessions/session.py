@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
@@ -20,6 +20,7 @@ from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, PathSource, Source, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.journal import Journal, new_run_id
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
@@ -47,9 +48,6 @@ from rlm.sessions.previous_questions import (
     make_past_question,
     read_earlier_runs,
 )
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
 
 __all__ = ["Session"]
 
@@ -194,8 +192,6 @@ class Session:
         return await stored.load(self._journal, self._workspace, cache=cache_of(config.settings))
 
     async def _ask(self, config: RunConfig, task: str, answer_type: AnswerType | None) -> RunResult:
-        from rlm.journal import new_run_id
-
         run_id = new_run_id()
         first = self._earlier[0].run_id if self._earlier else run_id
         self._kernel.seed = f"{first}:0"

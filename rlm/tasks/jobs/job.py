@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
@@ -21,6 +21,7 @@ from rlm.children.run_input import RunInput
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
+from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog, new_run_id
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
@@ -33,9 +34,6 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 from rlm.telemetry import trace_job
-
-if TYPE_CHECKING:
-    from rlm.journal import EventKind, Journal, RunLog
 
 __all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
 
@@ -291,8 +289,6 @@ async def open_job(
     `facts` returns what is journalled with the job. It may raise, before anything is spent or written. Raises
     UsageError for the sources, and JournalError if the run is missing or is not a job of this kind.
     """
-    from rlm.journal import new_run_id
-
     async with rlm.job_resources(sources) as job_resources:
         config, loaded, journal = job_resources.config, job_resources.loaded, job_resources.journal
         past = None if since is None else await previous_job(journal, since, kind)
@@ -342,8 +338,6 @@ async def resume_job(
         job_resources = opened
         body = stack.enter_context(job_resources.loaded.context.open())
         if left.result is not None:
-            from rlm.journal import ReadOnlyLog
-
             log: RunLog = ReadOnlyLog(left.events)
             root, children, summary = left.replay_only_models()
             config = replace(job_resources.config, model=root, sub_models=children, summary_model=summary)

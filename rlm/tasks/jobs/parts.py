@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
@@ -30,6 +30,8 @@ from rlm.events import (
     SubRLMStarted,
     ToolEnded,
 )
+from rlm.journal import JournalEvent as Entry
+from rlm.journal import PartLog
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
@@ -42,9 +44,6 @@ from rlm.sandbox.errors import SandboxError, SandboxRefused, SourceChanged
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.types import Span
 from rlm.settings import Limits
-
-if TYPE_CHECKING:
-    from rlm.journal import JournalEvent as Entry
 
 __all__ = ["Part", "PartResources", "Parts", "RecordedPart", "recorded_parts"]
 
@@ -209,8 +208,6 @@ class Parts:
         return ended
 
     def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:
-        from rlm.journal import PartLog
-
         run_context = self._part_resources.run_context
         recording = run_context.playback.recording.part(name)
         budget, log, playback = (
