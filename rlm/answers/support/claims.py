@@ -14,7 +14,7 @@ from rlm.citation_markers import Mark, marks_of
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found, states_absence
 
-__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of"]
+__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentence_places"]
 
 MAX_CLAIMS = 1_000
 """Claims of one answer. Later ones are joined to the last, which is then too long to be checked."""
@@ -26,7 +26,7 @@ _LEAD = re.compile(
 )
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[ \t]|\*\*[^*\n]{1,200}\*\*:?[ \t]*$|[-=*_|: \t]{3,}$)")
 _END = re.compile(r"[.!?…][\"'”’»)\]*_]{0,3}(?=\s)|[。！？][”」』）]{0,2}")
-_MARKS_AFTER = re.compile(r"(?:[ \t]*(?:\[[0-9⁰¹²³⁴⁵⁶⁷⁸⁹,; \t]{1,40}\]|[.!?…](?=[\s\[]|$)))+")
+_MARKS_AFTER = re.compile(r"(?:[ \t]*(?:\[[mp0-9⁰¹²³⁴⁵⁶⁷⁸⁹,; \t–—-]{1,80}\]|[.!?…](?=[\s\[]|$)))+")
 """Marks, and a stop of their own: `he said "no." [1].`"""
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|vs|cf|approx|no|nr|fig|mr|mrs|ms|dr|st|sec|ver|prof|inc|ltd|co|z\.b|d\.h|bzw|ca)"
@@ -122,6 +122,11 @@ def _sentences(answer: str) -> Iterator[tuple[int, int]]:
             if text and not text.endswith((":", "：")):
                 found += 1
                 yield begin, begin + len(text)
+
+
+def sentence_places(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the places of the sentences of a paragraph, each with the marks behind it."""
+    return list(_split(text, start, end))
 
 
 def _split(answer: str, low: int, high: int) -> Iterator[tuple[int, int]]:

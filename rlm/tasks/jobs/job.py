@@ -123,15 +123,16 @@ class Job:
         prompt: str,
         output_tokens: int,
         *,
-        keep_cut: bool = False,
+        keep_cut: Literal["", "lines", "text"] = "",
         is_answer: bool = False,
         question_id: str = "",
     ) -> str:
-        """Call a model once and return the reply without the reasoning that some models write. Raises
-        BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, such a reply is
-        returned without its last line, and a warning says so. With `is_answer`, observers hear the reply as
-        the answer of the job. `question_id` finds the reply of a resumed job
-        if its prompt was worded differently."""
+        """Call a model once and return the reply without the reasoning that some models write.
+
+        Raises BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, a warning
+        says so instead, and the whole lines or all of the text is returned. With `is_answer`, observers hear
+        the reply as the answer of the job. `question_id` finds the reply of a resumed job if its prompt was
+        worded differently."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
@@ -145,9 +146,10 @@ class Job:
                 event_fields={"prompt": prompt},
             )
         if call.reply.finish_reason == "length" and keep_cut:
-            whole, _, _ = without_reasoning(call.reply.text).strip().rpartition("\n")
-            self.warn(f"{model.name} did not complete its reply: its whole lines are used")
-            return whole
+            text = without_reasoning(call.reply.text).strip()
+            used = "its whole lines are used" if keep_cut == "lines" else "it ends within a sentence"
+            self.warn(f"{model.name} did not complete its reply: {used}")
+            return text.rpartition("\n")[0] if keep_cut == "lines" else text
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not complete its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()

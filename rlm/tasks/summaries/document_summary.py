@@ -70,7 +70,7 @@ class Digest:
     citations: tuple[Citation, ...]
 
 
-async def summarize_documents(job: Job, tokens: int) -> Digest:
+async def summarize_documents(job: Job, tokens: int, *, by_model: bool = True) -> Digest:
     """Summarize the body in at most `tokens` tokens.
 
     Children read the sections, and each of their points must have a quote that is in the section. Without a
@@ -80,7 +80,7 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     sections = sections_of(job.body)
     if not sections:
         raise UsageError("there is nothing to summarize: the input has no text")
-    has_model = not is_extractive(job.config.sub_model)
+    has_model = by_model and not is_extractive(job.config.sub_model)
     shares = _share_tokens(sections, tokens - _overview_tokens(tokens))
     points = await _ask_children(job, sections, shares) if has_model else _fill(job, sections, tokens)
     points = _trim(job, sections, points, tokens, reserve=_overview_tokens(tokens) if has_model else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import zip_longest
@@ -29,7 +29,7 @@ from rlm.tasks.summaries.writing.fold import Brief, Start, Written, line_limit, 
 from rlm.tasks.summaries.writing.forms import FORMS, WORK, Form
 from rlm.tasks.summaries.writing.line_check import COMPUTED, Checked, check_lines, support_of
 
-__all__ = ["HistorySummary", "Wish", "digest", "summarize_history"]
+__all__ = ["HistorySummary", "Wish", "cite_entries", "digest", "extract_history", "summarize_history"]
 
 _MAX_TOKENS = 8_000
 _MIN_TOKENS = 300
@@ -90,6 +90,14 @@ def digest(entries: Sequence[Entry]) -> str:
         message = entry.message
         hashed.update(repr((message.author, message.created_at, message.content)).encode("utf-8", "replace"))
     return hashed.hexdigest()
+
+
+def extract_history(
+    job: Job, entries: Sequence[Entry], tokens: int, cards: Mapping[str, Card]
+) -> HistorySummary:
+    """Summarize the entries without a model, by their most informative sentences."""
+    job.coverage.note_read([Span(0, job.body.chars)])
+    return _extracts(job, _Texts(entries, cards), tokens)
 
 
 async def summarize_history(
@@ -263,7 +271,8 @@ def _finished(
 ) -> HistorySummary:
     draft = Draft(form, tuple(lines))
     text = draft.page()
-    citations = _citations(job.body, lines, texts.entries)
+    names = {name for line in lines for name in line.names}
+    citations = cite_entries(job.body, names, texts.entries)
     judged = frozenset(checked.lines if checked else ())
     quoted = [
         line if line in judged or line.doubtful or not line.names else replace(line, test="extract")
@@ -406,17 +415,16 @@ def _line(sentence: SalientSentence, names: Sequence[str]) -> Line:
     return Line(sentence.heading, sentence.text_with_speaker, (names[sentence.place],))
 
 
-def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> tuple[Citation, ...]:
-    """Return a citation for each message that a line cites, in the order of the history."""
-    named = {name for line in lines for name in line.names}
-    cited = [entry for entry in entries if entry.name in named]
+def cite_entries(body: Body, names: Collection[str], entries: Sequence[Entry]) -> tuple[Citation, ...]:
+    """Return a citation for each of the entries with these names, in their order."""
+    cited = [entry for entry in entries if entry.name in names]
     spans = [_words_of(body, entry) for entry in cited]
     found = {(one.start, one.end): one for one in cite_spans(spans, body)}
     return tuple(
         replace(
             found[span.start, span.end],
             marker=f"[{entry.name}]",
-            author=entry.message.author or entry.message.role,
+            author=entry.message.author or (None if entry.name.startswith("p") else entry.message.role),
             time=entry.message.created_at,
         )
         for entry, span in zip(cited, spans, strict=True)

@@ -12,18 +12,29 @@ from rlm.documents import Context, Source, sources_of
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
+from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
+from rlm.tasks.summaries.board_summary import boards_of
 from rlm.tasks.summaries.boards import Cards, with_cards
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
 from rlm.tasks.summaries.github import with_chats
-from rlm.tasks.summaries.history_summary import Wish, digest, summarize_history
+from rlm.tasks.summaries.history_summary import (
+    HistorySummary,
+    Wish,
+    cite_entries,
+    digest,
+    extract_history,
+    summarize_history,
+)
+from rlm.tasks.summaries.whole_text import WholeRequest, fits_one_call, paragraphs_of, summarize_whole
 from rlm.tasks.summaries.writing.carried import carried_start
-from rlm.tasks.summaries.writing.fold import Start
+from rlm.tasks.summaries.writing.fold import Start, line_limit
 from rlm.tasks.summaries.writing.forms import FORMS, Form, certain_form, is_story, read_form
 
 __all__ = ["Kind", "Summary", "summarize"]
@@ -32,6 +43,8 @@ Kind = Literal["auto", "card", "chat", "document", "story"]
 
 _MIN_TOKENS = 100
 _TOKENS = 8_000
+_TOKENS_A_LINE = 35
+_COUNTER = get_counter()
 _MAX_HISTORY_CHARS = 50_000_000
 _EXAMINED_CHARS = 2_000_000
 """Characters that decide which form fits."""
@@ -135,15 +148,47 @@ async def summarize(
         job,
         past,
     ):
+        known = _count_known(job, past, entries) if entries else 0
+        model = rlm.summary_model
+        units = entries or (paragraphs_of(job.body) if has_model else ())
+        limit = tokens or _usual_tokens(units)
+        by_model = has_model
+        if has_model and fits_one_call(model, units, limit):
+            wanted = own_form or (_card_form(entries, cards, job.body) if entries else None)
+            earlier = (past.ended or {}).get("answer") if past and 0 < known < len(entries) else None
+            request = WholeRequest(
+                limit,
+                wanted,
+                focus.strip(),
+                is_card=wanted is not None and own_form is None,
+                is_document=not entries,
+                earlier=earlier if isinstance(earlier, str) else "",
+                computed=tuple(line.text for board in boards_of(entries, cards) for line in board.counts()),
+            )
+            whole = await summarize_whole(job, model, units, request, alone=cards)
+            if whole is not None:
+                job.coverage.note_answered([Span(0, job.body.chars)])
+                citations = cite_entries(job.body, whole.names, units)
+                result = await job.finish(whole.text, citations, support=whole.support)
+                return Summary(
+                    "history" if entries else "document",
+                    whole.text,
+                    result,
+                    messages=len(entries),
+                    known=known,
+                    lines=len(whole.support.claims),
+                    supported=whole.support.supported,
+                    form=wanted.name if wanted else "subjects",
+                )
+            by_model = False
         if not entries:
-            summary = await summarize_documents(job, tokens or _TOKENS)
+            summary = await summarize_documents(job, tokens or _TOKENS, by_model=by_model)
             result = await job.finish(summary.text or None, summary.citations)
             return Summary("document", summary.text, result)
-        known = _count_known(job, past, entries)
-        wanted = own_form or _form_of(kind, entries, cards, job.body)
-        wish = Wish(tokens, wanted, focus.strip(), rlm.settings.check_support is not False)
-        start = _start(job, past, known, entries, own_form, wish.focus) if has_model else None
-        history = await summarize_history(job, entries, wish, cards, start)
+        if not by_model:
+            history = extract_history(job, entries, tokens or _TOKENS, cards)
+        else:
+            history = await _by_parts(job, past, known, entries, cards, own_form, kind, tokens, focus.strip())
         result = await job.finish(
             history.text, history.citations, support=history.support, details=history.details
         )
@@ -158,6 +203,36 @@ async def summarize(
             len(history.support.claims) - history.doubtful,
             history.form,
         )
+
+
+def _usual_tokens(entries: Sequence[Entry]) -> int:
+    """Return the length of a summary whose length nobody gave."""
+    size = sum(_COUNTER.count_each([entry.message.content for entry in entries]))
+    return max(_MIN_TOKENS, _TOKENS_A_LINE * line_limit(None, _TOKENS, size, len(entries)))
+
+
+def _card_form(entries: Sequence[Entry], cards: Cards, body: Body) -> Form | None:
+    """Return the form of cards and commits, which have fixed headings; None for what goes by subject."""
+    form = certain_form(entries, cards, body.text(0, _EXAMINED_CHARS))
+    return form if form is not None and form.name in ("work", "board") else None
+
+
+async def _by_parts(
+    job: Job,
+    past: PreviousJob | None,
+    known: int,
+    entries: Sequence[Entry],
+    cards: Cards,
+    own_form: Form | None,
+    kind: Kind,
+    tokens: int | None,
+    focus: str,
+) -> HistorySummary:
+    """Summarize a history that is too long for one call."""
+    wanted = own_form or _form_of(kind, entries, cards, job.body)
+    wish = Wish(tokens, wanted, focus, job.config.settings.check_support is not False)
+    start = _start(job, past, known, entries, own_form, focus)
+    return await summarize_history(job, entries, wish, cards, start)
 
 
 def _form_of(kind: Kind, entries: Sequence[Entry], cards: Cards, body: Body) -> Form | None:

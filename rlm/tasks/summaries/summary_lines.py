@@ -17,11 +17,13 @@ from rlm.tasks.summaries.entries import Entry
 
 __all__ = [
     "DOUBTFUL",
+    "MARK",
     "MUST",
     "NONE_FOUND",
     "NO_SOURCE",
     "Line",
     "Tracer",
+    "names_in",
     "page",
     "parse_lines",
     "read_line",
@@ -45,10 +47,10 @@ _WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
-_REFERENCE = r"m\d{1,7}(?:\s*[-–—]\s*m?\d{1,7})?"
-_NEXT = _REFERENCE.replace("m", "m?", 1)
-_MARK = re.compile(rf"\s*\[({_REFERENCE}(?:\s*[,;&]\s*{_NEXT})*)\](?!\()", re.IGNORECASE)
-_RANGE = re.compile(r"m?(\d+)(?:\s*[-–—]\s*m?(\d+))?", re.IGNORECASE)
+_NUMBERS = r"\d{1,7}(?:\s*[-–—]\s*[mp]?\d{1,7})?"
+MARK = re.compile(rf"\s*\[([mp]{_NUMBERS}(?:\s*[,;&]\s*[mp]?{_NUMBERS})*)\](?!\()", re.IGNORECASE)
+"""A mark of messages or paragraphs: `[m12]`, `[m3, m7]`, `[p12-p15]`."""
+_RANGE = re.compile(r"([mp])?(\d+)(?:\s*[-–—]\s*[mp]?(\d+))?", re.IGNORECASE)
 _MAX_RANGE = 20
 _PARAGRAPH = 4  # sentences
 _WORD = re.compile(r"\w[\w.'’/@:+-]*\w|\w")
@@ -137,8 +139,8 @@ def read_line(item: str, heading: str) -> Line:
     """Return the line that a list item is: its weight, its words, and the messages that it names."""
     weight = _WEIGHT.match(item)
     item = item[weight.end() :] if weight else item
-    marks = [mark for match in _MARK.finditer(item) for mark in _names(match[1])]
-    words = _MARK.sub("", item).replace(DOUBTFUL, "").replace(NO_SOURCE, "").strip()
+    marks = [mark for match in MARK.finditer(item) for mark in names_in(match[1])]
+    words = MARK.sub("", item).replace(DOUBTFUL, "").replace(NO_SOURCE, "").strip()
     return Line(heading, words, tuple(dict.fromkeys(marks)), weight=_WEIGHTS[weight[1]] if weight else USUAL)
 
 
@@ -226,11 +228,13 @@ def _join(item: Sequence[str]) -> Iterator[str]:
         yield text.strip()
 
 
-def _names(references: str) -> Collection[str]:
-    """Return the names in a mark. `m120-25` ends at m125, and `m15-m12` begins at m12."""
+def names_in(mark: str) -> list[str]:
+    """Return the names in the text of a mark. `m120-25` ends at m125, and `m15-m12` begins at m12."""
     names: list[str] = []
-    for first, last in _RANGE.findall(references):
+    letter = "m"
+    for kind, first, last in _RANGE.findall(mark):
+        letter = kind.lower() or letter
         whole = first[: len(first) - len(last)] + last
         low, high = sorted((int(first), int(whole)))
-        names += [f"m{number}" for number in range(low, min(high, low + _MAX_RANGE) + 1)]
+        names += [f"{letter}{number}" for number in range(low, min(high, low + _MAX_RANGE) + 1)]
     return names

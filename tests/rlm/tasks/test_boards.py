@@ -146,7 +146,7 @@ async def test_a_model_reads_cards_and_the_counts_are_computed(summary: Summariz
     assert "app-28: Sign-in fails after the clock changes (28)\nState: open\nKind: bug, priority 0" in prompt
     assert "Blocked by: app-27, app-1" in prompt
     assert '"close_reason"' not in prompt
-    assert "closed 18, open 10, in progress 2" in under(found.text, "Task Summary")
+    assert "closed 18, open 10, in progress 2" in prompt.partition("Computed from the whole text")[2]
     assert "Search by customer number is open [m29]" in found.text
 
 

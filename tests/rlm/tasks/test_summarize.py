@@ -22,6 +22,8 @@ from rlm.prompts.tokens.counters import get_counter
 from rlm.tasks.summaries.summarize import Summary, summarize
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 COUNT = get_counter().count
 Summarize = Callable[..., Any]
 

@@ -185,7 +185,9 @@ class _Writer:
 
     async def _ask(self, prompt: str, *, is_answer: bool = False) -> str:
         try:
-            return await self._job.ask(self._model, prompt, self._output, keep_cut=True, is_answer=is_answer)
+            return await self._job.ask(
+                self._model, prompt, self._output, keep_cut="lines", is_answer=is_answer
+            )
         except BudgetExhausted as error:
             # A warning quotes this error, and warnings must not contain Python names of limits.
             raise BudgetExhausted(error.limit, error.cause) from error

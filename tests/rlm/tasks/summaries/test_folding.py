@@ -19,6 +19,8 @@ from rlm.tasks.summaries.writing.draft import Draft, edits_in
 from rlm.tasks.summaries.writing.forms import FORMS
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 COUNT = get_counter().count
 
 _LIMIT = re.compile(r"^\[(m\d+)\] user \([^)]*\): The limit is now (\d+) euros\.$", re.MULTILINE)

@@ -14,6 +14,8 @@ from rlm.models.base import Request
 from rlm.tasks.summaries.writing.forms import FORMS, read_form
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 GIT_LOG = "\n".join(
     f"commit {n:07x}{'0' * 33}\nAuthor: Ann <a@b.example>\nDate:   2026-05-0{n + 1} 10:00:00 +0000\n\n"
     f"    The crane {n} lifts {n + 20} tons\n"

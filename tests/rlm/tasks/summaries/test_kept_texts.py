@@ -13,6 +13,8 @@ from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
 from rlm.prompts.templates import table
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 SAID = (
     ("Ann", "You need the little thingy ."),
     ("Ben", "Six and four is ten"),

@@ -11,6 +11,8 @@ from rlm.models.base import ModelWindow, Request
 from rlm.prompts.tokens.counters import get_counter
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 COUNT = get_counter().count
 
 # As readers wrote it: 20 to 28 words, with names, figures and two marks.

@@ -11,6 +11,8 @@ from rlm.errors import ModelUnavailable
 from rlm.models.base import Request
 from rlm.testing import ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("in_parts")
+
 SAID = (
     ("Evan", "I bought a Prius in May, for 9,000 euros."),
     ("Ann", "The refund is never paid twice, that is the rule."),
