@@ -13,13 +13,15 @@ from rlm.prompts.assembly.section import Citation
 __all__ = ["CitationCheck", "CitedPlace", "check_citations"]
 
 _DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_NUMBER = r"\^?(?:\d{1,6}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,6})"
+_NUMBER = r"\^?(?:[1-9]\d{0,2}|[¹²³⁴⁵⁶⁷⁸⁹][⁰¹²³⁴⁵⁶⁷⁸⁹]{0,2})"
+"""A marker has at most three digits, and none is 0: `[2024]` is a year, `[0]` an index."""
 _MARKER = re.compile(rf"\[\s*{_NUMBER}(?:\s*[,;]\s*{_NUMBER})*\s*\]")
 _DEFINITION = re.compile(rf"^[ \t]*\[{_NUMBER}\]:.*$", re.MULTILINE)
 _SENTENCE = re.compile(
     r"\S.*?(?:[.!?…。！？]+[\"'»”’)]*(?:\s*\[[^\]\n]{1,80}\])*(?=\s|$)|\n\s*\n|\Z)", re.DOTALL
 )
 _WORD = re.compile(r"\w{2,}")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,11 @@ def check_citations(reply: str, citations: Sequence[Citation]) -> CitationCheck:
     `[¹]`, `[1]` and `[^1]` are the same marker. A footnote definition is neither a citation nor a sentence.
     """
     numbered = {_number(citation.marker): citation for citation in citations}
-    body = _DEFINITION.sub(lambda found: " " * len(found[0]), reply)
+    body = _DEFINITION.sub(_blank, reply)
+    markers = _markers(_CODE.sub(_blank, body))
     places: list[CitedPlace] = []
     unknown: dict[str, None] = {}
-    for found in _MARKER.finditer(body):
+    for found in markers:
         for number in re.finditer(_NUMBER, found[0]):
             citation = numbered.get(_number(number[0]))
             if citation is None:
@@ -76,10 +79,28 @@ def check_citations(reply: str, citations: Sequence[Citation]) -> CitationCheck:
         uncited=tuple(
             sentence
             for found in _SENTENCE.finditer(body)
-            if _WORD.search(sentence := found[0].strip()) and not _MARKER.search(sentence)
+            if _WORD.search(sentence := found[0].strip())
+            and not any(found.start() <= one.start() < found.end() for one in markers)
         ),
         places=tuple(places),
     )
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _markers(body: str) -> list[re.Match[str]]:
+    """Return the markers. Beside markers after a space, one right after a word is an index: `arr[1]`."""
+    found = list(_MARKER.finditer(body))
+    before = [body[max(0, one.start() - 1) : one.start()] for one in found]
+    if not any(one.isspace() for one in before):
+        return found
+    return [
+        one
+        for one, char in zip(found, before, strict=True)
+        if not (char.isascii() and (char.isalnum() or char == "_"))
+    ]
 
 
 def _number(marker: str) -> int:

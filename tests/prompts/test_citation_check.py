@@ -71,3 +71,10 @@ def test_any_reply_can_be_checked(reply: str) -> None:
     for place in check.places:
         assert reply[place.start] == "["
         assert reply[place.end - 1] == "]"
+
+
+def test_an_index_a_year_and_code_are_no_markers() -> None:
+    found = check_citations("It is `a[1]` or arr[1] in [2024], see [1]. So arr[2] it is.", CITATIONS)
+    assert found.unknown == ()
+    assert len(found.places) == 1
+    assert found.uncited == ("So arr[2] it is.",)

@@ -249,7 +249,7 @@ class _Job:
         else:
             rules = [render(message) for message in kept if message.role == "system"]
             others = [render(message) for message in kept if message.role != "system"]
-            stead = [_heading(folded), summary] if summary else [_omission_note(folded)]
+            stead = [_heading(folded), summary] if summary else [_omission_note(folded)] if folded else []
             text = _JOIN.join([*rules, *stead, *([_KEPT_HEADING, *others] if others else [])])
         return CompactedHistory(text, kept, summary, self.counter.count(text), actions, warnings, kind)
 
@@ -439,7 +439,8 @@ def _keep_recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHi
     order = sorted(kept)
     while True:
         out = len(job.messages) - len(order)
-        warning = f"{out:,} of {len(job.messages):,} messages were left out without a summary: {fault}"
+        what = f"{out:,} of {len(job.messages):,} messages were left out" if out else "a message was cut"
+        warning = f"{what} without a summary: {fault}"
         result = job.result(order, "recent", folded=out, actions=actions, warnings=(warning, *notes))
         if result.tokens <= job.budget:
             return result

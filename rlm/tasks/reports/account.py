@@ -16,14 +16,14 @@ __all__ = ["QuestionAccount", "account_of", "describe_absence"]
 _SHOWN_FILES = 8
 _STATEMENT_CHARS = 400
 
-Way = Literal["passages", "direct", "rounds", "not asked", "failed"]
+Way = Literal["passages", "direct", "map-reduce", "rounds", "not asked", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAccount:
     """What a question took. `how` it was answered: from its best passages, by one call over the whole text,
-    or in rounds. `calls` are all model calls, those of children included. `cost_usd` is None if a price is
-    unknown."""
+    part by part (map-reduce), or in rounds. `calls` are all model calls, those of children included.
+    `cost_usd` is None if a price is unknown."""
 
     number: str
     text: str
@@ -43,7 +43,9 @@ def account_of(question: Question, outcome: Outcome, gaps: Sequence[tuple[Questi
     if isinstance(outcome, str):
         return QuestionAccount(question.number, question.text, "failed", False)
     costs = [one.cost_usd for one in outcome.usage]
-    how: Way = "rounds" if outcome.rounds else "direct" if outcome.coverage.complete else "passages"
+    how: Way = "direct" if outcome.coverage.complete else "passages"
+    if outcome.strategy == "map-reduce" or outcome.rounds:
+        how = "map-reduce" if outcome.strategy == "map-reduce" else "rounds"
     return QuestionAccount(
         question.number,
         question.text,

@@ -130,7 +130,7 @@ async def resume_research(rlm: RLM, run: str, context: Context = ()) -> Research
     journal that did not keep it. A research that has ended is returned unchanged. Raises JournalError and
     UsageError.
     """
-    async with resume_job(rlm, "research", run, sources_of(context)) as (job, left):
+    async with resume_job(rlm, "research", run, with_chats(sources_of(context))) as (job, left):
         given = left.facts["plan"]
         return await _run_research(
             job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]

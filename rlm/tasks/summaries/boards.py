@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from bisect import bisect_left
@@ -13,7 +12,7 @@ from typing import Any
 from rlm.documents import PathSource, Source, StreamSource, TextSource
 from rlm.prompts.json_input import parse_json
 from rlm.tasks.summaries.cards import Card, card_of, day
-from rlm.tasks.summaries.github import has_reviews, is_thread
+from rlm.tasks.summaries.github import has_reviews, is_thread, peek
 
 __all__ = ["Cards", "with_cards"]
 
@@ -46,9 +45,11 @@ def with_cards(sources: Sequence[Source]) -> tuple[list[Source], Cards]:
 def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
     match source:
         case StreamSource(name, stream):
-            data: bytes | str = stream.read()
-            assert isinstance(data, bytes)
-            source = StreamSource(name, io.BytesIO(data))
+            head, rest = peek(stream)
+            source = StreamSource(name, rest)
+            if head is None:
+                return source
+            data: bytes | str = head
         case PathSource(path):
             name = path.name
             try:

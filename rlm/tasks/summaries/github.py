@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from rlm.documents import PathSource, Source, StreamSource, TextSource
 from rlm.prompts.json_input import parse_json
 
-__all__ = ["as_chats", "has_reviews", "is_thread", "with_chats"]
+__all__ = ["as_chats", "has_reviews", "is_thread", "peek", "with_chats"]
 
 _MAX_BYTES = 64 << 20
 """Larger files are not examined."""
@@ -35,10 +35,11 @@ def as_chats(value: Any) -> list[dict[str, Any]] | None:
 def _with_chat(source: Source) -> Source:
     match source:
         case StreamSource(name, stream):
-            data = stream.read()
-            if data.lstrip()[:1] not in (b"{", b"["):
-                return StreamSource(name, io.BytesIO(data))
-            return _convert(name, data) or StreamSource(name, io.BytesIO(data))
+            data, rest = peek(stream)
+            return (data is not None and _convert(name, data)) or StreamSource(name, rest)
+        case TextSource(name, text):
+            raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+            return (len(raw) <= _MAX_BYTES and _convert(name, raw)) or source
         case PathSource(path):
             pass
         case _:
@@ -52,7 +53,37 @@ def _with_chat(source: Source) -> Source:
     return _convert(path.name, data) or source
 
 
+def peek(stream: BinaryIO) -> tuple[bytes | None, BinaryIO]:
+    """Return the bytes of a stream and a stream of the same bytes. A long stream is not kept in memory: None
+    stands for its bytes."""
+    head = stream.read(_MAX_BYTES + 1)
+    if len(head) <= _MAX_BYTES:
+        return head, io.BytesIO(head)
+    return None, io.BufferedReader(_Joined(io.BytesIO(head), stream))
+
+
+class _Joined(io.RawIOBase):
+    """A stream of the bytes of several streams."""
+
+    def __init__(self, *streams: BinaryIO) -> None:
+        self._streams = list(streams)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._streams:
+            data = self._streams[0].read(len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+            self._streams.pop(0)
+        return 0
+
+
 def _convert(name: str, data: bytes) -> TextSource | None:
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return None
     try:
         chats = as_chats(parse_json(data))
     except ValueError:

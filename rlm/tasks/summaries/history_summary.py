@@ -14,6 +14,7 @@ from rlm.models.base import is_extractive
 from rlm.prompts.history import Extraction, Message, SalientSentence
 from rlm.prompts.tokens.counters import Counter, get_counter
 from rlm.results import Citation, Support
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job
@@ -92,12 +93,12 @@ def digest(entries: Sequence[Entry]) -> str:
     return hashed.hexdigest()
 
 
-def extract_history(
+async def extract_history(
     job: Job, entries: Sequence[Entry], tokens: int, cards: Mapping[str, Card]
 ) -> HistorySummary:
     """Summarize the entries without a model, by their most informative sentences."""
     job.coverage.note_read([Span(0, job.body.chars)])
-    return _extracts(job, _Texts(entries, cards), tokens)
+    return _extracts(job, await _texts_of(entries, cards), tokens)
 
 
 async def summarize_history(
@@ -117,14 +118,16 @@ async def summarize_history(
     `cards` are those of issue trackers, by the text of their entries. Their counts are computed. Without a
     model, their lines are, too.
     """
-    texts = _Texts(entries, cards or {})
+    texts = await _texts_of(entries, cards or {})
     written = await _write(job, texts, wish, start or Start())
-    everything = Span(0, job.body.chars)
     draft = written.draft
     if draft is None:
-        job.coverage.note_read([everything])
+        job.coverage.note_read([Span(0, job.body.chars)])
         return _extracts(job, texts, wish.most)
-    job.coverage.note_answered([everything])
+    unread = {place for one in written.unread for place in one}
+    for place, entry in enumerate(entries):
+        mark_as = job.coverage.note_failed if place in unread else job.coverage.note_answered
+        mark_as([Span(entry.start, entry.end)])
     known = frozenset(start.draft.lines) if start and start.draft else frozenset()
     model = job.config.summary_model if wish.check else None
     checked = await check_lines(
@@ -158,6 +161,11 @@ async def summarize_history(
         facts_wanted = facts_of(texts.extraction, len(entries))
         lines, facts = _restore_facts(lines, facts_wanted, texts.names, wish.most)
     return _finished(job, lines, form, texts, facts, checked, details)
+
+
+async def _texts_of(entries: Sequence[Entry], cards: Mapping[str, Card]) -> _Texts:
+    """Return the texts. Telling facts from talk takes seconds for a long history: a thread does it."""
+    return await run_in_daemon_thread(lambda: _Texts(entries, cards), name="rlm-extract")
 
 
 class _Texts:

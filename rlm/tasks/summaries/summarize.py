@@ -186,7 +186,7 @@ async def summarize(
             result = await job.finish(summary.text or None, summary.citations)
             return Summary("document", summary.text, result)
         if not by_model:
-            history = extract_history(job, entries, tokens or _TOKENS, cards)
+            history = await extract_history(job, entries, tokens or _TOKENS, cards)
         else:
             history = await _by_parts(job, past, known, entries, cards, own_form, kind, tokens, focus.strip())
         result = await job.finish(

@@ -496,3 +496,13 @@ def test_a_message_larger_than_the_window_is_read_whole_in_parts() -> None:
     assert all(word in read for word in words)
     assert get_counter().count(max(prompts, key=len)) <= 5_000
     assert any("m2 was read in" in action for action in result.actions)
+
+
+def test_if_only_the_newest_message_was_cut_nothing_is_said_of_messages_left_out() -> None:
+    def fails(_: str) -> str:
+        raise RuntimeError("no")
+
+    said = [Message("user", "Please fix the bug."), Message("assistant", "word " * 3_000)]
+    found = compact_history(said, budget=1_000, summarizer=fails)
+    assert "left out" not in found.text
+    assert not any("0 of" in one for one in found.warnings)

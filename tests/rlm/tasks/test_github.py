@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rlm.documents import PathSource, StreamSource, load, sources_of
+from rlm.documents import PathSource, StreamSource, TextSource, load, sources_of
+from rlm.tasks.summaries import github
 from rlm.tasks.summaries.entries import entries_of
 from rlm.tasks.summaries.github import as_chats, with_chats
 
@@ -140,3 +141,25 @@ def test_a_stream_that_is_not_an_issue_can_still_be_read(tmp_path: Path) -> None
         (source,) = with_chats([StreamSource("stdin", io.BytesIO(text))])
         with load([source], tmp_path / str(len(text))).context.open() as body:
             assert body.text(0, body.chars).encode() == text
+
+
+def test_a_thread_in_a_text_and_in_a_stream_is_a_chat() -> None:
+    ann, bob = ({"login": name} for name in ("ann", "bob"))
+    comment = {"user": bob, "body": "Fixed.", "created_at": "2026-01-02T00:00:00Z"}
+    thread = {"number": 7, "title": "Crash", "body": "It crashes.", "user": ann, "comments": [comment]}
+    raw = json.dumps({**thread, "created_at": "2026-01-01T00:00:00Z"})
+    for source in (TextSource("i.json", raw, "json"), StreamSource("stdin", io.BytesIO(raw.encode()))):
+        (found,) = with_chats([source])
+        assert isinstance(found, TextSource)
+        assert "messages" in json.loads(found.text)
+
+
+def test_a_long_stream_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is examined up to a limit, and read on from its beginning."""
+    monkeypatch.setattr(github, "_MAX_BYTES", 100)
+    data = b"[" + b"line of a log\n" * 100
+    stream = io.BytesIO(data)
+    (found,) = with_chats([StreamSource("stdin", stream)])
+    assert isinstance(found, StreamSource)
+    assert stream.tell() <= 101
+    assert found.stream.read() == data

@@ -100,6 +100,17 @@ async def write_summary(
     return await writer.write(messages, borders, start)
 
 
+def _joined(ranges: Sequence[range]) -> tuple[range, ...]:
+    """Return the places of all ranges in order, as ranges without a gap."""
+    joined: list[range] = []
+    for place in sorted({place for one in ranges for place in one}):
+        if joined and joined[-1].stop == place:
+            joined[-1] = range(joined[-1].start, place + 1)
+        else:
+            joined.append(range(place, place + 1))
+    return tuple(joined)
+
+
 class _Writer:
     def __init__(self, job: Job, model: Model, names: Sequence[str], tracer: Tracer, brief: Brief) -> None:
         self._job = job
@@ -156,7 +167,7 @@ class _Writer:
                 failure = error
                 fault = f"the summarizer failed ({type(error).__name__}: {error})"
                 unread.append(range(read, len(messages)))
-                return Written(draft, tuple(unread), fault, failure, tuple(self._chatter))
+                return Written(draft, _joined(unread), fault, failure, tuple(self._chatter))
             changed = self._change(draft, reply)
             if changed is None:
                 fault = (
@@ -165,11 +176,12 @@ class _Writer:
                     if reply.strip()
                     else "the summary was empty"
                 )
-                unread.append(range(read, start.read + through))
+                # The message at `read` is not whole yet if this was a part of it.
+                unread.append(range(read, max(read + 1, start.read + through)))
             else:
                 draft = await self._shortened(changed, is_last=number == len(parts))
             read = max(read, start.read + through)
-        return Written(draft, tuple(one for one in unread if one), fault, dropped=tuple(self._chatter))
+        return Written(draft, _joined(unread), fault, dropped=tuple(self._chatter))
 
     def _prompt(self, draft: Draft | None, text: str, lines: int, number: int, count: int) -> str:
         words = table("summaries.toml")["part"]

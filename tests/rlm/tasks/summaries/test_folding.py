@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlm.documents import TextSource
+from rlm.errors import ModelUnavailable
 from rlm.models.base import ModelWindow, Request
 from rlm.prompts.history import Folding, Message, read_in_parts
 from rlm.prompts.tokens.counters import get_counter
@@ -202,3 +203,34 @@ def test_what_happened_is_told_in_paragraphs_with_its_marks() -> None:
     assert first.startswith("## What Happened\nThen 1 came. [m1] Then 2 came. [m2] Then 3")
     assert second == "Then 4 came. [m4] Then 5 came. [m5] Then 6 came. [m6]"
     assert people == "## People and Places\n- Ann, a thief. [m7]"
+
+
+async def test_messages_that_no_model_read_are_not_answered_for(summary: Any, chat_of: Any) -> None:
+    """The first part is summarized, then the provider fails."""
+    said = [("Ann", f"Part {n} of the plan: " + "we build the hall. " * 30) for n in range(60)]
+    replies = iter(["## What Happened\n- Ann plans a hall. [m1]"])
+
+    def write(request: Request) -> str:
+        for reply in replies:
+            return reply
+        raise ModelUnavailable("gone")
+
+    model = ScriptedModel.of(summary=write, window=ModelWindow(9_000, 2_000))
+    found = await summary([chat_of(*said)], model, check=False)
+    coverage = found.result.coverage
+    assert not coverage.complete
+    assert 0 < coverage.answered_chars < coverage.input_chars
+    assert "Ann plans a hall. [m1]" in found.text
+
+
+async def test_a_part_of_a_long_message_without_a_reply_is_told(summary: Any, chat_of: Any) -> None:
+    """The first of the parts of one message has no reply that is a summary."""
+    long = "\n\n".join(f"Point {n}: the hall has {n} oak doors, as Ann decided." for n in range(900))
+    count = iter(range(99))
+
+    def write(request: Request) -> str:
+        return "" if next(count) == 0 else "## What Happened\n- The hall has oak doors. [m1]"
+
+    model = ScriptedModel.of(summary=write, window=ModelWindow(9_000, 2_000))
+    found = await summary([chat_of(("Ann", long), ("Ben", "Fine."))], model, check=False, kind="chat")
+    assert any("of m1 to m1 the summary has only sentences" in one for one in found.result.warnings)
