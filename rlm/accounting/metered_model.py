@@ -18,8 +18,7 @@ from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Message, Model, Reply, Request, TokenUsage, collects_later
-from rlm.models.cache_key import call_key
+from rlm.models.base import Message, Model, Reply, Request, TokenUsage, call_key, collects_later
 from rlm.models.call_settings import settings_of
 from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.prices import Prices

@@ -29,8 +29,7 @@ from rlm.children.slice_places import SlicePlaces
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
-from rlm.models.base import Model, Request, SliceText
-from rlm.models.cache_key import call_key
+from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.question_id import identify_child
 from rlm.prompts import (
     AssembledPrompt,

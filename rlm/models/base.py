@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -34,6 +35,8 @@ __all__ = [
     "SliceText",
     "TokenUsage",
     "ToolCall",
+    "call_key",
+    "collects_later",
     "is_extractive",
     "price_share",
 ]
@@ -194,6 +197,17 @@ class Model(Protocol):
         """Return one reply, after any retries. Raises ModelError and no other exception of a provider."""
 
     async def aclose(self) -> None: ...
+
+
+def call_key(model: str, request: Request) -> str:
+    """Return a hash of the model's name, the parameters and the prompt. Requests with equal keys may share a
+    reply."""
+    messages = [[message.role, message.content] for message in request.messages]
+    parts: list[object] = [model, request.max_output_tokens, request.sample, messages]
+    images = [[image.sha256 for image in message.images] for message in request.messages]
+    if any(images):
+        parts.append(images)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def price_share(model: Model) -> float:

@@ -18,11 +18,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rlm.errors import RLMError
+from rlm.errors import ConfigurationError, RLMError
 from rlm.models.base import Model, Reply, Request
+from rlm.models.catalog.names import parse_name
+from rlm.models.registry import PROVIDERS
 from rlm.results import RunResult
 from rlm.telemetry.content import Content
-from rlm.telemetry.providers import find_provider
 from rlm.version import __version__
 
 if TYPE_CHECKING:
@@ -292,3 +293,12 @@ def _set_error(span: Span, error: BaseException) -> None:
 
 def _type_of(error: BaseException) -> str:
     return "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+
+
+def find_provider(model: str) -> str:
+    """Return the name of the provider of `model`, or `rlm` for models that ask no provider."""
+    try:
+        spec = PROVIDERS.get(parse_name(model).provider)
+    except ConfigurationError:  # a caller's own model may have any name
+        spec = None
+    return "rlm" if spec is None else spec.telemetry_name

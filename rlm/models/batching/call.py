@@ -6,8 +6,7 @@ import asyncio
 import hashlib
 import json
 
-from rlm.models.base import Reply, Request
-from rlm.models.cache_key import call_key
+from rlm.models.base import Reply, Request, call_key
 from rlm.models.http.error_mapping import AttemptFailure
 
 __all__ = ["WaitingCall", "custom_id"]

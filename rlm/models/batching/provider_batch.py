@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -15,7 +16,6 @@ from rlm.models.batching.call import WaitingCall
 from rlm.models.batching.policy import BatchingPolicy
 from rlm.models.http.batches import BatchApi, BatchStatus, SentBatch
 from rlm.models.http.batches.outcomes import missing, unknown_batch
-from rlm.models.http.batches.polling import poll
 from rlm.models.http.error_mapping import AttemptFailure
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
@@ -24,6 +24,8 @@ from rlm.models.listener import OnRetry
 __all__ = ["ProviderBatch", "find_lost"]
 
 _T = TypeVar("_T")
+_GROWTH, _JITTER = 1.5, 0.1
+"""By what the interval between two polls grows, and how random it is."""
 _REFUSALS = (None, "rate_limited")
 """Reasons of failures after which there is certainly no batch."""
 _RESULT_BYTES = 1 << 16
@@ -143,10 +145,13 @@ class ProviderBatch:
             self._on_change()
             return status
 
-        policy = self._policy
-        return await poll(
-            ask, is_final=lambda status: status.ended, first=policy.first_poll, longest=policy.longest_poll
-        )
+        # Never given up: a batch has been paid for. A little random, so that batches that were sent together
+        # are not polled together.
+        pause = self._policy.first_poll
+        while not (status := await ask()).ended:
+            await asyncio.sleep(pause * random.uniform(1, 1 + _JITTER))  # noqa: S311
+            pause = min(self._policy.longest_poll, pause * _GROWTH)
+        return status
 
     def _explain(self, failure: AttemptFailure, batch_id: str) -> AttemptFailure:
         """Return a failure that names the batch, where the provider does not know it."""

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from rlm.errors import ConfigurationError
 from rlm.models.base import Model, TokenUsage, price_share
 from rlm.models.catalog.addresses import is_private_server
-from rlm.models.catalog.listings import find_listing
 from rlm.models.catalog.names import ModelName, parse_name
 from rlm.models.catalog.overrides import ModelFacts, facts_for
 from rlm.models.catalog.server_facts import facts_of_name
+from rlm.models.catalog.windows import find_listing
 from rlm.models.registry import OFFLINE, PROVIDERS
 
 __all__ = ["Prices", "price"]

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from rlm.models.base import ModelWindow
-from rlm.models.catalog.listings import find_listing
 from rlm.models.catalog.sight import sees
 from rlm.models.registry import PROVIDERS, ProviderSpec
 
-__all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
+__all__ = ["DEFAULT_WINDOW", "find_listing", "known_models", "window_of"]
 
 DEFAULT_WINDOW = ModelWindow(context=128_000, output=8_000, known=False)
 
@@ -56,6 +59,26 @@ def window_of(model: str, provider: str | None = None, *, own_server: bool = Fal
     limited = _find_version(_strip_cloud(model), tuple(outputs))
     output = DEFAULT_WINDOW.output if limited is None else outputs[limited]
     return ModelWindow(context, min(output, max(1, context // 2)), sees=sees(model))
+
+
+@lru_cache(maxsize=256)
+def find_listing(model: str, price_list: str | None, url: str | None = None) -> PriceCalculation | None:
+    """Return a model's entry in the price data, or None. `price_list` is the provider's id there; `url`
+    finds it by its address. Cached: the lookup takes longer than the calculation."""
+    # The import takes half a second, so it waits for the first priced call.
+    from genai_prices import Usage, calc_price
+
+    if not price_list and url is None:
+        return None
+    minimal = Usage(input_tokens=1, output_tokens=1)
+    for spelling in dict.fromkeys((model, model.rpartition("/")[2])):  # `google/gemini-2.5-pro` on Vertex
+        try:
+            if url is not None:
+                return calc_price(minimal, spelling, provider_api_url=url)
+            return calc_price(minimal, spelling, provider_id=price_list)
+        except LookupError:  # no such provider or model in the data
+            continue
+    return None
 
 
 def _find_context(model: str, price_list: str) -> int | None:

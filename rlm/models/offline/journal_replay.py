@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.errors import ModelRejected
-from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
-from rlm.models.cache_key import call_key
+from rlm.models.base import ModelWindow, Reply, Request, TokenUsage, call_key
 
 if TYPE_CHECKING:
     from rlm.journal import JournalEvent

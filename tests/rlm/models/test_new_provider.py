@@ -105,7 +105,7 @@ def test_the_command_line_and_telemetry_show_it(tmp_path: Path) -> None:
         "from rlm.models.registry import PROVIDERS, ProviderSpec\n"
         "PROVIDERS['acme'] = ProviderSpec(**json.loads(sys.argv.pop(1)))\n"
         "if sys.argv[1] == 'telemetry':\n"
-        "    from rlm.telemetry.providers import find_provider\n"
+        "    from rlm.telemetry.spans import find_provider\n"
         "    print(find_provider('acme:x'), find_provider('road-9'), find_provider('own model'))\n"
         "else:\n"
         "    from rlm.cli import main\n"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rlm.errors import ModelProtocolError
 from rlm.escaping import encodable
-from rlm.models.base import Image, Message, ModelWindow, Request, TokenUsage
-from rlm.models.cache_key import call_key
+from rlm.models.base import Image, Message, ModelWindow, Request, TokenUsage, call_key
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.wire_messages import cache_borders
 from rlm.models.listener import ReplyListener
