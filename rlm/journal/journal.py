@@ -20,7 +20,7 @@ from rlm.journal.database.transaction import one_of
 from rlm.journal.events import JournalEvent, RunState, RunSummary
 from rlm.journal.provider_batches.ledger import drop_calls_of
 from rlm.journal.redaction import Redaction
-from rlm.journal.stored_events import encode, event_bytes, read_events
+from rlm.journal.stored_events import encode, event_bytes, read_events, read_last_event
 from rlm.journal.stored_log import StoredLog
 from rlm.journal.writes import WriteQueue
 from rlm.results import RESUMABLE, RunTotals
@@ -175,6 +175,10 @@ class Journal:
         Raises JournalError if the run is not found."""
         await self.get(run_id)
         return await read_events(self._database, run_id, after, limit)
+
+    async def last_event(self, run_id: str) -> JournalEvent | None:
+        """Return the newest committed event of a run. Raises JournalError if it is damaged."""
+        return await read_last_event(self._database, run_id)
 
     async def release(self, run_id: str) -> None:
         """Mark a run as interrupted, whoever its owner is: an owner that still lives can write no more.

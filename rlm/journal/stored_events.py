@@ -34,6 +34,13 @@ async def read_events(
     return tuple(_decode(database.name, row) for row in rows)
 
 
+async def read_last_event(database: Database, run_id: str) -> JournalEvent | None:
+    """Return the newest committed event of a run, or None. Raises JournalError for a damaged event."""
+    query = "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1"
+    rows = await database.rows(query, run_id=run_id)
+    return _decode(database.name, rows[0]) if rows else None
+
+
 async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the newest complete reply to the child call `key`, from any run with these settings of the
     model's calls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ __all__ = ["answer_pieces", "citation_facts", "claim_facts", "result_of"]
 
 _MAX_ANSWER = 200_000
 _MAX_QUOTE = 2_000
+_WORD = re.compile(r"[^\W_]+")
 _VERDICTS = ("unsupported", "supported", "unchecked")
 
 
@@ -28,11 +30,12 @@ def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
     answer = result.answer[:_MAX_ANSWER]
     marks = _marks(answer, len(result.citations))
     claims = [] if result.support is None else result.support.claims
-    owner: list[tuple[int, int, int]] = [
-        (claim.start, claim.end, number)
-        for number, claim in enumerate(claims)
-        if claim.start is not None and claim.end is not None and claim.start < claim.end <= len(answer)
-    ]
+    owner: list[tuple[int, int, int]] = []
+    for number, claim in enumerate(claims):
+        if claim.start is not None and claim.end is not None and claim.start < claim.end:
+            begin = _place_of(claim.text, claim.start, claim.end, answer)
+            if begin is not None:
+                owner.append((begin, begin + claim.end - claim.start, number))
     borders = sorted(
         {0, len(answer)}
         | {place for start, end, _ in owner for place in (start, end)}
@@ -42,10 +45,10 @@ def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
     pieces: list[dict[str, Any]] = []
     owner.sort()
     for low, high in pairwise(borders):
-        claim = next((number for start, end, number in owner if start <= low and high <= end), None)
+        owned = next((number for start, end, number in owner if start <= low and high <= end), None)
         numbers = list(cites.get(low, ()))
         text = "".join(map(marker, numbers)) or answer[low:high]
-        pieces.append({"text": text, "claim": claim, "cites": numbers})
+        pieces.append({"text": text, "claim": owned, "cites": numbers})
     if len(result.answer) > _MAX_ANSWER:
         pieces.append({"text": "… (cut)", "claim": None, "cites": []})
     return pieces
@@ -98,6 +101,23 @@ def _citation(
         "claims": list(claims),
         "verdict": next((one for one in _VERDICTS if one in statuses), ""),
     }
+
+
+def _place_of(claim: str, start: int, end: int, answer: str) -> int | None:
+    """Return where a claim begins in the answer: at `start`, or further on if a statement was put before the
+    answer later; None if its text is not there."""
+    first = next(iter(_WORD.findall(claim)), "")
+    length = end - start
+    at = start
+    while 0 <= at <= len(answer) - length:
+        if _letters(claim) in _letters(answer[at : at + length]):
+            return at
+        at = answer.find(first, at + 1) if first else -1
+    return None
+
+
+def _letters(text: str) -> str:
+    return "".join(_WORD.findall(text))
 
 
 def _marks(answer: str, count: int) -> list[tuple[int, int, Sequence[int]]]:

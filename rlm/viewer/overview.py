@@ -19,13 +19,17 @@ _TASK_LISTED, _TASK = 300, 20_000
 _NODES, _ROWS, _BUCKETS, _MOMENTS, _DOCUMENTS, _NOTES = 1_000, 600, 600, 200, 300, 100
 
 
-def summary_facts(run: RunSummary, size: int = _TASK_LISTED) -> dict[str, Any]:
-    """Return one run of the list."""
+def summary_facts(
+    run: RunSummary, result: Mapping[str, Any] | None, size: int = _TASK_LISTED
+) -> dict[str, Any]:
+    """Return one run of the list. `result` is the data of its last event, if that is its end."""
     settings = run.settings
     return {
         "run_id": run.run_id,
         "task": head(run.task, size),
         "state": run.state,
+        "status": _status(run, result),
+        "answer": _first_line(result),
         "stop_reason": run.stop_reason,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
@@ -39,13 +43,28 @@ def summary_facts(run: RunSummary, size: int = _TASK_LISTED) -> dict[str, Any]:
     }
 
 
+def _status(run: RunSummary, result: Mapping[str, Any] | None) -> str:
+    """Return how a run ended, for its reader."""
+    if run.state != "finished":
+        return "running" if run.state == "running" else "stopped"
+    if result is None or result.get("answer") is None:
+        return "no answer"
+    return "answered" if result.get("found", True) else "not found"
+
+
+def _first_line(result: Mapping[str, Any] | None) -> str:
+    answer = None if result is None else result.get("answer")
+    lines = answer.split("\n") if isinstance(answer, str) else []
+    return head(next((line for line in lines if line.strip()), ""), _TASK_LISTED)
+
+
 def overview(run: RunSummary, digest: RunDigest, body: Body | None) -> dict[str, Any]:
     """Return the overview of a run. `body` is its input, None if it is not at hand."""
     chars = _chars(digest, body)
     shown = digest.nodes[:_NODES]
     return {
         "version": digest.version,
-        "run": {**summary_facts(run, _TASK), "limits": run.settings.get("limits")},
+        "run": {**summary_facts(run, digest.result, _TASK), "limits": run.settings.get("limits")},
         "result": _result(digest),
         "nodes": [_node(node) for node in shown],
         "more_nodes": len(digest.nodes) - len(shown),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from collections import OrderedDict
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rlm.documents.workspace import Workspace
 from rlm.errors import RLMError
 from rlm.journal import Journal
 from rlm.journal.events import RunSummary
@@ -20,6 +22,8 @@ __all__ = ["SourceTexts", "place"]
 _AROUND = 1_500
 _SHOWN = 20_000
 _OPEN = 4
+_NAME = re.compile(r"[0-9a-f]{64}")
+"""What a journal calls an input. A journal of others may say anything."""
 
 
 class SourceTexts:
@@ -27,14 +31,13 @@ class SourceTexts:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._stack = AsyncExitStack()
-        self._folder: Path | None = None
+        self._workspace: Workspace | None = None
         self._open: OrderedDict[str, Body] = OrderedDict()
         self._order = asyncio.Lock()
 
     async def body(self, run: RunSummary) -> Body | None:
         """Return the input of a run, or None if the journal does not hold it."""
-        if run.input is None:
+        if run.input is None or not _NAME.fullmatch(run.input):
             return None
         async with self._order:
             if run.input in self._open:
@@ -48,24 +51,25 @@ class SourceTexts:
             return body
 
     async def _restore(self, run: RunSummary) -> Body | None:
-        if self._folder is None:
-            self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="rlm-view-"))
-        folder = self._folder / str(run.input)
-        with suppress(RLMError, BodyError):
-            if await self._journal.restore_input(run.run_id, folder):
-                # Its files stay mapped, and need no name.
-                body = await asyncio.to_thread(Body.open, folder)
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                return body
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self._workspace is None:
+            # A later run removes it if this process is killed.
+            self._workspace = await asyncio.to_thread(Workspace().__enter__)
+        top = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._workspace.folder))
+        try:
+            with suppress(RLMError, BodyError):
+                if await self._journal.restore_input(run.run_id, top / "input"):
+                    # Its files stay mapped, and need no name.
+                    return await asyncio.to_thread(Body.open, top / "input")
+        finally:
+            await asyncio.to_thread(shutil.rmtree, top, ignore_errors=True)
         return None
 
     async def aclose(self) -> None:
         """Close the texts and remove the folder."""
         while self._open:
             self._open.popitem()[1].close()
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._workspace is not None:
+            await asyncio.to_thread(self._workspace.__exit__, None, None, None)
 
 
 def place(body: Body, start: int, end: int) -> dict[str, Any] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from rlm.errors import RLMError
+from rlm.errors import JournalError, RLMError
 from rlm.journal import Journal
 from rlm.journal.events import RunSummary
 from rlm.viewer.overview import overview, summary_facts
@@ -20,6 +21,7 @@ from rlm.viewer.source_text import SourceTexts, place
 __all__ = ["NoSuchView", "RunViews"]
 
 _KEPT = 6
+_LISTED = 1_000
 _EVENTS_A_READ = 1_000
 _POLL_SECONDS = 0.5
 _PATH = re.compile(
@@ -54,6 +56,7 @@ class RunViews:
         self._journal = journal
         self._sources = SourceTexts(journal)
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._ended: OrderedDict[tuple[str, float | None], dict[str, Any]] = OrderedDict()
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,12 +66,24 @@ class RunViews:
     ) -> None:
         await self.aclose()
 
-    async def runs(
-        self, limit: int | None = 200, *, only: Callable[[str], bool] = lambda _: True
-    ) -> list[dict[str, Any]]:
-        """Return the newest runs, newest first. `only` says of a run's name whether it may be listed."""
-        found = await self._journal.runs(limit)
-        return [summary_facts(run) for run in found if only(run.run_id)]
+    async def runs(self, limit: int | None = 200) -> list[dict[str, Any]]:
+        """Return the newest runs, newest first."""
+        return [await self._listed(run) for run in await self._journal.runs(limit)]
+
+    async def _listed(self, run: RunSummary) -> dict[str, Any]:
+        key = (run.run_id, run.finished_at)
+        if key not in self._ended:
+            last = None
+            if run.state == "finished":
+                with suppress(JournalError):  # damaged: the list shows the others
+                    last = await self._journal.last_event(run.run_id)
+            facts = summary_facts(run, None if last is None or last.kind != "finished" else last.data)
+            if run.state != "finished":
+                return facts
+            while len(self._ended) >= _LISTED:
+                self._ended.popitem(last=False)
+            self._ended[key] = facts
+        return self._ended[key]
 
     async def get(self, run_id: str, path: str) -> dict[str, Any]:
         """Return one piece of a run, given by its full name.

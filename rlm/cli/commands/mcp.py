@@ -77,8 +77,6 @@ def mcp(
         raise UsageError("--port belongs to --http: add it, or leave --port out")
     _log_to_stderr()
     service = _service(ctx, options, root or ())
-    if not service.roots:
-        say("no --root is given: clients may ask about texts that they send, and read no files")
     work = _serve_http(service, port) if http else _serve_stdio(service)
     try:
         run_interruptible(work)
@@ -135,6 +133,7 @@ async def _serve_stdio(service: Service) -> None:
     from rlm.mcp.server import make_server
     from rlm.mcp.stdio import serve_stdio
 
+    _note_roots(service)
     await serve_stdio(make_server(service))
 
 
@@ -146,6 +145,12 @@ async def _serve_http(service: Service, port: int) -> None:
     if token and len(token) < _MIN_TOKEN:
         raise ConfigurationError(f"{_TOKEN} has fewer than {_MIN_TOKEN} characters: make it longer")
     shown = f"the token of {_TOKEN}" if token else f"this token: {(token := secrets.token_urlsafe(24))}"
+    _note_roots(service)
     await serve_http(
         make_server(service), token, port=port, on_started=lambda url: say(f"serving {url} for {shown}")
     )
+
+
+def _note_roots(service: Service) -> None:
+    if not service.roots:
+        say("no --root is given: clients may ask about texts that they send, and read no files")

@@ -53,7 +53,7 @@ function RunList({ open }) {
   }, []);
   const choose = (name) => setChosen((old) => (old.includes(name) ? old.filter((one) => one !== name) : [...old.slice(-1), name]));
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = (runs.value || []).filter((run) => wanted.every((word) => `${run.run_id} ${run.task} ${run.model} ${run.stop_reason} ${run.job}`.toLowerCase().includes(word)));
+  const shown = (runs.value || []).filter((run) => wanted.every((word) => `${run.run_id} ${run.task} ${run.answer} ${run.model} ${run.status} ${run.job}`.toLowerCase().includes(word)));
   return html`<main class="run-list">
     <header class="list-head"><h1>Runs</h1>
       <input type="search" id="filter" value=${words} onInput=${(event) => setWords(event.currentTarget.value)} placeholder="Filter" aria-label="Filter the runs" />
@@ -68,6 +68,7 @@ function RunList({ open }) {
         <input type="checkbox" checked=${chosen.includes(run.run_id)} onChange=${() => choose(run.run_id)} aria-label=${`Compare ${run.run_id}`} />
         <a data-item href=${runHash(run.run_id)}>
           <span class="run-task">${run.task}</span>
+          ${run.answer && html`<span class="run-answer dim">${run.answer}</span>`}
           <span class="run-facts"><${StateBadge} run=${run} />${run.job && html`<${Badge}>${run.job}<//>`}<span>${day(run.started_at)}</span><span>${run.model}</span><span>${plural(run.rounds, "round")}</span><span>${plural(run.sub_calls, "child", "children")}</span><span>${dollars(run.cost_usd)}</span><span class="mono dim">${run.run_id}</span></span>
         </a>
       </li>`,

@@ -43,7 +43,7 @@ function useRounds(run, overview) {
 }
 
 const FIGURES = [
-  ["Ended", (one) => one.run.stop_reason || one.run.state],
+  ["Ended", (one) => one.run.status],
   ["Model", (one) => one.run.model],
   ["Children's model", (one) => one.run.sub_model],
   ["Strategy", (one) => (one.result || {}).strategy || one.run.strategy],

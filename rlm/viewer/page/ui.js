@@ -59,10 +59,10 @@ function usePiece(run, path, version) {
 
 const Badge = ({ tone, title, children }) => html`<span class=${`badge ${tone || ""}`} title=${title}>${children}</span>`;
 
+const TONES = { running: "live", answered: "good", "not found": "warn", "no answer": "bad", stopped: "bad" };
+
 function StateBadge({ run }) {
-  const state = run.state === "running" ? "running" : run.stop_reason || run.state;
-  const tone = run.state === "running" ? "live" : state === "finalized" ? "good" : run.state === "finished" ? "warn" : "bad";
-  return html`<${Badge} tone=${tone}>${state}<//>`;
+  return html`<${Badge} tone=${TONES[run.status]} title=${run.stop_reason || run.state}>${run.status}<//>`;
 }
 
 const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
@@ -85,14 +85,6 @@ function Text({ text, lines = 14, code = false, tone = "" }) {
       ${isOpen ? "Show less" : `Show all (${rows.length > lines + 2 ? plural(rows.length, "line") : plural(all.length, "character")})`}
     </button>`}
   </div>`;
-}
-
-function Facts({ facts }) {
-  return html`<dl class="facts">
-    ${facts
-      .filter(([, value]) => value !== null && value !== undefined && value !== "")
-      .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
-  </dl>`;
 }
 
 // The sections of a prompt as one bar. What was cut is hatched and listed.

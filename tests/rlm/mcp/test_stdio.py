@@ -207,7 +207,7 @@ def test_a_missing_extra_is_one_line(place: Place) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_while_its_client_is_connected(place: Place, number: int) -> None:
     server = subprocess.Popen(
-        [sys.executable, "-m", "rlm", "mcp", "--model", "extractive"],
+        [sys.executable, "-m", "rlm", "mcp", "--model", "extractive", "--root", str(place.root)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -313,10 +313,14 @@ async def test_a_run_of_another_process_is_live(own_server, browse, journal, chi
         await seen.page.wait_for_selector("text=the child says so", timeout=10_000)
         await log.append(
             "cell",
-            {"round": 1, "code": "print('first')", "result": {"status": "ok", "stdout": "first light"}},
+            {
+                "round": 1,
+                "code": "print('first')",
+                "result": {"report": {}, "status": "ok", "stdout": "first light"},
+            },
         )
         await seen.page.wait_for_selector("text=first light", timeout=10_000)
-    await seen.page.wait_for_selector(".head .badge:has-text('interrupted')", timeout=10_000)
+    await seen.page.wait_for_selector(".head .badge:has-text('stopped')", timeout=10_000)
 
 
 async def test_an_exported_page_needs_nothing(browse, yard_views, yards, tmp_path) -> None:

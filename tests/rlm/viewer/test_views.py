@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from rlm.errors import JournalError
-from rlm.viewer import NoSuchView, page_json
+from rlm.journal import Journal
+from rlm.viewer import NoSuchView, RunViews, export_page, page_json
+from rlm.viewer.answer_view import answer_pieces, result_of
 
 
 async def test_the_overview_of_a_real_run(yard_views, yards) -> None:
@@ -100,11 +110,8 @@ async def test_an_unknown_run(yard_views) -> None:
         await yard_views.get("20200101-000000-aaaaaa", "overview")
 
 
-async def test_the_list_can_be_restricted(yard_views, yards) -> None:
+async def test_the_list_has_the_newest_first(yard_views, yards) -> None:
     assert [run["run_id"] for run in await yard_views.runs()] == list(yards.runs)
-    assert [run["run_id"] for run in await yard_views.runs(only=lambda run: run == yards.newest)] == [
-        yards.newest
-    ]
 
 
 async def test_ten_thousand_children_stay_small(views, write_children) -> None:
@@ -154,33 +161,26 @@ async def test_a_rejected_reply_is_one_failed_child(journal, views, child_event)
     assert (row["status"], row["error"], row["reply"], row["error_seq"]) == ("failed", "no number", "[]", 3)
 
 
-async def test_an_event_of_any_shape_is_shown(journal, views) -> None:
-    """A damaged event, or one of another version, is shown as far as it goes."""
-    strange = [
-        ("cell", {"round": "one", "result": [], "code": None}),
-        ("cell", {"stop": {"a": {"b": None}}}),
-        ("child", {"spans": [[1], "x", [0, "2"], [5, 2]], "usage": 5, "cost_usd": "much", "seconds": None}),
-        ("model_call", {"role": "root", "report": {"decisions": [1, {"tokens_before": "x"}], "actions": 3}}),
-        ("helper", {"result": None}),
-        ("limit", {}),
-        ("sub_rlm", {"within": "a/b.1/c.2", "stretches": [[1, 2], [1, 2, 3], "x"]}),
-        ("part_ended", {"name": "p", "seen": {"read": 7, "looked": [[0, 5]]}, "result": []}),
-        ("finished", {"stop_reason": "finalized", "citations": "none"}),
-    ]
-    async with journal.run("r1", "How many?", {}) as log:
-        for kind, data in strange:
-            await log.append(kind, data)
-    shown = await views.get("r1", "overview")
-    assert shown["result"]["unreadable"]
-    for node in shown["nodes"]:
-        page_json([await views.get("r1", f"{part}/{node['index']}/0") for part in ("steps", "children")])
-    for seq in range(1, len(strange) + 2):
-        page_json(await views.get("r1", f"event/{seq}"))
+async def test_a_damaged_run_is_told_and_the_list_shows_the_others(journal, views) -> None:
+    for name, answer in (("whole", "yes"), ("damaged", "no")):
+        async with journal.run(name, "How many?", {}) as log:
+            await log.append("finished", {"stop_reason": "finalized", "answer": answer})
+
+    def damage(transaction):
+        transaction.execute("UPDATE events SET data = '[1' WHERE run_id = 'damaged'")
+
+    await journal.database.write(damage)
+    with pytest.raises(JournalError, match="rlm runs rm damaged"):
+        await views.get("damaged", "overview")
+    listed = {run["run_id"]: run["answer"] for run in await views.runs()}
+    assert listed == {"whole": "yes", "damaged": ""}
 
 
 async def test_a_huge_event_is_cut(journal, views) -> None:
     async with journal.run("r1", "q", {}) as log:
-        await log.append("cell", {"round": 1, "code": "x" * 3_000_000, "result": {"stdout": "y" * 3_000_000}})
+        await log.append(
+            "cell", {"round": 1, "code": "x" * 3_000_000, "result": {"report": {}, "stdout": "y" * 3_000_000}}
+        )
         await log.append("planned", {"questions": ["z" * 100_000] * 300})
     assert len(page_json(await views.get("r1", "steps/0/0"))) < 40_000
     for seq in (2, 3):
@@ -192,7 +192,7 @@ async def test_a_huge_event_is_cut(journal, views) -> None:
 async def test_hostile_text_is_neutral_in_the_body_of_a_reply(journal, views) -> None:
     evil = "</script><img src=x onerror=alert(1)>\u202e\u2028\x1b[31m\ud800 & <!--"
     async with journal.run("r1", evil, {"model": evil}) as log:
-        await log.append("cell", {"round": 1, "code": evil, "result": {"stdout": evil}})
+        await log.append("cell", {"round": 1, "code": evil, "result": {"report": {}, "stdout": evil}})
     for path in ("overview", "steps/0/0", "event/2"):
         body = page_json(await views.get("r1", path))
         assert not re.search(rb"[<>&\x00-\x1f\x7f-\xff]", body)
@@ -209,3 +209,85 @@ async def test_without_its_text_a_run_shows_its_quotes(journal, views) -> None:
     assert not (await views.get("r1", "overview"))["has_text"]
     assert "not in the journal" in (await views.get("r1", "place/1"))["missing"]
     assert "not found" in (await views.get("r1", "place/2"))["missing"]
+
+
+async def test_a_foreign_journal_deletes_nothing(yards, tmp_path) -> None:
+    """The row of a run may name any path as its input."""
+    store = tmp_path / "foreign.db"
+    shutil.copy(yards.store, store)
+    home = tmp_path / "planted"
+    home.mkdir()
+    (home / "thesis.txt").write_text("precious")
+    for name in (str(home), f"../{home.name}", "", "A" * 64):
+        with closing(sqlite3.connect(store)) as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("UPDATE runs SET input = ?", (name,))
+            connection.execute("UPDATE inputs SET input = ?", (name,))
+            connection.commit()
+        async with Journal.open(store) as journal, RunViews(journal) as views:
+            shown = await views.get(yards.newest, "overview")
+            assert shown["has_text"] is False
+            assert await export_page(views, [yards.newest])
+        assert (home / "thesis.txt").read_text() == "precious"
+
+
+async def test_the_folder_of_a_killed_view_is_swept(yards) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from rlm.journal import Journal\n"
+        "from rlm.viewer import RunViews\n"
+        "async def main(store, run):\n"
+        "    async with Journal.open(store) as journal, RunViews(journal) as views:\n"
+        "        await views.get(run, 'overview')\n"
+        "        print('open', flush=True)\n"
+        "        await asyncio.sleep(60)\n"
+        "asyncio.run(main(*sys.argv[1:]))\n"
+    )
+    top = Path(tempfile.gettempdir())
+    before = set(top.glob("rlm-*"))
+    with subprocess.Popen(
+        [sys.executable, "-c", code, yards.store, yards.newest], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        left = {one for one in set(top.glob("rlm-*")) - before if f"-{process.pid}-" in one.name}
+        process.kill()
+    assert left, "the input was not opened in a folder that names its process"
+    async with Journal.open(yards.store) as journal, RunViews(journal) as views:
+        await views.get(yards.newest, "overview")
+    assert not any(one.exists() for one in left)
+
+
+async def test_a_claim_is_marked_where_its_text_is(yards, yard_views) -> None:
+    """Text that was put before the answer afterwards moves no underline into the middle of a word."""
+    digest = await yard_views.digest(yards.newest)
+    result = result_of(digest.result)
+    late = replace(result, answer=f"Not in the documents: no passage says so.\n{result.answer}")
+    lost = replace(result, answer="C: the third choice")
+    for shown, claims in ((late, [0, 1, 2, 3]), (lost, [])):
+        marked = {piece["claim"] for piece in answer_pieces(shown) if piece["claim"] is not None}
+        assert sorted(marked) == claims
+    for piece in answer_pieces(late):
+        if piece["claim"] is not None and not piece["cites"]:
+            assert piece["text"].strip() in result.support.claims[piece["claim"]].text
+
+
+async def test_a_run_says_how_it_ended_in_one_word(journal, views) -> None:
+    events = {
+        "answered": {"stop_reason": "finalized", "answer": "12,400 euros\nmore", "found": True},
+        "not found": {"stop_reason": "finalized", "answer": "Not in the documents.", "found": False},
+        "no answer": {"stop_reason": "rounds", "answer": None, "found": True},
+    }
+    for name, data in events.items():
+        async with journal.run(name, "q", {}) as log:
+            await log.append("finished", data)
+    async with journal.run("stopped", "q", {}):
+        pass
+    async with journal.run("running", "q", {}):
+        listed = {run["run_id"]: run for run in await views.runs()}
+    assert {name: run["status"] for name, run in listed.items()} == {name: name for name in listed}
+    assert len(listed) == 5
+    assert [run["answer"] for run in listed.values() if run["answer"]] == [
+        "Not in the documents.",
+        "12,400 euros",
+    ]
