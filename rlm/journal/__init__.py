@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from rlm.journal.events import EventKind, JournalEvent, RunState, RunSummary
 from rlm.journal.journal import Journal
-from rlm.journal.part_log import PartLog
-from rlm.journal.read_only_log import ReadOnlyLog
-from rlm.journal.run_id import new_run_id
-from rlm.journal.run_log import RunLog
+from rlm.journal.run_log import PartLog, ReadOnlyLog, RunLog, new_run_id
 from rlm.journal.stored_log import StoredLog
 from rlm.store_file import default_store
 

@@ -1,14 +1,20 @@
-"""What a run needs of a journal: a log of its events, to append to and to read back."""
+"""What a run needs of a journal: a name, and a log of its events, to append to and to read back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from rlm.journal.events import EventKind, JournalEvent
 from rlm.results import RunTotals
 
-__all__ = ["RunLog"]
+__all__ = ["PartLog", "ReadOnlyLog", "RunLog", "new_run_id"]
+
+# No letters that look like digits, and no vowels that could form words.
+_ALPHABET = "23456789bcdfghjkmnpqrstvwxz"
+_LETTERS = 6
 
 
 class RunLog(Protocol):
@@ -55,3 +61,80 @@ class RunLog(Protocol):
         Called before money is spent. The answer is cached for a fraction of a second.
         """
         ...
+
+
+class PartLog:
+    """Adds `within` to every event it appends: the parent's name, a slash, and `name`."""
+
+    def __init__(self, log: RunLog, name: str) -> None:
+        self._whole: RunLog = log._whole if isinstance(log, PartLog) else log
+        self._within = f"{log.within}/{name}" if log.within else name
+
+    @property
+    def run_id(self) -> str:
+        return self._whole.run_id
+
+    @property
+    def within(self) -> str:
+        return self._within
+
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
+        """Append an event, without `totals`: only top-level runs are listed."""
+        return await self._whole.append(kind, {**payload, "within": self._within})
+
+    def redact(self, value: Any) -> Any:
+        return self._whole.redact(value)
+
+    async def events(self) -> tuple[JournalEvent, ...]:
+        return await self._whole.events()
+
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return await self._whole.find_reply(key, settings)
+
+    async def check_ownership(self) -> None:
+        await self._whole.check_ownership()
+
+
+class ReadOnlyLog:
+    """Serves the given events and discards whatever is appended. `events` are those of one run, at least
+    one."""
+
+    within = ""
+
+    def __init__(self, events: Sequence[JournalEvent]) -> None:
+        self._events = tuple(events)
+
+    @property
+    def run_id(self) -> str:
+        return self._events[0].run_id
+
+    async def append(
+        self, kind: EventKind, payload: Mapping[str, Any], *, totals: RunTotals | None = None
+    ) -> int:
+        """Discard the event."""
+        return 0
+
+    def redact(self, value: Any) -> Any:
+        """Return the value unchanged: nothing of it is stored."""
+        return value
+
+    async def events(self) -> tuple[JournalEvent, ...]:
+        return self._events
+
+    async def find_reply(self, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return None: a replay takes its replies from its own events."""
+        return None
+
+    async def check_ownership(self) -> None:
+        """Do nothing: a run that has ended has no writer."""
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """Return a new name such as `20260131-142501-k3f9xz`.
+
+    The UTC time makes names sort by age. The six random characters keep the names of a batch distinct.
+    """
+    moment = (now or datetime.now(UTC)).astimezone(UTC)
+    return f"{moment:%Y%m%d-%H%M%S}-" + "".join(secrets.choice(_ALPHABET) for _ in range(_LETTERS))

@@ -13,15 +13,19 @@ from rlm.events import Observer
 from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.exchanges import Exchange, keep_exchanges
-from rlm.replay.attempts import ATTEMPTS, replay_attempts
 from rlm.results import RunResult
 from rlm.runs.setup import cache_of
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sessions.previous_questions import read_earlier_runs
 from rlm.settings import Limits, Settings
+from rlm.tasks.attempts import resume_attempts
 
 __all__ = ["Replayed", "read_replayable", "replay"]
+
+_ATTEMPTS = "attempts"
+"""The kind of the job."""
+_ENDS = frozenset({"finished", "part_ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,9 @@ async def replay(
             # The code may be a stranger's.
             seconds = min(rlm.limits.cell_seconds, (limits or Limits()).cell_seconds)
             rlm.limits = replace(rlm.limits, cell_seconds=seconds)
-            if left.facts.get("job") == ATTEMPTS:
+            if left.facts.get("job") == _ATTEMPTS:
                 with keep_exchanges() as exchanges:
-                    result = await replay_attempts(left, rlm, journal, workspace)
+                    result = await _replay_attempts(left, rlm, journal, workspace)
                 return Replayed(left, left.result, result, tuple(exchanges))
             earlier = await read_earlier_runs(journal, left)
             loaded = await left.load(journal, workspace, cache=cache_of(settings or Settings()))
@@ -93,8 +97,26 @@ async def read_replayable(journal: Journal, run: str) -> StoredRun:
     """Read a run of one question, or a job of attempts, to replay it. Raises JournalError."""
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
-    return await StoredRun.read(journal, name, job=kind if kind == ATTEMPTS else None)
+    return await StoredRun.read(journal, name, job=kind if kind == _ATTEMPTS else None)
 
 
 def _bytes(answer: Any) -> bytes:
     return json.dumps(answer, sort_keys=True).encode()
+
+
+async def _replay_attempts(left: StoredRun, rlm: RLM, journal: Journal, workspace: Workspace) -> RunResult:
+    """Return the result of the replay. `rlm` has models that refuse; `journal` is read only. Raises
+    UsageError when the input is no longer available."""
+    # The job is resumed in a journal of its own, which has all of it but the ends: so each attempt is run
+    # again, takes every reply from its recording, and its result is made anew.
+    loaded = await left.load(journal, workspace)
+    async with Journal.open(workspace.folder / "replay.db") as own:
+        async with own.run(left.run_id, left.task, left.facts, input=loaded.context.folder) as log:
+            for event in left.events[1:]:
+                if event.kind not in _ENDS:
+                    await log.append(event.kind, event.data)
+        kernels = rlm.kernels(1)
+        try:
+            return await resume_attempts(rlm.sharing(kernels, own, rlm.limits), left.run_id)
+        finally:
+            await kernels.close()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
+from rlm.driver.rerun import DIED, rerun_cells
 from rlm.errors import JournalError, UsageError
 from rlm.journal import Journal, ReadOnlyLog
 from rlm.lazy_dataclass import dataclass
@@ -22,8 +23,8 @@ from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
 from rlm.runs.stored_run import StoredRun, limits_of, settings_of
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.types import Span
-from rlm.sessions.replayed_run import ReplayedRun
+from rlm.sandbox.protocol import KernelHandler, Sandbox
+from rlm.sandbox.types import CellResult, Span
 
 if TYPE_CHECKING:
     from rlm.sandbox.context.writer import ContextFile
@@ -110,7 +111,7 @@ def make_past_question(
             RunOptions(recording=stored.recording(), answer_type=stored.answer_type),
         )
         try:
-            yield ReplayedRun(run)
+            yield _ReplayedRun(run)
         finally:
             await run.aclose()
             if source.body is not body:
@@ -161,3 +162,31 @@ def describe_variables(earlier: Sequence[PreviousQuestion]) -> tuple[str, ...]:
     for one in earlier:
         variables.update(one.variables)
     return tuple(variables.values())
+
+
+class _ReplayedRun:
+    """Replays the cells of an ended run in the kernel of a later run (a ReplayableRun). It calls no model,
+    because the handler answers from the journal."""
+
+    def __init__(self, run: Run) -> None:
+        run.handler.accept_all()
+        self.handler: KernelHandler = run.handler
+        self.chars = run.input.body.chars
+        self._run_context = run.run_context
+        self._cell_seconds = run.config.limits.cell_seconds
+
+    async def replay_cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
+        """See ReplayableRun."""
+
+        async def execute(code: str, round_: int) -> CellResult:
+            return await sandbox.execute(code, round=round_, timeout=self._cell_seconds)
+
+        changed: list[int] = []
+        async for past, result, same in rerun_cells(self._run_context.playback, execute):
+            if result.ename == DIED:
+                return result, changed
+            if not same:
+                changed.append(past.number)
+            self._run_context.coverage.note_read(result.report.read)
+            self._run_context.coverage.note_scanned(result.report.scanned)
+        return None, changed
