@@ -12,6 +12,7 @@ from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 
 __all__ = [
+    "LOADING_SHARE",
     "LimitOption",
     "Limits",
     "limit_names",
@@ -21,6 +22,8 @@ __all__ = [
     "slow_defaults",
 ]
 
+LOADING_SHARE = 0.5
+"""The part of `max_seconds` that loading the input may take."""
 _Class = TypeVar("_Class", bound=type)
 
 

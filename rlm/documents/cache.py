@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ _MAX_BYTES = 8 << 30
 _MIN_BYTES = 4 << 20
 """Smaller inputs are not cached: reading them is as fast as a look-up."""
 _SETTLED_SECONDS = 2.0
+_EXTRAS = ("PIL", "onnxruntime", "py7zr", "pyarrow", "rapidocr")
+"""Packages of our extras, by which more of the same files can be read."""
 _ENTRY = "entry.json"
 _PART = "part-"
 _TRIES = 8
@@ -114,8 +117,7 @@ class ContextCache:
                 return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:
             return None
-        if readers := installed_readers():
-            _add(digest, "readers", readers)
+        _add(digest, installed_readers(), [name for name in _EXTRAS if find_spec(name) is not None])
         return digest.hexdigest()
 
     def find(self, key: str) -> Loaded | None:
@@ -265,6 +267,7 @@ def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
         "guessed": [asdict(one) for one in loaded.guessed],
         "notes": list(loaded.notes),
         "remarks": list(loaded.remarks),
+        "in_part": list(loaded.in_part),
     }
 
 
@@ -325,6 +328,7 @@ def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
         tuple(GuessedEncoding(**one) for one in entry["guessed"]),
         tuple(entry["notes"]),
         remarks=tuple(entry["remarks"]),
+        in_part=tuple(entry["in_part"]),
     )
 
 

@@ -190,10 +190,12 @@ class _Rendering:
 
     def sections(self, stream: JsonStream, *, card: bool) -> None:
         """Write an object that holds messages: all of its fields, in order."""
+        tree: dict[str, Any] = {}
+        has_sections = False
         for key in stream.members():
             if key in _MESSAGES and stream.next_mark() == "[":
-                if card:
-                    self._heading(2, key)
+                if card or has_sections:
+                    self._heading(2, key)  # else the messages would be below the section before
                 for value in stream.elements():
                     self.entry(value)
                 self._writer.end_message()
@@ -203,17 +205,21 @@ class _Rendering:
                 continue
             if key in ("title", "name") and isinstance(value, str):
                 self._heading(1, value)
-            elif key == "mapping" and isinstance(value, Mapping):
-                for one in _branch({"mapping": value}):
-                    self.entry(one)
-                self._writer.end_message()
+            elif (key == "mapping" and isinstance(value, Mapping)) or key == "current_node":
+                tree[key] = value
             elif isinstance(value, str) and "\n" not in value and len(value) <= _LONGEST_TITLE:
                 self._writer.write(f"{key}: {value}\n")
             elif isinstance(value, str | list | Mapping):
+                has_sections = True
                 self._heading(2, key)
                 self._section(value)
             else:
                 self._writer.write(f"{key}: {json.dumps(value)}\n")
+        if "mapping" in tree:
+            # Which of its branches was shown last may be told after them.
+            for one in _branch(tree):
+                self.entry(one)
+            self._writer.end_message()
 
     def _section(self, value: Any) -> None:
         if isinstance(value, str):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundFile", "files_of", "patterns_of"]
 
+_MOST_RULES = 1 << 20
+"""Bytes of a .gitignore that is applied."""
+_TOO_LARGE = f"a .gitignore of more than {_MOST_RULES >> 20} MB, which was not applied"
+
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
@@ -76,9 +80,13 @@ def _walk(
     entries: list[os.DirEntry[str]],
     rules: tuple[_Rules, ...],
 ) -> Iterator[FoundFile]:
-    own = _rules_of(folder, base, entries)
-    if own is not None:
-        rules = (*rules, own)
+    is_ruled = any(one.name == ".gitignore" and one.is_file(follow_symlinks=False) for one in entries)
+    lines = _ignore_lines(folder / ".gitignore") if is_ruled else ()
+    if lines is None:
+        yield FoundFile(folder / ".gitignore", f"{base}.gitignore", _TOO_LARGE)
+        entries = [entry for entry in entries if entry.name != ".gitignore"]
+    elif lines:
+        rules = (*rules, _Rules(base, patterns_of(lines)))
     for entry in entries:
         settings.tick()
         name = base + entry.name
@@ -112,14 +120,14 @@ def _sorted_entries(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
-def _rules_of(folder: Path, base: str, entries: list[os.DirEntry[str]]) -> _Rules | None:
-    if not any(entry.name == ".gitignore" and entry.is_file(follow_symlinks=False) for entry in entries):
-        return None
+def _ignore_lines(path: Path) -> tuple[str, ...] | None:
+    """Return the lines of a .gitignore; None for one that is too large. The walk yields an unreadable one."""
     try:
-        lines = (folder / ".gitignore").read_text("utf-8", errors="replace").splitlines()
+        with path.open("rb") as file:
+            data = file.read(_MOST_RULES + 1)
     except OSError:
-        return None  # the walk yields it as unreadable
-    return _Rules(base, patterns_of(tuple(lines)))
+        return ()
+    return None if len(data) > _MOST_RULES else tuple(data.decode("utf-8", "replace").splitlines())
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "Skipped",
     "UniqueNames",
     "count_reasons",
+    "shortest_names",
 ]
 
 
@@ -100,6 +101,31 @@ class UniqueNames:
         return free
 
 
+def shortest_names(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return a name for each path: as many of its last parts as tell it from the others, so that two files
+    `contract.txt` are `north/contract.txt` and `south/contract.txt`."""
+    whole = {path: Path(os.path.abspath(path)).parts for path in paths}  # noqa: PTH100
+    sizes = dict.fromkeys(whole, 1)
+
+    def same() -> list[list[Path]]:
+        by_name: dict[tuple[str, ...], list[Path]] = {}
+        for path, parts in whole.items():
+            by_name.setdefault(parts[-sizes[path] :], []).append(path)
+        return [alike for alike in by_name.values() if len({whole[path] for path in alike}) > 1]
+
+    # First within the paths as they were given: `a.txt` and `sub/a.txt` need no folder above.
+    for is_given in (True, False):
+        while growing := [
+            path
+            for alike in same()
+            for path in alike
+            if sizes[path] < len(whole[path]) and (not is_given or sizes[path] < len(path.parts))
+        ]:
+            for path in growing:
+                sizes[path] += 1
+    return {path: "/".join(parts[-sizes[path] :]).replace("//", "/") for path, parts in whole.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class GuessedEncoding:
     """A document that is not UTF-8 and has no byte order mark. `encoding` is the most likely one, by its
@@ -131,8 +157,9 @@ class Loaded:
 
     `skipped` lists the skipped files of folders and globs. `replaced` counts the U+FFFD characters put in for
     bytes that could not be decoded. `guessed` lists documents whose encoding was guessed. `notes` describe
-    what was not read of documents, `remarks` what else is to be known of them, one line each. `lease` belongs
-    to a cached context; close it when the context is no longer needed.
+    what was not read of documents, `remarks` what else is to be known of them, one line each. `in_part` are
+    the names of the documents with notes. `lease` belongs to a cached context; close it when the context is
+    no longer needed.
     """
 
     context: ContextFile
@@ -142,6 +169,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     lease: CacheLease | None = None
     remarks: tuple[str, ...] = ()
+    in_part: tuple[str, ...] = ()
 
     @contextmanager
     def opened(self) -> Iterator[Body]:
@@ -158,7 +186,7 @@ class Loaded:
         """The names of the documents that were not read, or only in part. More than three files that are no
         documents, such as programs, are one entry: `12 binary files (a.so, b.pyc, …)`."""
         missing = (_name_of(one) for one in self.skipped if one.remedy)
-        cut = (f"{note.partition(': ')[0]} (in part)" for note in self.notes)
+        cut = (f"{name} (in part)" for name in self.in_part)
         others = [_name_of(one) for one in self.skipped if not one.remedy and one.reason.startswith(_UNREAD)]
         if len(others) > _SHOWN_OTHERS:
             others = [f"{len(others):,} binary files ({', '.join(others[:2])}, …)"]

@@ -21,7 +21,7 @@ from rlm.documents.formats.piece import Member, Note, Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.in_place.plain_file import is_plain, open_plain
 from rlm.documents.kind import has_unread_log, readable_kind, reader_faults
-from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons
+from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons, shortest_names
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.rendering import Account, Given, Rendered, Rendering
 from rlm.documents.sources.fetched import Fetched
@@ -63,7 +63,8 @@ def load(
     str or bytes is a text. Without sources, the context is empty.
 
     The name of a document is its file name, or its path below the given folder. With several sources, this
-    path begins with the name of the folder. A name that is taken gets a number.
+    path begins with the name of the folder. Where files or folders have the same name, those above them are
+    named too (`shortest_names`). A name that is still taken, as of a text, gets a number.
 
     Binary, empty and unreadable files of a folder are skipped and listed. So is a broken document (PDF,
     DOCX, EPUB, HTML) among several sources. A file with several names in a folder (links) is read once.
@@ -130,7 +131,7 @@ def _load(
     ):
         if originals is not None:
             undo.callback(originals.remove)
-        loading = _Loading(writer, converter, folder, progress, limit, originals, len(sources) > 1)
+        loading = _Loading(writer, converter, folder, progress, limit, originals, sources)
         for source in sources:
             loading.add(source)
         loading.check_not_empty(sources)
@@ -150,7 +151,7 @@ class _Loading:
         progress: Progress | None,
         limit: TimeLimit,
         originals: Originals | None,
-        has_several: bool,
+        sources: Sequence[Source],
     ) -> None:
         self._limit = limit
         self._folder = folder
@@ -163,7 +164,8 @@ class _Loading:
         self._has_told_faults = False
         self._writer = writer
         self._progress = progress
-        self._has_several = has_several
+        self._has_several = len(sources) > 1
+        self._path_names = shortest_names([one.path for one in sources if isinstance(one, PathSource)])
         self._name = ""
         self._names = UniqueNames()
         self._seen: set[Path] = set()
@@ -221,17 +223,17 @@ class _Loading:
             )
         else:
             try:
-                self._add_file(path, path.name)
+                self._add_file(path, self._path_names[path])
             except Skip as skip:
                 # An empty or broken file among several (from a glob) is skipped. Alone it is an error.
                 if not self._has_several or skip.reason is SkipReason.NOT_TEXT:
                     raise DocumentError(f"{path} is {skip}: {skip.remedy}") from None
-                self.account.skipped.append(skip.to_skipped(str(path)))
+                self.account.skipped.append(skip.to_skipped(str(path), self._path_names[path]))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
         documents_before, skipped_before = self._documents, len(self.account.skipped)
         repeated: Skip | None = None
-        prefix = f"{folder.resolve().name}/" if self._has_several else ""
+        prefix = f"{self._path_names[folder].rstrip('/')}/" if self._has_several else ""
         for found in files_of(folder, exclude, self._list_tick):
             try:
                 if found.skip_reason is not None:
@@ -241,7 +243,7 @@ class _Loading:
                 if skip.reason is SkipReason.REPEATED:
                     repeated = skip  # a link to a file that was read: no text is missing
                 else:
-                    self.account.skipped.append(skip.to_skipped(str(found.path)))
+                    self.account.skipped.append(skip.to_skipped(str(found.path), prefix + found.name))
         if self._documents == documents_before:
             if repeated is not None:
                 self.account.skipped.append(repeated.to_skipped(str(folder)))

@@ -216,6 +216,7 @@ class Account:
         self.skipped: list[Skipped] = []
         self.notes: list[str] = []
         self.remarks: list[str] = []
+        self.in_part: list[str] = []
         self.guessed: list[GuessedEncoding] = []
         self.replaced = 0
 
@@ -230,6 +231,8 @@ class Account:
             # A file that is only packed has the name of its content.
             if (line := f"{name}: {note.message}") not in lines[-_RECENT:]:
                 lines.append(line)
+                if not note.is_remark:
+                    self.in_part.append(name)
 
     def note_encoding(self, name: str, replaced: int, guessed: str | None) -> None:
         """Add the characters that could not be decoded, and the guessed encoding."""
@@ -246,4 +249,5 @@ class Account:
             tuple(self.guessed),
             tuple(self.notes),
             remarks=tuple(filter(None, (warning, *self.remarks))),
+            in_part=tuple(dict.fromkeys(self.in_part)),
         )

@@ -20,6 +20,7 @@ from rlm.events import ContextLoaded, ContextLoading, Warned
 from rlm.journal import Journal, default_store
 from rlm.journal.redaction import secrets_of
 from rlm.lazy_dataclass import dataclass
+from rlm.limits import LOADING_SHARE
 from rlm.models import Model
 from rlm.models.base import is_extractive
 from rlm.models.http.model import import_early, learn
@@ -83,7 +84,7 @@ async def load_input(
             sources,
             _loading_reporter(config),
             cache,
-            seconds=config.limits.max_seconds * _LOADING_SHARE,
+            seconds=config.limits.max_seconds * LOADING_SHARE,
             pictures=pictures and config.can_look,
         )
         await learning
@@ -95,8 +96,6 @@ async def load_input(
     return loaded
 
 
-_LOADING_SHARE = 0.5
-"""The part of a run's seconds that loading its input may take."""
 _REPORT_SECONDS = 1.0
 
 

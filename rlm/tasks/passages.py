@@ -11,6 +11,7 @@ from rlm.documents import Loaded, Source, default_cache
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Event
+from rlm.limits import LOADING_SHARE, Limits
 from rlm.retrieval import IndexCache, Pack, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.load_warnings import warnings_of
@@ -36,17 +37,19 @@ async def find_passages(
     limit: int = 5,
     neighbors: int = 1,
     expand: Literal["neighbors", "section"] | None = None,
+    max_seconds: float | None = None,
     cached: bool = True,
     on_read: Callable[[str, int], None] = _ignore,
     on_event: Callable[[Event], None] = _ignore,
 ) -> dict[str, Any]:
     """Return the passages that match `query` best (`packs`, as JSON), what was not read (`unread`) and
-    `warnings`. `cached`: texts and indexes are kept in the user's cache folder. `on_read` gets the document
-    and the bytes read so far, on another thread; `on_event` the progress of the index. Raises UsageError."""
+    `warnings`. Reading takes at most half of `max_seconds` (default: that of a run). `cached`: texts and
+    indexes are kept in the user's cache folder. `on_read` gets the document and the bytes read so far, on
+    another thread; `on_event` the progress of the index. Raises UsageError."""
     if not query.strip():
         raise UsageError("the query is empty: give at least one word")
     with Workspace() as workspace:
-        loaded = await workspace.load(sources, on_read, cache=default_cache(os.environ) if cached else None)
+        loaded = await _load(workspace, sources, on_read, max_seconds, cached=cached)
         caches = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
             caches.append(IndexCache(workspace.folder / "index"))
@@ -66,13 +69,14 @@ async def find_matches(
     sources: Sequence[Source],
     *,
     limit: int = 5,
+    max_seconds: float | None = None,
     cached: bool = True,
     on_read: Callable[[str, int], None] = _ignore,
 ) -> dict[str, Any]:
     """Return the first matches of a regular expression in order (`hits`, as JSON), their `total`, what was
     not read (`unread`) and `warnings`. Arguments are those of `find_passages`. Raises UsageError."""
     with Workspace() as workspace:
-        loaded = await workspace.load(sources, on_read, cache=default_cache(os.environ) if cached else None)
+        loaded = await _load(workspace, sources, on_read, max_seconds, cached=cached)
         with loaded.context.open() as body:
 
             def work() -> dict[str, Any]:
@@ -84,6 +88,21 @@ async def find_matches(
                 return await run_in_daemon_thread(work, name="rlm-search")
             except (ValueError, TimeoutError) as error:
                 raise UsageError(f"cannot search for the pattern: {error}") from error
+
+
+async def _load(
+    workspace: Workspace,
+    sources: Sequence[Source],
+    on_read: Callable[[str, int], None],
+    max_seconds: float | None,
+    *,
+    cached: bool,
+) -> Loaded:
+    """Read the sources in the time that a run would take for it."""
+    seconds = (Limits().max_seconds if max_seconds is None else max_seconds) * LOADING_SHARE
+    return await workspace.load(
+        sources, on_read, cache=default_cache(os.environ) if cached else None, seconds=seconds
+    )
 
 
 def _account(loaded: Loaded) -> dict[str, Any]:

@@ -64,6 +64,12 @@ def search(
         Literal["neighbors", "section"] | None,
         typer.Option(help="Show each passage with its neighbors, or its whole section.", show_default=False),
     ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Timeout in seconds. Reading may take half of it (default: 1,800).", show_default=False
+        ),
+    ] = None,
     exclude: ExcludeOption = None,
     allow_host: AllowHostOption = None,
     no_document_cache: Annotated[
@@ -83,6 +89,8 @@ def search(
         raise UsageError("the query is empty: give at least one word")
     if not 1 <= limit <= 1_000:
         raise UsageError(f"--limit is {limit}: give a number from 1 to 1,000")
+    if max_seconds is not None and not 0 < max_seconds < float("inf"):
+        raise UsageError(f"--max-seconds is {max_seconds:g}: give a number above 0")
     if neighbors is not None and expand == "section":
         raise UsageError("--neighbors cannot be combined with --expand section: leave one out")
     sources = read_sources(paths, exclude, allow_host)
@@ -95,6 +103,7 @@ def search(
                 regex=regex,
                 cached=not no_document_cache,
                 limit=limit,
+                max_seconds=max_seconds,
                 neighbors=1 if neighbors is None else neighbors,
                 expand=expand or (None if neighbors is None else "neighbors"),
             )
@@ -138,15 +147,14 @@ class _SearchProgress(ProgressDisplay):
 
 
 async def _search(
-    query: str, sources: Sequence[Source], progress: _SearchProgress, *, regex: bool, cached: bool, **how: Any
+    query: str, sources: Sequence[Source], progress: _SearchProgress, *, regex: bool, **how: Any
 ) -> dict[str, Any]:
     from rlm.tasks.passages import find_matches, find_passages
 
     if regex:
-        return await find_matches(query, sources, limit=how["limit"], cached=cached, on_read=progress.on_read)
-    return await find_passages(
-        query, sources, cached=cached, on_read=progress.on_read, on_event=progress.on_event, **how
-    )
+        of_both = {name: how[name] for name in ("limit", "max_seconds", "cached")}
+        return await find_matches(query, sources, on_read=progress.on_read, **of_both)
+    return await find_passages(query, sources, on_read=progress.on_read, on_event=progress.on_event, **how)
 
 
 def _print(found: dict[str, Any], query: str, *, as_json: bool) -> None:

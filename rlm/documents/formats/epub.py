@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from rlm.documents.formats import html
 from rlm.documents.formats.archive import Archive
-from rlm.documents.formats.html import pieces_of_markup
+from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
 
 __all__ = ["prepare", "read_epub"]
@@ -36,7 +36,7 @@ def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
         if name in locked or name not in archive:
             missing += 1
             continue
-        yield from pieces_of_markup(archive.read(name).decode("utf-8-sig", "replace"), titled=False)
+        yield from pieces_of_markup(decode_markup(archive.read(name))[0], titled=False)
         yield Text("\n")
     if missing == len(chapters):
         raise Unreadable("an EPUB without chapters", "get it again")

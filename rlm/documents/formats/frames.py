@@ -44,7 +44,7 @@ def packed(piece: Piece | Unreadable) -> bytes:
             parts = (text[at : at + _TEXT] for at in range(0, len(text), _TEXT))
             return b"".join(_frame(b"T", _encode(part)) for part in parts)
         case Heading(level, title):
-            return _frame(b"H", bytes([level]) + _encode(title[:_TEXT]))
+            return _frame(b"H", bytes([min(6, max(1, level))]) + _encode(title[:_TEXT]))
         case Page():
             return _frame(b"P", b"")
         case Note(message, is_remark):

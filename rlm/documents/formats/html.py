@@ -29,6 +29,14 @@ _NESTING = re.compile(
     r"|a|code|pre|form|svg|g|math|button|nobr|s|tt|sub|sup|fieldset|details|figure|header|footer|nav)[\s/>]",
     re.I,
 )
+_XHTML = re.compile(r"\A\s{0,200}<\?xml\s|\A[^\0]{0,4000}?<html\s[^>]{0,500}?\bxmlns\s?=", re.I)
+_SELF_CLOSED = re.compile(
+    r"<(title|script|style|textarea|iframe|noscript|template|object|canvas|audio|video|select|datalist)"
+    r"(\s[^<>]{0,5000})?/>",
+    re.I,
+)
+"""Elements whose content is no text, or no markup: left open they swallow the rest of the page."""
+_BULLET = "- "
 _MOST_ATTRIBUTES = 5_000
 _LONG_TAG = re.compile(r"<[A-Za-z][^<>]{10000,}")
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
@@ -40,7 +48,7 @@ def _words(names: str) -> frozenset[str]:
 
 
 _SILENT = _words(
-    "script style noscript template svg math head iframe object canvas audio video select datalist textarea"
+    "script style noscript template svg head iframe object canvas audio video select datalist textarea"
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _words(
@@ -67,6 +75,9 @@ def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     """Yield text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
+    if _XHTML.match(markup):
+        # XML closes an element by `/>`. The parser of HTML ignores that.
+        markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     _check_depth(markup)
     _check_attributes(markup)
     tree = LexborHTMLParser(markup)
@@ -198,10 +209,11 @@ class _Writer:
     def line(self, *, keep: bool = False) -> None:
         """End the line, if there is one. With `keep` an empty line counts."""
         text = "".join(self._line).rstrip(" \t")
+        is_empty = all(part.strip() == "" or part == _BULLET for part in self._line)
         self._line.clear()
         self._gap = False
         level, self.heading = self.heading, 0
-        if not text.strip("- \t") and not (keep and not self._blank):
+        if is_empty and not (keep and not self._blank):
             self.heading = level
             return
         if (self._wants_blank or level) and not self._blank:
@@ -248,6 +260,10 @@ def _enter(node: Any, writer: _Writer) -> bool:
         return False
     if tag is None or tag.startswith("-") or tag in _SILENT:
         return False
+    if tag == "math":
+        # Its letters alone are no formula.
+        writer.words(node.attributes.get("alttext") or _tex_of(node) or node.text())
+        return False
     if tag == "br":
         writer.line(keep=True)
     elif tag == "img":
@@ -264,7 +280,7 @@ def _enter(node: Any, writer: _Writer) -> bool:
             return True
         (writer.paragraph if tag in _APART else writer.line)()
         if tag == "li":
-            writer.mark("- ")
+            writer.mark(_BULLET)
         if tag in _PREFORMATTED:
             writer.preformatted += 1
     return True
@@ -304,6 +320,12 @@ def _has_cell_before(node: Any) -> bool:
             return True
         before = before.prev
     return False
+
+
+def _tex_of(formula: Any) -> str:
+    """Return the source in TeX that a formula carries, "" without one."""
+    note = formula.css_first('annotation[encoding="application/x-tex"]')
+    return "" if note is None else note.text()
 
 
 def _fold(text: str) -> str:

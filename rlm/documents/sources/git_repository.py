@@ -29,6 +29,8 @@ __all__ = ["is_range", "read_revision"]
 
 MOST_COMMITS = 10_000
 _MOST_BLOB = 512 << 20
+_MOST_FILES = 100_000
+"""Files of a revision, as of an archive."""
 _MOST_DIFF = 100_000
 """Bytes of one commit's diff."""
 _SHORT = 10
@@ -305,8 +307,14 @@ def _read_tree(
     top = f"{repository.name}@{commit[:_SHORT]}:"
     found: list[tuple[str, str, int]] = []
     folder = [f"{repository.prefix}"] if repository.prefix else []
+    listed = 0
     with git.run(tick, "ls-tree", "-r", "-z", "--long", "--full-tree", commit, "--", *folder) as pipe:
         while (entry := pipe.until(b"\0")) is not None:
+            listed += 1
+            if listed > _MOST_FILES:
+                rest = f"read up to its file {_MOST_FILES:,}, and holds more"
+                yield NotFetched(top.rstrip(":"), rest, "name a folder in it")
+                break
             facts, _, raw = entry.partition(b"\t")
             mode, kind, blob, size = os.fsdecode(facts).split()
             path = os.fsdecode(raw)
@@ -327,7 +335,8 @@ def _read_tree(
                 yield NotFetched(top + path, "empty")
             else:
                 found.append((path, blob, int(size)))
-        pipe.check_ended_well(f"{repository.path}@{revision}")
+        else:
+            pipe.check_ended_well(f"{repository.path}@{revision}")
     with git.run(tick, "cat-file", "--batch", has_input=True) as pipe:
         for path, blob, length in found:
             pipe.ask(blob)

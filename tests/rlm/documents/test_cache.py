@@ -349,3 +349,16 @@ def test_a_run_keeps_large_inputs_unless_told_not_to(
     result = RLM("extractive", settings=settings).run_sync("Where is the key?", path)
     assert result.answer is not None
     assert (tmp_path / "xdg" / "rlm" / "contexts").exists() is kept
+
+
+def test_an_extra_that_was_installed_since_is_used(tmp_path: Path, cache: ContextCache, monkeypatch) -> None:
+    """More of the same files may then be read."""
+    (tmp_path / "a.txt").write_text("some words\n" * 100)
+    settle(tmp_path / "a.txt")
+    sources = [PathSource(tmp_path / "a.txt")]
+    before = cache.key(sources, lambda: None)
+    assert before == cache.key(sources, lambda: None)
+    (tmp_path / "packages" / "rapidocr").mkdir(parents=True)
+    (tmp_path / "packages" / "rapidocr" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    assert cache.key(sources, lambda: None) != before

@@ -372,3 +372,34 @@ def test_a_long_chat_is_read_in_bounded_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert loaded.context.documents[0].messages == 20_001
     assert peak < 48_000_000
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_an_exported_conversation_shows_the_branch_that_was_shown_last(tmp_path: Path, is_list: bool) -> None:
+    def node(role: str, text: str, parent: str | None) -> Any:
+        return {"message": {"author": {"role": role}, "content": {"parts": [text]}}, "parent": parent}
+
+    tree = {
+        "a": node("user", "question?", None),
+        "b": node("assistant", "the OLD answer", "a"),
+        "c": node("assistant", "the NEW answer", "a"),
+    }
+    conversation = {"title": "Rent", "mapping": tree, "current_node": "c"}
+    text = text_of(loaded_from(tmp_path, "one.json", [conversation] if is_list else conversation))
+    assert "NEW" in text
+    assert "question?" in text
+    assert "OLD" not in text
+    assert "current_node" not in text
+
+
+def test_a_message_is_not_below_a_section_before_it(tmp_path: Path) -> None:
+    """As in an export of Discord, which begins with facts about the channel."""
+    chat = {
+        "channel": {"name": "bees"},
+        "dateRange": {"after": "2024-01-01", "before": "2024-02-01"},
+        "messages": [{"author": {"name": "Ann"}, "content": "The queen left.", "timestamp": "2024-01-02"}],
+    }
+    loaded = loaded_from(tmp_path, "discord.json", chat)
+    with loaded.context.open() as body:
+        place = body.text(0, body.chars).index("The queen")
+        assert body.heading_path(place) == ("messages",)

@@ -13,6 +13,8 @@ from document_tree import text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.documents import Loaded, StreamSource, TextSource, load
+from rlm.documents.formats.html import pieces_of_markup
+from rlm.documents.formats.piece import Text
 from rlm.errors import DocumentError
 from rlm.sandbox.in_kernel.body.body import Body, Document
 
@@ -407,3 +409,31 @@ def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:
     with loaded.context.open() as body:
         assert body.heading_path(at(body, "html 77")) == ("Page 77",)
         assert body.heading_path(at(body, "text 77\n")) == ("Note 77",)
+
+
+def test_an_empty_element_of_xhtml_swallows_nothing(tmp_path: Path) -> None:
+    """`<title/>` is a whole element there, and an open one in HTML."""
+    two = chapter("Two", "The notice is seventeen weeks.")
+    chapters = {
+        "a": chapter("One", "The rent is 900."),
+        "b": two.replace("<title>no</title>", "<title/>"),
+        "c": two.replace("Two", "Three").replace("</head>", '<script src="x.js" /></head>'),
+    }
+    epub(tmp_path / "a.epub", chapters, ["a", "b", "c"])
+    text = text_of(load([tmp_path / "a.epub"], tmp_path / "c"))
+    for words in ("# One\n\nThe rent", "# Two\n\nThe notice", "# Three\n\nThe notice"):
+        assert words in text
+    (tmp_path / "b.xhtml").write_text(chapters["b"])
+    assert "# Two\n\nThe notice" in text_of(load([tmp_path / "b.xhtml"], tmp_path / "d"))
+
+
+def test_formulas_and_lone_dashes_of_a_page_are_kept() -> None:
+    markup = (
+        '<p>It takes <math alttext="O(n^2)"><mi>O</mi></math> and <math><mi>x</mi><annotation '
+        'encoding="application/x-tex">x_1</annotation></math>.</p>'
+        "<table><tr><th>yard</th><th>debt</th></tr><tr><td>north</td><td>-</td></tr></table><p>---</p><ul><li></ul>"
+    )
+    shown = "".join(piece.text for piece in pieces_of_markup(markup) if isinstance(piece, Text))
+    assert "It takes O(n^2) and x_1." in shown
+    assert "north | -" in shown or "north\t-" in shown
+    assert shown.rstrip().endswith("\n---")

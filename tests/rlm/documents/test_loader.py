@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import socket
@@ -159,13 +160,28 @@ def test_a_folder_given_twice_is_reported_once(tmp_path: Path, tree: Path) -> No
     assert [one for one in loaded.skipped if one.reason != "binary"] == [Skipped(str(tree), "given twice")]
 
 
-def test_names_stay_unambiguous_with_several_sources(tmp_path: Path) -> None:
+def test_names_are_the_shortest_paths_that_differ(tmp_path: Path) -> None:
     one, two = tmp_path / "x" / "docs", tmp_path / "y" / "docs"
     put(one, a_dot_txt="1", b_dot_txt="2")
     put(two, a_dot_txt="3")
-    loaded = load([one, two, one / "a.txt", TextSource("docs/b.txt", "4")], tmp_path / "c")
-    assert names_of(loaded) == ["docs/a.txt", "docs/b.txt", "docs/a.txt (2)", "docs/b.txt (2)"]
-    assert loaded.skipped == (Skipped(str(one / "a.txt"), "given twice"),)
+    loaded = load([one, two, one / "a.txt", TextSource("x/docs/b.txt", "4")], tmp_path / "c")
+    assert names_of(loaded) == ["x/docs/a.txt", "x/docs/b.txt", "y/docs/a.txt", "x/docs/b.txt (2)"]
+    assert loaded.skipped == (Skipped(str(one / "a.txt"), "given twice", document="a.txt"),)
+    files = load([one / "a.txt", two / "a.txt", one / "b.txt"], tmp_path / "d")
+    assert names_of(files) == ["x/docs/a.txt", "y/docs/a.txt", "b.txt"]
+
+
+def test_what_was_not_read_is_named_as_it_would_be(tmp_path: Path) -> None:
+    for folder in ("north", "south"):
+        put(tmp_path / folder, **{"scan_dot_pdf": b"%PDF-1.4 broken", "a_dot_txt": "words"})
+    loaded = load([tmp_path / "north" / "scan.pdf", tmp_path / "south"], tmp_path / "c")
+    assert loaded.unread == ("scan.pdf", "south/scan.pdf")
+
+
+def test_a_name_with_a_colon_is_named_whole(tmp_path: Path, tree: Path) -> None:
+    packed = gzip.compress("".join(f"line {number * 7919} of it\n" for number in range(9_000)).encode())
+    put(tree, **{"Re: offer_dot_log_dot_gz": packed[: len(packed) // 2], "a_dot_txt": "words"})
+    assert load([tree], tmp_path / "c").unread == ("Re: offer.log.gz (in part)",)
 
 
 def test_a_name_that_is_not_utf8_is_made_so(tmp_path: Path, tree: Path) -> None:
@@ -322,3 +338,13 @@ def test_the_standard_library_loads_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - began < 2
     assert len(loaded.context.documents) > 100
     assert {document.kind for document in loaded.context.documents} == {"code"}
+
+
+def test_a_huge_gitignore_is_not_applied_and_named(tmp_path: Path, tree: Path) -> None:
+    """A cloned folder may bring one that fills the memory."""
+    put(tree, a_dot_log="words", b_dot_txt="more", _dot_gitignore="*.log\n" + "#" * (1 << 20))
+    loaded = load([tree], tmp_path / "c")
+    assert names_of(loaded) == ["a.log", "b.txt"]
+    assert [(one.document, one.reason) for one in loaded.skipped] == [
+        (".gitignore", "a .gitignore of more than 1 MB, which was not applied")
+    ]

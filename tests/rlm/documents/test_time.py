@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from document_tree import text_of
 
 from rlm import RLM, Limits
-from rlm.documents import load
+from rlm.documents import PathSource, load
 from rlm.documents.cache import ContextCache
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
 from rlm.errors import DocumentError
+from rlm.tasks.passages import find_matches, find_passages
 from rlm.testing import ScriptedModel
 
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -105,3 +107,11 @@ def test_a_charset_that_no_page_has_is_guessed_instead(tmp_path: Path, charset: 
     began = time.monotonic()
     assert "word word" in text_of(load([tmp_path / "a.html"], tmp_path / "c"))
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("find", [find_passages, find_matches])
+async def test_a_search_has_the_time_limit_of_a_run(tmp_path: Path, find: Any) -> None:
+    slow_html(tmp_path / "slow.html")
+    source = PathSource(tmp_path / "slow.html")
+    with pytest.raises(DocumentError, match=r"not read within the 0\.2 s for loading"):
+        await find("word", [source], max_seconds=0.4, cached=False)

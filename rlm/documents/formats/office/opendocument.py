@@ -315,7 +315,7 @@ class _Flow:
         return lines if is_shape else " ".join(lines.split())
 
     def _table(self, element: Element) -> list[list[str]]:
-        """Return the cells of a table. Those that repeat only fill it up."""
+        """Return the cells of a table."""
         table = []
         for part in element:
             match local_name(part):
@@ -324,10 +324,11 @@ class _Flow:
                 case "table-row":
                     row: list[str] = []
                     for cell in part:
-                        if local_name(cell) == "table-cell":
+                        # A cell that is covered by a merged one keeps its column.
+                        if local_name(cell) in ("table-cell", "covered-table-cell"):
                             text = self._inside(cell, is_shape=False)
                             count = attribute(cell, "number-columns-repeated")
-                            times = int(count) if count.isdecimal() and text else 1
+                            times = int(count) if count.isdecimal() else 1
                             row += [text] * min(times, _MAX_COLUMNS - len(row))
                     table.append(row)
         return table

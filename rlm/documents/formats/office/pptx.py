@@ -111,7 +111,10 @@ def _slide(archive: Archive, name: str, authors: Mapping[str, str]) -> Slide:
         slide.is_broken = True
         return slide
     slide.is_hidden = root.get("show") in ("0", "false")
-    links = links_of(archive, name, _WHAT)
+    try:
+        links = links_of(archive, name, _WHAT)
+    except Unreadable:
+        slide.is_broken, links = True, {}
     _Shapes(archive, links, slide).read(find(root, "cSld", "spTree"))
     try:
         for link in links.values():

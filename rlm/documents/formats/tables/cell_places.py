@@ -18,6 +18,7 @@ _CELL = re.compile(r'(?:"(?:[^"]|"")*"|[^,\n]*)(?:,|$)', re.M)
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _FRAME = re.compile(r"DataFrame( \(\d+\))?")
 """The documents of tables in memory. The first line of a file without a suffix makes no `csv` of it."""
+_PACKED = ("gzip", "bzip2", "xz", "zstd")
 _DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg")
 """Names of files that hold tables. `.db` alone says nothing of a file that was not read as one."""
 
@@ -32,7 +33,9 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
         return None
     top = body.line_of(document.start)
     first, last = body.line_of(span.start) - top + 1, body.line_of(max(span.start, span.end - 1)) - top + 1
-    if slash and _has_suffix_of("workbook", file):
+    packed = PurePath(file).suffix.lower()
+    inner = file[: -len(packed)] if any(packed in format_of(kind).suffixes for kind in _PACKED) else file
+    if slash and _has_suffix_of("workbook", inner):
         columns = _columns(body, span, is_one_row=first == last)
         hidden = name.endswith(HIDDEN)
         sheet = name.removesuffix(HIDDEN)
@@ -41,7 +44,7 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
         start, end = f"{column_letters(columns[0])}{first}", f"{column_letters(columns[1])}{last}"
         cells = start if start == end else f"{start}:{end}"
         return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if hidden else "")
-    if slash and file.lower().endswith(_DATABASES):
+    if slash and inner.lower().endswith(_DATABASES):
         return f"{file}, table {name}, {_rows(first, last)}"
     if _has_suffix_of("parquet", document.name) or _FRAME.fullmatch(document.name):
         return f"{document.name}, {_rows(first, last)}"

@@ -281,3 +281,27 @@ def test_the_footers_of_odp_slides_and_the_values_of_forms_are_read(tmp_path: Pa
     )
     (tmp_path / "a.odt").write_bytes(rezipped(FILES / "lease.odt", content_dot_xml=form.encode()))
     assert "Notice: 17 weeks\n" in text_of(load([tmp_path / "a.odt"], tmp_path / "d"))
+
+
+def test_covered_and_empty_cells_keep_their_column(tmp_path: Path) -> None:
+    content = """<d xmlns:t="t"><body><text><table>
+      <table-row><table-cell><p>yard</p></table-cell><table-cell><p>year</p></table-cell>
+        <table-cell><p>hives</p></table-cell></table-row>
+      <table-row><table-cell t:number-rows-spanned="2"><p>north</p></table-cell>
+        <table-cell><p>2023</p></table-cell><table-cell><p>14</p></table-cell></table-row>
+      <table-row><covered-table-cell/><table-cell><p>2024</p></table-cell><table-cell><p>12</p></table-cell>
+      </table-row>
+      <table-row><table-cell t:number-columns-repeated="2"/><table-cell><p>26</p></table-cell>
+        <table-cell t:number-columns-repeated="1021"/></table-row>
+    </table></text></body></d>"""
+    (tmp_path / "a.odt").write_bytes(rezipped(FILES / "lease.odt", content_dot_xml=content.encode()))
+    table = "yard | year | hives\nnorth | 2023 | 14\n | 2024 | 12\n |  | 26\n"
+    assert table in text_of(read(tmp_path / "a.odt", tmp_path))
+
+
+def test_a_slide_with_damaged_links_does_not_end_the_presentation(tmp_path: Path) -> None:
+    data = rezipped(FILES / "talk.pptx", **{"ppt/slides/_rels/slide3.xml.rels": b"<broken"})
+    (tmp_path / "talk.pptx").write_bytes(data)
+    loaded = read(tmp_path / "talk.pptx", tmp_path)
+    assert "The buyer is Kestrel Foods." in text_of(loaded)
+    assert any("(slides: 3)" in note for note in loaded.notes)

@@ -151,3 +151,12 @@ def test_any_bytes_are_read_or_refused(parts: list[bytes]) -> None:
     except Unreadable:
         return
     assert isinstance(last, Ended)
+
+
+@pytest.mark.parametrize("level", [-3, 0, 7, 300])
+def test_a_level_of_an_outline_out_of_range_is_no_fault(tmp_path: Path, level: int) -> None:
+    data = rb"{\rtf1\ansi\pard\outlinelevel%d Terms\par\pard The rent is 900.\par}" % level
+    (tmp_path / "a.rtf").write_bytes(data)
+    text = text_of(load([tmp_path / "a.rtf"], tmp_path / "c"))
+    assert "Terms" in text
+    assert "The rent is 900." in text

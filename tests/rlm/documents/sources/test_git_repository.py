@@ -186,3 +186,23 @@ def test_a_path_with_marks(tmp_path: Path) -> None:
     folder = tmp_path / "me@work"
     folder.mkdir()
     assert sources_from_arguments([f"{folder}@HEAD@{{1}}"], io.BytesIO()) == (GitSource(folder, "HEAD@{1}"),)
+
+
+def test_a_revision_of_too_many_files_is_read_in_part(repository: Path, tmp_path: Path, monkeypatch) -> None:
+    """A few objects can stand for more files than any disk holds."""
+    monkeypatch.setattr(git_repository, "_MOST_FILES", 1_000)
+    blob = git(repository, "rev-parse", "v1:lease.md")
+    tree = git(repository, "rev-parse", "v1^{tree}")
+    rows = "".join(f"100644 blob {blob}\tf{number}.md\n" for number in range(10))
+    for _ in range(6):  # a million files
+        done = subprocess.run(
+            ["git", "-C", str(repository), "mktree"], input=rows.encode(), check=True, capture_output=True
+        )
+        tree = done.stdout.decode().strip()
+        rows = "".join(f"040000 tree {tree}\td{number}\n" for number in range(10))
+    commit = git(repository, "commit-tree", "-m", "bomb", tree)
+    loaded, texts = read(tmp_path, f"{repository}@{commit}")
+    assert len(texts) == 1_000
+    (left_out,) = loaded.skipped
+    assert left_out.reason == "read up to its file 1,000, and holds more"
+    assert loaded.unread == (f"yard@{commit[:10]}",)
