@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import re
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import pypdfium2
+from pypdfium2 import raw
 
 from rlm.documents.formats.piece import (
     LOOK_REMEDY,
@@ -27,6 +29,13 @@ _LINE_END = re.compile(r"\r\n?")
 # PDFium replaces a hyphen at a line's end with this character.
 _LINE_END_HYPHEN = re.compile("[\ufffe\x02]\n?")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_MOST_ANNOTATIONS = 10_000
+"""Fields and comments of a page."""
+_LONGEST_VALUE = 1 << 20
+_CHECKED = frozenset({raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON})
+_UNTYPED = frozenset({raw.FPDF_FORMFIELD_PUSHBUTTON, raw.FPDF_FORMFIELD_SIGNATURE})
+"""Fields into which nobody writes."""
+_NO_COMMENTS = frozenset({raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET})
 
 
 _SAMPLE = (
@@ -50,10 +59,8 @@ def open_sample() -> pypdfium2.PdfDocument:
 
 
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield the text of each page, the rows of tables on one line each.
-
-    A note counts the pages that cannot be
-    read or hold no text.
+    """Yield the text of each page, the rows of tables on one line each, and at its end the values of form
+    fields and the comments. A note counts the pages that cannot be read or hold no text.
 
     Raises Unreadable for a PDF that cannot be opened or has no text at all.
     """
@@ -68,7 +75,9 @@ def read_pages(file: BinaryIO, size: int) -> Iterator[Piece]:
 def open_pdf(file: BinaryIO) -> pypdfium2.PdfDocument:
     """Open a PDF. Raises Unreadable."""
     try:
-        return pypdfium2.PdfDocument(file)
+        document = pypdfium2.PdfDocument(file)
+        document.init_forms()
+        return document
     except pypdfium2.PdfiumError as error:
         # PDFium reports the reason only in this message.
         if "password" in str(error).lower() or "security" in str(error).lower():
@@ -86,12 +95,13 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
     held_pages = 0
     for number in range(count):
         try:
-            text = text_of(document, number)
+            text, added = text_of(document, number)
         except pypdfium2.PdfiumError:
             broken += 1
-            text = ""
+            text = added = ""
         empty += not text
-        if empty == number + 1 and not are_seen:
+        text = "\n\n".join(filter(None, (text, added)))
+        if held_pages == number and not text and not are_seen:
             # Hold pages back until one has text, because a scanned document must be refused before anything
             # is written.
             held_pages += 1
@@ -102,9 +112,10 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
         held_pages = 0
         yield Page()
         yield Text(f"{text}\n\n" if text else "\n")
-    if broken == count or (empty == count and broken and not are_seen):
+    is_bare = held_pages == count
+    if broken == count or (is_bare and broken):
         raise Unreadable("a PDF without any readable page", "get it again, or print it to a new PDF")
-    if empty == count and not are_seen:
+    if is_bare:
         raise Unreadable(
             "a PDF without text (scanned pages?)",
             f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}",
@@ -119,8 +130,9 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
     yield Ended()
 
 
-def text_of(document: object, number: int) -> str:
-    """Return the text of a page, counted from 0. Raises PdfiumError."""
+def text_of(document: object, number: int) -> tuple[str, str]:
+    """Return the text of a page, counted from 0, and that of its form fields and comments. Raises
+    PdfiumError."""
     page = document[number]  # type: ignore[index]
     try:
         text_page = page.get_textpage()
@@ -128,7 +140,55 @@ def text_of(document: object, number: int) -> str:
             text = page_text(text_page)
         finally:
             text_page.close()
+        added = "\n".join(_annotations(page, document.formenv))  # type: ignore[attr-defined]
     finally:
         page.close()
     text = _LINE_END_HYPHEN.sub("", _LINE_END.sub("\n", text))
-    return "\n".join(line.rstrip() for line in _CONTROLS.sub("", text).split("\n")).strip("\n")
+    return "\n".join(line.rstrip() for line in _CONTROLS.sub("", text).split("\n")).strip("\n"), added
+
+
+def _annotations(page: Any, forms: Any) -> list[str]:
+    """Return the filled fields and the comments of a page, one line each, below a line that names them."""
+    fields, comments = [], []
+    for number in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
+        annotation = raw.FPDFPage_GetAnnot(page, number)
+        if not annotation:
+            continue
+        try:
+            kind = raw.FPDFAnnot_GetSubtype(annotation)
+            if kind == raw.FPDF_ANNOT_WIDGET and forms is not None:
+                fields.append(_field(forms.raw, annotation))
+            elif kind not in _NO_COMMENTS:
+                words = _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+                author = _string(raw.FPDFAnnot_GetStringValue, annotation, b"T")
+                comments.append(f"{author or 'Comment'}: {words}" if words else "")
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+    lines = []
+    for title, found in (("Form fields:", fields), ("Comments:", comments)):
+        if kept := list(filter(None, found)):
+            lines += [title, *kept]
+    return lines
+
+
+def _field(forms: Any, annotation: Any) -> str:
+    """Return `name: value` of a field, "" for an empty one."""
+    kind = raw.FPDFAnnot_GetFormFieldType(forms, annotation)
+    if kind in _UNTYPED or (kind in _CHECKED and not raw.FPDFAnnot_IsChecked(forms, annotation)):
+        return ""
+    value = _string(raw.FPDFAnnot_GetFormFieldValue, forms, annotation)
+    name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, forms, annotation) or _string(
+        raw.FPDFAnnot_GetFormFieldName, forms, annotation
+    )
+    return f"{name}: {value}" if value else ""
+
+
+def _string(get: Callable[..., int], *of: Any) -> str:
+    """Return a string of PDFium on one line: its length is asked for first."""
+    size = get(*of, None, 0)
+    if not 2 < size <= _LONGEST_VALUE:
+        return ""
+    buffer = ctypes.create_string_buffer(size)
+    get(*of, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    text = buffer.raw[: size - 2].decode("utf-16-le", "replace")
+    return " ".join(_CONTROLS.sub(" ", text).split())

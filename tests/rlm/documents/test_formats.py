@@ -437,3 +437,36 @@ def test_formulas_and_lone_dashes_of_a_page_are_kept() -> None:
     assert "It takes O(n^2) and x_1." in shown
     assert "north | -" in shown or "north\t-" in shown
     assert shown.rstrip().endswith("\n---")
+
+
+@pytest.mark.parametrize("has_words", [True, False])
+def test_the_form_fields_and_comments_of_a_pdf_are_read(tmp_path: Path, has_words: bool) -> None:
+    """They stand on no page. A page that has only them is no scan."""
+    from pypdf import PdfReader, PdfWriter
+    from pypdf.annotations import FreeText, Text
+    from reportlab.pdfgen.canvas import Canvas
+
+    canvas = Canvas(str(tmp_path / "form.pdf"))
+    if has_words:
+        canvas.drawString(72, 720, "The lease of the yard")
+    form = canvas.acroForm
+    form.textfield(name="tenant", tooltip="Tenant", x=200, y=700, value="Fish and Wildlife Service")
+    form.textfield(name="note", x=200, y=660)
+    form.checkbox(name="paid", tooltip="Paid", x=200, y=650, checked=True)
+    form.checkbox(name="late", tooltip="Late", x=200, y=620, checked=False)
+    form.choice(name="yard", x=200, y=580, value="north", options=["north", "south"])
+    canvas.showPage()
+    canvas.save()
+    writer = PdfWriter(clone_from=PdfReader(tmp_path / "form.pdf"))
+    writer.add_annotation(0, Text(text="Ask Mr Quimby", rect=(50, 550, 200, 650), title_bar="Ann"))
+    writer.add_annotation(0, FreeText(text="seventeen weeks", rect=(50, 450, 200, 500)))
+    writer.write(tmp_path / "form.pdf")
+    loaded = load([tmp_path / "form.pdf"], tmp_path / "c")
+    added = (
+        "Form fields:\nTenant: Fish and Wildlife Service\nPaid: Yes\nyard: north\n"
+        "Comments:\nAnn: Ask Mr Quimby\nComment: seventeen weeks\n\n"
+    )
+    assert text_of(loaded) == ("The lease of the yard\n\n" if has_words else "") + added
+    assert [note.partition(" pages")[0] for note in loaded.notes] == (
+        [] if has_words else ["form.pdf: 1 of 1"]
+    )

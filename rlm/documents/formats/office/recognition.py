@@ -58,11 +58,12 @@ def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
     broken = empty = 0
     for number in range(len(document)):
         try:
-            text = pdf.text_of(document, number)
+            text, added = pdf.text_of(document, number)
             if not text:
                 text = _words(_drawn(document[number]))
                 recognized += [number + 1] if text else []
                 empty += not text
+            text = "\n\n".join(filter(None, (text, added)))
         except (pypdfium2.PdfiumError, Unreadable):
             broken += 1
             text = ""

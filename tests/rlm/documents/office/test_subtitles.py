@@ -137,3 +137,23 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except Unreadable:
         return
     assert isinstance(last, Ended)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp1251", "shift_jis"])
+def test_other_encodings_are_read(tmp_path: Path, encoding: str) -> None:
+    words = (
+        "契約期間は十七週間です。" if encoding == "shift_jis" else "Мост закрыли в апреле, и он не открыт."
+    )
+    cue = f"1\n00:00:05,000 --> 00:00:09,000\n{words}\n"
+    (tmp_path / "a.srt").write_bytes(cue.encode(encoding))
+    assert text_of(load([tmp_path / "a.srt"], tmp_path / "c")) == f"[00:00:05] {words}\n"
+
+
+def test_calendars_and_notebooks_in_utf16_are_read(tmp_path: Path) -> None:
+    event = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Совет\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+    (tmp_path / "a.ics").write_bytes(event.encode("utf-16"))
+    cells = '{"cells": [{"cell_type": "markdown", "source": "Мост закрыли."}]}'
+    (tmp_path / "b.ipynb").write_bytes(cells.encode("utf-16"))
+    text = text_of(load([tmp_path / "a.ics", tmp_path / "b.ipynb"], tmp_path / "c"))
+    assert "Event 1: Совет" in text
+    assert "Мост закрыли." in text
