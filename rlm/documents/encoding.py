@@ -22,8 +22,9 @@ HEAD = 64 * 1024
 _SAMPLE = 64 * 1024
 _FULL = 1 << 20
 """Bytes of a block; only the last one of a file is shorter."""
-_LEAST_DENSE = 150
-"""Bytes beyond ASCII from which chardet is right more often. Of one sentence chardetng tells more."""
+_LEAST_RICH = 100
+"""Bytes beyond ASCII in different words from which chardet is right more often. Of a sentence, or of a log
+that repeats a few names, chardetng tells more."""
 _MAX_CONTROLS = 0.02
 _BROKEN_UTF8 = 0.1
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
@@ -269,7 +270,8 @@ def _guess(data: bytes) -> str:
         short = "cp1252"
     else:
         short = codec_of(chardetng_py.detect(data)) or "cp1252"
-        if _count_beyond_ascii(data) < _LEAST_DENSE:
+        words = dict.fromkeys(word for word in data.split() if not word.isascii())
+        if _count_beyond_ascii(b" ".join(words)) < _LEAST_RICH:
             return short
     import chardet
 

@@ -177,3 +177,12 @@ def test_the_encoding_that_a_text_declares_is_used(head: str, encoding: str, tex
 def test_labels_mean_what_they_mean_on_the_web(label: str, data: bytes, text: str) -> None:
     assert decode_markup(b"<meta charset=%b>" % label.encode() + data)[0].endswith(text)
     assert decode_whole(data, label)[0] == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [("cp1252", "déjà vu"), ("cp1252", "25 °C"), ("cp1252", "© Acme"), ("koi8-r", "Ошибка входа")],
+)
+def test_a_log_that_repeats_a_few_words_is_read(encoding: str, words: str) -> None:
+    text = "".join(f"{line} {words} id={number * 7919}\n" for number, line in enumerate(LOG.splitlines()))
+    assert decode_whole(text.encode(encoding))[:2] == (text, 0)
