@@ -16,6 +16,7 @@ from rlm.escaping import (
     has_false_sources,
     markdown_answer,
     markdown_line,
+    terminal_text,
 )
 from rlm.lazy_dataclass import dataclass
 from rlm.result_html import HtmlSource, html_result
@@ -417,6 +418,10 @@ class RunResult:
         if sources or has_false_sources(self.answer):
             parts += ["---", "**Sources**", "\n".join(sources) or "none"]
         return "\n\n".join([*parts, f"*{markdown_line(self._account())}*"]) + "\n"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """How IPython shows it in a terminal: the answer as text."""
+        printer.text(repr(self) if self.answer is None else terminal_text(self.text))
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the answer, its sources, what was read and spent. All of it is escaped."""

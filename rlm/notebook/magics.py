@@ -27,7 +27,7 @@ class RLMMagics(Magics):
     @no_var_expand
     @line_cell_magic
     def rlm(self, line: str, cell: str | None = None) -> RunResult | None:
-        if cell is None and not line.strip():
+        if cell is None and line.strip() in ("", "--help", "-h"):
             print(HELP)  # noqa: T201 - where a magic shows its help
             return None
         shell: Any = self.shell

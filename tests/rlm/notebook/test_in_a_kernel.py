@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -14,9 +16,14 @@ from typing import Any
 
 import nbformat
 import pytest
+from IPython.core.formatters import DisplayFormatter
+from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from provider_server import Answer, ProviderServer
+
+from rlm.notebook.magics import RLMMagics
+from rlm.results import Coverage, RunResult
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
 
@@ -137,6 +144,21 @@ def test_a_plain_shell_has_the_magic_too(tmp_path: Path) -> None:
     )
     assert "Zebra-99" in done.stdout, done.stderr
     assert "run 20" in done.stderr
+
+
+def test_in_a_terminal_a_result_is_its_text_and_help_is_a_word() -> None:
+    """IPython prints text/plain: no representation that is cut, with `\\n` in it."""
+    shell = InteractiveShell()
+    answer = f"The code word is Zebra-99.\n\x1b[31m{'x ' * 200}end."
+    long = RunResult("r", answer, None, "finalized", False, "rlm", (), Coverage(9), (), 1, 0, 1.0)
+    plain = DisplayFormatter(parent=shell).format(long)[0]["text/plain"]
+    assert plain.startswith("The code word is Zebra-99.\n")
+    assert plain.endswith("end.")
+    assert "\x1b" not in plain
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        assert RLMMagics(shell).rlm("--help") is None
+    assert "--max-cost" in shown.getvalue()
 
 
 def test_importing_rlm_imports_no_ipython() -> None:

@@ -18,8 +18,11 @@ import pytest
 
 from rlm.errors import JournalError
 from rlm.journal import Journal
+from rlm.journal.events import RunSummary
+from rlm.results import RunTotals
 from rlm.viewer import NoSuchView, RunViews, export_page, page_json
 from rlm.viewer.answer_view import answer_pieces, result_of
+from rlm.viewer.source_text import SourceTexts
 
 
 async def test_the_overview_of_a_real_run(yard_views, yards) -> None:
@@ -225,9 +228,13 @@ async def test_a_foreign_journal_deletes_nothing(yards, tmp_path) -> None:
             connection.execute("UPDATE inputs SET input = ?", (name,))
             connection.commit()
         async with Journal.open(store) as journal, RunViews(journal) as views:
-            shown = await views.get(yards.newest, "overview")
-            assert shown["has_text"] is False
-            assert await export_page(views, [yards.newest])
+            with pytest.raises(JournalError, match="its input is unreadable"):
+                await views.get(yards.newest, "overview")
+            with pytest.raises(JournalError, match="its input is unreadable"):
+                await export_page(views, [yards.newest])
+            # Whatever a journal says, the view itself opens no other name.
+            summary = RunSummary("r", "t", "finished", None, 0.0, None, RunTotals(), {}, name)
+            assert await SourceTexts(journal).body(summary) is None
         assert (home / "thesis.txt").read_text() == "precious"
 
 
