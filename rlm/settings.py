@@ -15,7 +15,7 @@ from rlm.models.options import ModelOptions
 from rlm.sandbox.types import KernelLimits
 
 if TYPE_CHECKING:
-    from rlm.prompts.recipes.root import Contract, Wording
+    from rlm.prompts.recipes.root import Contract
     from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 
 __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Settings"]
@@ -25,14 +25,12 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 class RootSettings:
     """Settings of the root.
 
-    prompt: "short" names the helpers in a line each, and a block asks `help(NAME)` for more. "full" has all.
     output_limit: characters of stdout shown to it in each round.
     output_tokens: tokens of one reply.
     compact_at: the share of its window that its messages may fill before older rounds are summarized.
     """
 
     contract: Contract = "one-block"
-    prompt: Wording = "short"
     output_limit: int = 8_000
     output_tokens: int = 8_000
     compact_at: float = 0.8

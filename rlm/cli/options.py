@@ -154,15 +154,6 @@ class RunOptions:
         ),
         FolderMay.SET,
     ] = "one-block"
-    root_prompt: Annotated[
-        Literal["full", "short"],
-        typer.Option(
-            envvar="RLM_ROOT_PROMPT",
-            rich_help_panel="How it runs",
-            help="The instructions of the root. full: all details of helpers, in twice as many tokens.",
-        ),
-        FolderMay.SET,
-    ] = "short"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,
@@ -292,7 +283,7 @@ class RunOptions:
             cache=self.cache,
             check_support=self.check,
             slow=self.slow,
-            root=RootSettings(contract=self.contract, prompt=self.root_prompt),
+            root=RootSettings(contract=self.contract),
             options=read_options("--option", self._capped(self.option)),
             sub_options=read_options("--sub-option", self._capped(self.sub_option)),
             facts=facts_in_force(ctx),

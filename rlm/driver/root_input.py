@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.routing.sub_models import SubModels
-from rlm.driver.root_helpers import root_helpers, root_notes
+from rlm.driver.root_helpers import root_helpers
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.prices import Prices
@@ -57,9 +57,7 @@ def root_input(
     answer_type = question.answer_type
     return RootInput(
         task=question.task,
-        helpers=root_helpers(root.prompt, several=bool(several), looks=looks, taken=named),
-        notes=root_notes(),
-        wording=root.prompt,
+        helpers=root_helpers(looks=looks, taken=named),
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
         tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),

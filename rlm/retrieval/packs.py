@@ -222,14 +222,16 @@ def _flatten_character(character: str) -> str:
 
 _MAX_SEARCHED = 1 << 20
 """Characters of a document beyond which headings outside its index are not searched for."""
+_MAX_TITLE = 200
 
 
 def heading_path(body: Body, char: int) -> tuple[str, ...]:
-    """Return the headings above `char`, outermost first. In code, and where the index holds no headings,
-    return the nearest heading or definition above. Empty if there is none."""
+    """Return the headings above `char`, outermost first. Where the index holds none, return the nearest
+    heading of Markdown above. Empty if there is none."""
     path = body.heading_path(char)
     document = body.document_at(char)
     if path or document is None or document.end - document.start > _MAX_SEARCHED:
         return path
-    section = section_of(body, char).facts
-    return (section["title"],) if section["kind"] in ("heading", "code") else ()
+    start = section_of(body, char).start
+    line = body.text(start, min(start + _MAX_TITLE, document.end)).partition("\n")[0]
+    return (line.strip(" \t\r#"),) if line.startswith("#") else ()

@@ -136,7 +136,7 @@ print(len(sent))
 """
 CELLS = [
     "sub_rlm('count', [(0, 3_000_000)] * 300)",
-    "print(sub_rlm_batch(['q%d' % n for n in range(50)], [[(0, 2_000_000), (2_500_000, 4_000_000)]] * 50))",
+    "print(sub_rlm(['q%d' % n for n in range(50)], [[(0, 2_000_000), (2_500_000, 4_000_000)]] * 50))",
     "r = sub_query('hello', 'x')\nfor n in range(10**6):\n    try: sub_query('again %d' % n, (0, 10))\n"
     "    except Exception: pass",
     "while True:\n    try: sub_query_batch('q', [[(n, n + 1) for n in range(0, 400, 2)]])\n"

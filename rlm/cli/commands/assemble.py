@@ -142,10 +142,6 @@ def root(
         str, typer.Option(help="Add the instructions for this model's family.", show_default=False)
     ] = "",
     contract: Annotated[Literal["one-block", "strict"], typer.Option(help="The reply format.")] = "one-block",
-    wording: Annotated[
-        Literal["full", "short"],
-        typer.Option("--root-prompt", help="full: with all details of helpers."),
-    ] = "short",
     as_json: JsonOption = False,
     report: ReportOption = False,
     config: ConfigOption = None,
@@ -156,14 +152,12 @@ def root(
     Example:
       rlm assemble root --model openai:gpt-5
     """
-    from rlm.driver.root_helpers import root_helpers, root_notes
+    from rlm.driver.root_helpers import root_helpers
     from rlm.prompts import HandleFacts, RootInput, RootPrompt
 
     given = RootInput(
         task="",
-        helpers=root_helpers(wording, several=True),
-        notes=root_notes(),
-        wording=wording,
+        helpers=root_helpers(),
         handle=HandleFacts(chars=0, lines=0),
         contract=contract,
         model=model,

@@ -55,7 +55,6 @@ text is paid for. It also resumes a summary that was interrupted.
         "verbose": "a summary runs no code",
         "strategy": "a summary has no root",
         "contract": "a summary has no root",
-        "root_prompt": "a summary has no root",
         "max_rounds": "a summary has no root",
         "max_depth": "a summary has no root",
         "cell_seconds": "no code runs",

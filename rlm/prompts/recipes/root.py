@@ -6,8 +6,8 @@ Of the context body, only two short previews are included.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -28,7 +28,6 @@ __all__ = [
     "HelperDoc",
     "RootInput",
     "RootPrompt",
-    "Wording",
 ]
 
 HEAD_CHARS = 200
@@ -40,20 +39,16 @@ _MAX_NAME_CHARS = 120
 _PLAIN_VARIABLE = re.compile(r"\w{1,60}: [\w.]{1,60}(?:, [\w., ]{1,40})?")
 
 Contract = Literal["one-block", "strict"]
-Wording = Literal["full", "short"]
-_TEMPLATES: Mapping[Wording, str] = {"full": "root.md", "short": "root_short.md"}
-_SHORT_TOOL = 200
-"""Characters of a tool's description in the short wording. `help` has all of it."""
+_MAX_SUMMARY = 200
+"""Characters of a tool's description. `help` has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HelperDoc:
-    """A helper as shown to the root: `search(pattern, max_hits=100)`, its purpose, its result's fields. One
-    without a summary is only named."""
+    """A helper as shown to the root: `search(pattern, max_hits=100)`, and its purpose."""
 
     signature: str
     summary: str = ""
-    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +100,6 @@ class RootInput:
     that the root sees. `answer_schema` is the text of a JSON Schema that the answer must match. `model` is
     the name given by the user; it selects text for the model family. `tools` are host functions besides the
     helpers. `earlier` are the previous questions in the same kernel, and `variables` what they left there.
-    `notes` are (part, text) of what helpers have in common, for the parts values, recurse and rules of the
-    full wording; in the short one `help` has them.
     """
 
     task: str
@@ -121,8 +114,6 @@ class RootInput:
     tools: tuple[HelperDoc, ...] = ()
     earlier: tuple[EarlierQuestion, ...] = ()
     variables: tuple[str, ...] = ()
-    wording: Wording = "full"
-    notes: tuple[tuple[str, str], ...] = ()
 
 
 class RootPrompt:
@@ -228,35 +219,16 @@ def _task_items(given: RootInput) -> list[Item]:
 
 def _instructions(given: RootInput) -> str:
     data = table("root.toml")
-    tools = "\n".join([data["tools"]["intro"], *_helper_lines(_shown_tools(given))]) if given.tools else ""
+    tools = "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else ""
     return fill(
-        words(_TEMPLATES[given.wording]),
+        words("root.md"),
         {
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
-            "helpers": "\n".join(_own_helper_lines(given)),
-            "values": _notes(given, "values", "- "),
-            "recurse": _notes(given, "recurse"),
-            "rules": _notes(given, "rules", "- "),
+            "helpers": "\n".join(_helper_lines(given.helpers)),
             "tools": tools,
         },
     )
-
-
-def _notes(given: RootInput, part: str, mark: str = "") -> str:
-    return "\n".join(f"{mark}{text}" for place, text in given.notes if place == part)
-
-
-def _shown_tools(given: RootInput) -> tuple[HelperDoc, ...]:
-    if given.wording == "full":
-        return given.tools
-    return tuple(replace(tool, summary=_cut(tool.summary)) for tool in given.tools)
-
-
-def _cut(summary: str) -> str:
-    if len(summary) <= _SHORT_TOOL:
-        return summary
-    return f"{summary[:_SHORT_TOOL].rstrip()} …"
 
 
 def _family_words(model: str) -> str:
@@ -269,18 +241,13 @@ def _family_words(model: str) -> str:
 
 def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
     return [
-        f"- `{helper.signature}`"
-        + (f": {helper.summary}" if helper.summary else "")
-        + (f" [{', '.join(helper.fields)}]" if helper.fields else "")
+        f"- `{helper.signature}`" + (f": {_cut(helper.summary)}" if helper.summary else "")
         for helper in helpers
     ]
 
 
-def _own_helper_lines(given: RootInput) -> list[str]:
-    lines = _helper_lines(tuple(helper for helper in given.helpers if helper.summary))
-    if named := [f"`{helper.signature}`" for helper in given.helpers if not helper.summary]:
-        lines.append(table("root.toml")["helpers"]["named"].format(names=", ".join(named)))
-    return lines
+def _cut(summary: str) -> str:
+    return summary if len(summary) <= _MAX_SUMMARY else f"{summary[:_MAX_SUMMARY].rstrip()} …"
 
 
 def _handle_items(handle: HandleFacts) -> list[Item]:

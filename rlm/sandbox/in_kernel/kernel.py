@@ -23,7 +23,7 @@ from zmq.eventloop.zmqstream import ZMQStream
 from .context_handle.handle import Handle
 from .helper_api.channel import Channel
 from .helper_api.helpers import Helpers
-from .helper_api.host_tools import HostTool, ToolError
+from .helper_api.host_tools import ToolError, host_tool
 from .shell import post_start_seccomp
 from .shell.attachment import Given, attach_context
 from .shell.cell_kernel import CellKernel
@@ -179,7 +179,7 @@ def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}
     for tool in given.tools:
-        names[tool.name] = HostTool(tool, channel)
+        names[tool.name] = host_tool(tool, channel)
         setattr(helpers, tool.name, names[tool.name])
     if given.tools:
         names["ToolError"] = ToolError

@@ -47,7 +47,6 @@ HOSTILE = {
 HARMLESS = {
     "strategy": 'strategy = "rlm"',
     "contract": 'contract = "strict"',
-    "root_prompt": 'root_prompt = "full"',
     "max_rounds": "max_rounds = 29",
     "max_depth": "max_depth = 0",
     "max_calls": "max_calls = 7",
@@ -90,10 +89,9 @@ def test_the_allowlist_is_this_and_covers_every_setting() -> None:
     assert {name for name, right in rights.items() if right is FolderMay.SET} == {
         "strategy",
         "contract",
-        "root_prompt",
     }
     limits = {name for name, right in rights.items() if right is FolderMay.LOWER}
-    assert limits == set(HARMLESS) - {"strategy", "contract", "root_prompt"}
+    assert limits == set(HARMLESS) - {"strategy", "contract"}
     assert set(rights) == (set(HOSTILE) | set(HARMLESS)) - {"prices of models"}
 
 

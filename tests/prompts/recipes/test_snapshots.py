@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from rlm.driver.root_helpers import root_notes
 from rlm.prompts import (
     AssembledPrompt,
     CardPrompt,
@@ -24,7 +23,6 @@ from rlm.prompts import (
     RootPrompt,
     TilePrompt,
 )
-from rlm.prompts.recipes.root import Wording
 
 FOLDER = Path(__file__).parent / "snapshots"
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -44,16 +42,12 @@ def assemble(kind: str) -> AssembledPrompt:
             return TilePrompt().assemble(example("tiles"))
         case "child":
             return ChildPrompt().assemble(example("child"))
-    helpers = (HelperDoc("peek(start=0, end=None)", "a slice of the text", ("text", "start", "end")),)
+    helpers = (HelperDoc("peek(start=0, end=None)", "a slice of the text"),)
     facts = HandleFacts(1_200, 30, 2, ("a.txt", "b.txt"), "It begins.", "It ends.", "0" * 64)
-    wording: Wording = "short" if kind == "root_short" else "full"
-    given = RootInput(
-        "Who pays?", helpers, facts, (("rounds", "30 rounds"),), wording=wording, notes=root_notes()
-    )
-    return RootPrompt().assemble(given)
+    return RootPrompt().assemble(RootInput("Who pays?", helpers, facts, (("rounds", "30 rounds"),)))
 
 
-@pytest.mark.parametrize("kind", ["card", "cited", "tiles", "child", "root", "root_short"])
+@pytest.mark.parametrize("kind", ["card", "cited", "tiles", "child", "root"])
 def test_the_prompt_is_what_it_was(kind: str) -> None:
     prompt = assemble(kind)
     shown = "\n".join(

@@ -32,7 +32,7 @@ MISTAKES = {
     "sub_query_batch('q', [hits, (0, 5)])": "SliceTooLarge: the slice has 20,000 pieces",
     "sub_query_map(['q', 'r'], [(0, 5), hits])": "SliceTooLarge: the slice has 20,000 pieces",
     "sub_rlm('q', hits)": "SliceTooLarge: the slice has 20,000 pieces",
-    "sub_rlm_batch(['q'], [hits])": "SliceTooLarge: the slice has 20,000 pieces",
+    "sub_rlm(['q'], [hits])": "SliceTooLarge: the slice has 20,000 pieces",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -16,12 +15,12 @@ TEXT = LEASE + "\n" + "filler line about nothing at all\n" * 200 + "\n" + OFFICE
 EVIDENCE = {
     "quote('The rent  is 900 euros')": "The rent is 900 euros",
     "[quote('The lease for Mill Road'), quote('room for 40 people')]": "The lease for Mill Road",
-    "sentence_at(search('900')[0])": "The rent is 900 euros a month.",
+    "around(search('900')[0], by='sentence')": "The rent is 900 euros a month.",
     "around(search('900|Kiel'), 0)": LEASE.split("\n")[1] + "\n",
     "search('900')": LEASE.split("\n")[1],
     "[search('900')]": LEASE.split("\n")[1],
     "(peek(0, 1), chunk(90)[:1])[1:]": TEXT[:90],
-    "section_at(search('900')[0])": "# Lease\n",
+    "around(search('900')[0], by='section')": "# Lease\n",
     "peek(search('900')[0])": "",
     "sub_query('q', around(search('Kiel')[0]))": "The office in Kiel has room",
 }
@@ -42,9 +41,9 @@ SLICES = (
     "quote('The rent is 900 euros')",
     "around(search('900|Kiel'))",
     "search('900')",
-    "section_at(search('Kiel')[0])",
+    "around(search('Kiel')[0], by='section')",
     "documents()[0]",
-    "[sentence_at(search('900')[0]), search('Kiel')]",
+    "[around(search('900')[0], by='sentence'), search('Kiel')]",
 )
 
 
@@ -64,61 +63,6 @@ async def test_a_refused_quote_names_the_nearest_place(run, block) -> None:
     assert "'The rent is 950 euros a month': Nearest: (46, 75), 6 of 7 words" in told
     assert "'900' stands for '950'" in told
     assert result.citations[0].verified
-
-
-FOUND = [
-    [
-        {"name": "Mill Road", "rent": 900, "proof": "The rent is 900 euros a month."},
-        {"name": "Lease", "rent": None},
-    ],
-    [{"name": "mill  road", "rent": 950, "proof": ""}, {"name": "Lease", "rent": 40, "proof": ""}],
-    [],
-]
-
-
-async def test_items_of_overlapping_slices_are_merged(run, block) -> None:
-    """Order is kept, empty fields are filled, and each item knows its slices and what differs."""
-    cell = """
-answers = sub_query_batch('list them', [(0, 90), (40, 120), (6000, 6100)], schema=[{'name': str}])
-items = merge(answers, key='name')
-print(items)
-print([item.spans for item in items], items[0].conflicts)
-print(len(merge(answers)), len(merge(answers, key=lambda item: item['name'][0].lower())), merge([]))
-finalize(items, evidence=items)
-"""
-
-    def reply(request):
-        """Answer by the slice, because the children run at the same time."""
-        prompt = request.messages[-1].content
-        return json.dumps(FOUND[0 if "# Lease" in prompt else 1 if "2031" in prompt else 2])
-
-    model = ScriptedModel.of(root=[block(cell)], child=reply)
-    result = await run(model, TEXT)
-    assert result.answer == [
-        {"name": "Mill Road", "rent": 900, "proof": "The rent is 900 euros a month."},
-        {"name": "Lease", "rent": 40, "proof": ""},
-    ], model.requests[-1].messages[-1].content
-    first, *others = result.citations
-    assert first.quote == "The rent is 900 euros a month."
-    assert [(one.start, one.end) for one in others] == [(0, 90), (40, 120)]
-
-
-MERGES = {
-    "merge('x')": "TypeError: answers must be what sub_query_batch(..., schema=...) returned, not str",
-    "merge([5])": "TypeError: answers must be what",
-    "merge(sub_query_batch('q', [(0, 9)]))": "TypeError: the answers have no .value",
-    "merge(sub_query_batch('q', [(0, 9)], schema=[{'a': int}]), key='b')": "ValueError: an item has no field",
-}
-
-
-@pytest.mark.parametrize("call", MERGES)
-async def test_what_cannot_be_merged_is_told(run, block, call) -> None:
-    cell = (
-        f"peek(0, 1)\ntry:\n    {call}\nexcept Exception as error:\n"
-        "    finalize(f'{type(error).__name__}: {error}')"
-    )
-    result = await run(ScriptedModel.of(root=[block(cell)], child='[{"a": 1}]'), TEXT)
-    assert result.answer.startswith(MERGES[call])
 
 
 async def test_a_part_is_ranked_alone(run, block) -> None:

@@ -26,7 +26,7 @@ async def test_a_sub_rlm_that_says_not_in_the_documents_found_nothing(run, block
     model = ScriptedModel.of(
         root=by_task(
             block,
-            top="b = sub_rlm_batch(['inner', 'other'], [(0, 50), (50, 99)])\n"
+            top="b = sub_rlm(['inner', 'other'], [(0, 50), (50, 99)])\n"
             "finalize([[one.found for one in b], b.joined()])",
             inner=f"peek(0, 9)\nfinalize({said!r})",
             other="peek(0, 9)\nfinalize('Not in the documents of 2019, but in those of 2020.')",
@@ -43,7 +43,7 @@ async def test_the_root_is_told_what_sub_rlms_took(run, block) -> None:
 
     def usage(request: Request) -> Reply:
         codes = {
-            "top": ["peek(0, 1)\nb = sub_rlm_batch(['fine', 'fails'], [(0, 50), (50, 99)])", "finalize('x')"],
+            "top": ["peek(0, 1)\nb = sub_rlm(['fine', 'fails'], [(0, 50), (50, 99)])", "finalize('x')"],
             "fine": ["finalize(peek(0, 9))"],
             "fails": ["peek(0, 1)", "1 / 0", "2 / 0"],
         }

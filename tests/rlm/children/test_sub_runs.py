@@ -196,7 +196,7 @@ async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
     spans = [(20 * n, 20 * n + 20) for n in range(6)]
     model = ScriptedModel.of(
         root=by_task(
-            block, top=f"r = sub_rlm_batch({prompts!r}, {spans!r})\nfinalize([str(a) for a in r])", **codes
+            block, top=f"r = sub_rlm({prompts!r}, {spans!r})\nfinalize([str(a) for a in r])", **codes
         )
     )
     result = await run(model, BODY, task="top")
@@ -205,7 +205,7 @@ async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
 
 
 async def test_lengths_must_match_before_any_spend(run, block) -> None:
-    code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
+    code = "try:\n    sub_rlm(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
     assert "2 prompts but 1 sources" in result.answer
     assert result.sub_calls == 0
@@ -215,7 +215,7 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
     """A single failure raises SubQueryError; a batch continues."""
     code = (
         "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
-        "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
+        "r = sub_rlm(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
     )
     model = ScriptedModel.of(
         root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
@@ -269,7 +269,7 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
     model = ScriptedModel.of(
         root=by_task(
             block,
-            top="sub_rlm_batch(['left', 'right'], [(0, 500), (500, 1000)])",
+            top="sub_rlm(['left', 'right'], [(0, 500), (500, 1000)])",
             left="sub_query_batch('l', [(0, 50), (50, 100)])",
             right="sub_query_batch('r', [(0, 50), (50, 100)])",
         ),
@@ -285,27 +285,6 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
     assert left == []
 
 
-async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
-    code = """
-r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
-finalize(list(r))
-"""
-    asked: list[tuple[str, str]] = []
-
-    def count(request: Request) -> str:
-        asked.append((request.task, "|".join(piece.text for piece in request.slices)))
-        return f"step {len(asked)}"
-
-    model = ScriptedModel.of(root=[block(code)], child=count)
-    result = await run(model, BODY)
-    assert result.answer == ["step 1", "step 2", "step 3"]
-    assert [task for task, _ in asked] == ["count", "go on", "go on"]
-    assert asked[0][1] == BODY[:7]
-    assert "step 1" in asked[1][1]
-    assert BODY[7:14] in asked[1][1]
-    assert "step 2" in asked[2][1]
-
-
 async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch) -> None:
     """A thousand sub-RLMs must not read the whole journal a thousand times."""
     read: list[str] = []
@@ -319,7 +298,7 @@ async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch
     model = ScriptedModel.of(
         root=by_task(
             block,
-            top="a = sub_rlm_batch(['inner'] * 3, [(0, 5), (5, 9), (9, 14)])\nfinalize(len(a.found))",
+            top="a = sub_rlm(['inner'] * 3, [(0, 5), (5, 9), (9, 14)])\nfinalize(len(a.found))",
             inner="finalize(peek(0, 4))",
         )
     )
@@ -333,7 +312,7 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
         root=lambda request: (
             "I will not."
             if request.task == "inner"
-            else block("peek(0, 1)\na = sub_rlm_batch(['inner'] * 2, [(0, 5), (5, 9)])\nfinalize(a.failed)")
+            else block("peek(0, 1)\na = sub_rlm(['inner'] * 2, [(0, 5), (5, 9)])\nfinalize(a.failed)")
         ),
     )
     result = await run(model, BODY, task="top")
@@ -349,7 +328,7 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
         root=lambda request: (
             ModelUnavailable(f"away for {request.task}")
             if request.task != "top"
-            else block("peek(0, 1)\na = sub_rlm_batch([f'in {n}' for n in range(9)])\nfinalize(a.failed)")
+            else block("peek(0, 1)\na = sub_rlm([f'in {n}' for n in range(9)])\nfinalize(a.failed)")
         ),
     )
     result = await run(model, BODY, task="top")
@@ -456,9 +435,9 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
 
     codes = {
         "top": "names = [f'left {n} {round}' for n in range(6)]\n"
-        "a = sub_rlm_batch(names, [(n, n + 900) for n in range(6)])\n"
+        "a = sub_rlm(names, [(n, n + 900) for n in range(6)])\n"
         "print('y' * 7_900)",
-        "left": "a = sub_rlm_batch(['right {round}'] * 2, [(0, 400), (400, 800)])\n"
+        "left": "a = sub_rlm(['right {round}'] * 2, [(0, 400), (400, 800)])\n"
         "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
         "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
     }
@@ -477,7 +456,7 @@ async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any
     code = """
 peek(0, 1)
 try:
-    sub_rlm_batch([f'inner{n}' for n in range(9)], [(0, 50)] * 9)
+    sub_rlm([f'inner{n}' for n in range(9)], [(0, 50)] * 9)
 except ValueError as error:
     finalize(str(error))
 """

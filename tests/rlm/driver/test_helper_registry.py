@@ -1,37 +1,19 @@
-"""Test that the kernel, the root's prompt and the documents have the helpers of one list."""
+"""Test that the kernel, the root's prompt, Python's `help` and the documents have the helpers of one list."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from rlm.driver.root_helpers import root_helpers, root_notes
-from rlm.prompts import HandleFacts, RootInput, RootPrompt
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.helper_api.argument_hints import ARGUMENT_ALIASES
-from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
-from rlm.sandbox.in_kernel.helper_api.help import HelpDesk
 from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, NAMES
-
-ROOT = RootPrompt().assemble(
-    RootInput(
-        task="x",
-        helpers=root_helpers("full", several=True, looks=True),
-        notes=root_notes(),
-        handle=HandleFacts(chars=1, lines=1),
-    )
-)
-
-
-def function_of(name: str):
-    """Return the function of a helper."""
-    return next(
-        getattr(owner, name) for owner in (Helpers, Handle, DataViews, HelpDesk) if hasattr(owner, name)
-    )
+from rlm.settings import Limits
+from rlm.testing import ScriptedModel
 
 
 def bare(function) -> str:
@@ -45,32 +27,26 @@ def bare(function) -> str:
     return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
 
 
+def parameters(call: str) -> dict[str, str | None]:
+    """Return the parameters of a call as it is listed, with their defaults."""
+    listed = ast.parse(f"def {call}: ...").body[0]
+    assert isinstance(listed, ast.FunctionDef)
+    names = [one.arg for one in listed.args.args]
+    defaults = [ast.unparse(one) for one in listed.args.defaults]
+    return dict(zip(names, [None] * (len(names) - len(defaults)) + defaults, strict=True))
+
+
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
 def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
-    """Every listed helper is in the kernel, with the listed signature and defaults."""
-    function = function_of(helper.name)
-    assert bare(function) == helper.signature
-
-
-def test_every_guess_is_of_a_parameter_that_there_is() -> None:
-    """A guessed name stands for a parameter of the helper, and is not one itself."""
-    taken = {name: set(inspect.signature(function_of(name)).parameters) for name in NAMES}
-    assert set(ARGUMENT_ALIASES) <= set().union(*taken.values())
-    for own, guesses in ARGUMENT_ALIASES.items():
-        assert own not in guesses
-        assert len(set(guesses)) == len(guesses)
-
-
-@pytest.mark.parametrize("helper", [helper for helper in HELPERS if not helper.on_demand])
-def test_a_helper_is_in_the_roots_prompt(helper) -> None:
-    assert helper.call in ROOT.system
-    assert helper.summary in ROOT.system
-    assert not helper.fields or f"[{', '.join(helper.fields)}]" in ROOT.system
+    """In the prompt a default may be left out, so that the parameter is given."""
+    owner = Helpers if hasattr(Helpers, helper.name) else Handle
+    assert bare(getattr(owner, helper.name)) == helper.signature
+    own = parameters(helper.call)
+    for name, default in parameters(helper.short_call).items():
+        assert default in (own[name], None)
 
 
 async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
-    from rlm.testing import ScriptedModel
-
     code = (
         "peek(0, 1)\n"
         "finalize([name for name in dir(helpers) if callable(getattr(helpers, name)) and name[0] != '_'])"
@@ -79,36 +55,49 @@ async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
     assert set(result.answer) - {"namespace"} == set(NAMES)
 
 
-def test_the_prompt_calls_nothing_else() -> None:
-    """Every call in the prompt's examples is a helper, a method of a value, or Python's own."""
-    examples = "\n".join(re.findall(r"```repl\n(.*?)\n```", ROOT.system, re.DOTALL))
-    called = set(re.findall(r"(?<![\w.])(\w+)\(", examples))
-    assert called <= set(NAMES) | {"print", "len"}
-    assert called & set(NAMES)
+async def test_pythons_help_describes_helpers_and_tools(run, block) -> None:
+    def price(name: str) -> float:
+        """Return the price of an article."""
+        return 2.5 if name == "bolt" else 0.0
+
+    code = "for one in (search, sub_query, finalize, price): help(one)"
+    model = ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize('done')")])
+    await run(model, tools=[price])
+    shown = model.requests[1].messages[-1].content
+    by_name = {helper.name: helper for helper in HELPERS}
+    for name in ("search", "sub_query", "finalize"):
+        assert by_name[name].call in shown
+        assert by_name[name].example.splitlines()[0] in shown
+    assert "Return the price of an article." in shown
 
 
-@pytest.mark.parametrize(
-    ("name", "example"),
-    [
-        ("context_meta", None),
-        ("search", "search('o')[0]"),
-        ("documents", "documents()[0]"),
-        ("chunk", "chunk(5)[0]"),
-        ("rank", "rank('two')[0]"),
-        ("read_lines", "{key: read_lines()[0][key] for key in ('number', 'start', 'end', 'text')}"),
-        ("chunk_coverage", "chunk_coverage(chunk(5))"),
-        ("section_at", "section_at(0)"),
-        ("evaluate_progress", "evaluate_progress()"),
-    ],
-)
-async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, example) -> None:
-    """The prompt lists the fields of every returned record."""
-    from rlm.testing import ScriptedModel
-
-    code = f"peek(0, 1)\nfinalize(list(({example or name + '()'}).keys()))"
-    result = await run(ScriptedModel.of(root=[block(code)]))
-    (helper,) = [helper for helper in HELPERS if helper.name == name]
-    assert tuple(result.answer) == helper.fields
+async def test_every_example_runs(run, block, tree) -> None:
+    """Each example runs where what it is about is there: hits, chunks and answers."""
+    (tree / "terms.txt").write_text("Fees may be terminated by either party.\nA refund of 3 USD.\n" * 20)
+    rows = "".join(f"{day},open,{day}\n" for day in range(60))
+    (tree / "orders.csv").write_text(f"order,status,days\n{rows}")
+    code = "\n".join(
+        [
+            "hits = search('refund')",
+            "chunks = chunk(max_chars=200)",
+            "names, slices = ['Ann'], [hits[0]]",
+            "answers = sub_query_batch('dates', chunks, schema=list[dict[str, str]])",
+            "failed = []",
+            "for name, example in EXAMPLES.items():",
+            "    try:",
+            "        exec(example, globals())",
+            "    except Exception as error:",
+            "        failed.append([name, repr(error)])",
+            "finalize(failed)",
+        ]
+    )
+    examples = {one.name: one.example for one in HELPERS if one.name not in ("look", "finalize", "output_of")}
+    model = ScriptedModel.of(
+        root=[block(f"EXAMPLES = {examples!r}\n{code}"), *[block("peek(0, 1)\nfinalize('both')")] * 3],
+        child=['[{"date": "May", "amount": "3"}]'] * 60,
+    )
+    result = await run(model, context=tree)
+    assert result.answer == []
 
 
 def test_the_documents_name_the_helpers() -> None:
@@ -116,3 +105,11 @@ def test_the_documents_name_the_helpers() -> None:
     reference = (Path(__file__).parents[3] / "docs" / "reference" / "helpers.md").read_text()
     assert [name for name in NAMES if f"| `{name}` | `{name}(" not in reference] == []
     assert {"peek", "search", "chunk"} <= set(re.findall(r"`(\w+)`", readme)) & set(NAMES)
+
+
+@pytest.mark.parametrize(("calls", "told"), [(0, "- children: none: "), (7, "- children: 7 calls of ")])
+async def test_a_root_without_children_is_told_so(calls: int, told: str, run, block) -> None:
+    model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize('done')")])
+    await run(model, limits=Limits(max_calls=calls))
+    (first,) = model.requests
+    assert told in first.messages[-1].content

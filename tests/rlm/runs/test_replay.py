@@ -151,7 +151,7 @@ async def test_a_run_serves_as_a_model(run, eventful) -> None:
 async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
     """Each root of the tree has its own rounds. Roots with the same task are told apart by their prompts."""
     codes = {
-        "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
+        "top": "peek(0, 1)\na = sub_rlm(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
         "b = sub_rlm('other', (0, 5))",
         "inner": "n = context_meta().chars",
         "other": "finalize('other ' + peek(0, 3))",

@@ -424,7 +424,7 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
 async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
     """The root sees the same failure, and nothing is requested for it."""
     codes = {
-        "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
+        "How many?": ["a = sub_rlm(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
         "inner": ["x = str(sub_query('q1', (0, 3)))"],
     }
     concurrency = _concurrency(block, **codes)

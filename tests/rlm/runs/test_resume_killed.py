@@ -30,9 +30,9 @@ BLOCKS = (
 TREE = {
     "Report": (
         "import random\nlucky = random.random()\nparts = [(n * 2_000, n * 2_000 + 2_000) for n in range(3)]\n"
-        "said = sub_rlm_batch([f'INNER {n}' for n in range(3)], parts)\nprint('lucky', lucky)",
+        "said = sub_rlm([f'INNER {n}' for n in range(3)], parts)\nprint('lucky', lucky)",
         "more = [sub_rlm('INNER 1', parts[1]), sub_rlm('INNER 8', ['made here', (5, 900)])]\n"
-        "lost = sub_rlm_batch(['STUBBORN 0'], [(0, 90)])",
+        "lost = sub_rlm(['STUBBORN 0'], [(0, 90)])",
         "finalize([[str(one) for one in said], [str(one) for one in more], lost.failed, lucky == {lucky}])",
     ),
     "INNER": (

@@ -48,7 +48,7 @@ changed = sub_rlm("Is the notice of the Harbour yard changed by an amendment?", 
 print(changed)""",
 )
 _INNER = (
-    'for hit in search("(?i)notice"):\n    print(sentence_at(hit))\n'
+    'for hit in search("(?i)notice"):\n    print(around(hit, by="sentence"))\n'
     'print(sub_query("Is the notice changed?", (0, 900)))',
     'finalize("No amendment changes the notice.", confidence="medium")',
 )

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.helper_api.data_views import DataViews
+from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
 
 
 @pytest.fixture(scope="module")
 def make_views(make_body: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `make(*documents)`, which gives the methods of a handle, and `tables`, `sql` and `files`."""
+    """Return `make(*documents)`, which gives the methods of a handle, and `tables` and `sql`."""
 
     def make(*documents: Any) -> Any:
         handle = Handle(make_body(*documents))
-        views = DataViews(handle)
+        helpers = Helpers(handle, SimpleNamespace(), {}, dict, {})
         names = [name for name in dir(handle) if not name.startswith("_")]
-        own = {name: getattr(views, name) for name in ("tables", "sql", "files")}
+        own = {name: getattr(helpers, name) for name in ("tables", "sql")}
         return SimpleNamespace(**{name: getattr(handle, name) for name in names}, **own)
 
     return make

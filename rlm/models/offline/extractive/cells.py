@@ -147,7 +147,7 @@ print({{"pieces": len(pieces), "looked at": len(picked), "kept": kept[:8]}})
 RECURSE = """
 # Recurse: let a child read the windows and return the matching extracts.
 def document_of(window):
-    return section_at(window[1] - 1).document
+    return next((one.name for one in documents() if one.start < window[1] <= one.end), None)
 
 def best_lines():
     # The line of each window that contains most of the words.

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from typing import Any
 
-from .number_forms import NumberForm, find_form
-
 __all__ = ["MISSING", "SAMPLED", "ColumnTypes", "fits"]
 
 SAMPLED = 1_000
@@ -92,15 +90,13 @@ def _text_fits(value: str) -> str:
 class ColumnTypes:
     """The types of the columns of one table, by name: what all of the sampled values fit.
 
-    JSON says what is a number or a boolean, so only its dates are looked for in texts. `forms` are the
-    forms of the columns whose numbers are not written plainly.
+    JSON says what is a number or a boolean, so only its dates are looked for in texts.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], *, from_json: bool) -> None:
         self._from_json = from_json
         seen: dict[str, set[str]] = {}
         missing: set[str] = set()
-        texts: dict[str, list[str]] = {}
         self.samples: dict[str, Any] = {}
         for row in rows:
             for name, value in row.items():
@@ -113,17 +109,9 @@ class ColumnTypes:
                     if from_json and kind not in ("date", "datetime", ""):
                         kind = "text"
                 if kind:
-                    if not from_json:
-                        texts.setdefault(name, []).append(str(value))
                     kinds.add(kind)
                     self.samples.setdefault(name, value)
         self.by_name = {name: self._common(kinds) for name, kinds in seen.items()}
-        self.forms: dict[str, NumberForm] = {}
-        for name, own in texts.items():
-            if self.by_name[name] == "text" and (form := find_form(own)):
-                self.forms[name] = form
-                is_whole = all(isinstance(form.read(text), int) for text in own)
-                self.by_name[name] = "integer" if is_whole else "number"
         for name in missing:
             if self.by_name[name] in _CONVERTERS and not from_json:
                 continue
@@ -138,22 +126,12 @@ class ColumnTypes:
         if kind not in _CONVERTERS or (self._from_json and kind not in ("date", "datetime")):
             return value
         text = value.strip()
-        form = self.forms.get(name)
-        if form is not None:
-            number = form.read(text)
-            is_missing = not text or text.lower() in MISSING
-            return number if number is not None else None if is_missing else value
         own = fits(text)
         if not own or (own == "text" and text.lower() in MISSING):
             return None
         if own == kind or _WIDER.get(frozenset({own, kind})) == kind:
             return _CONVERTERS[kind](text)
         return value
-
-    def shown(self, name: str) -> str:
-        """Return the type of a column with its unit: `number in %`."""
-        unit = self.forms[name].unit if name in self.forms else ""
-        return f"{self.by_name[name]} in {unit}" if unit else self.by_name[name]
 
     def row(self, value: Any) -> Any:
         """Return a row with its values converted. Anything but a dict is returned as it is."""

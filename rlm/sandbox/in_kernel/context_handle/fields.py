@@ -1,15 +1,14 @@
-"""Computes the fields of hits, packs and sections when a cell asks for them."""
+"""Computes the fields of hits and packs when a cell asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..body.body import Body, Span
 from .hit_lines import hit_lines
-from .records import SHOWN_TEXT, LazyRecord, Text, shown
+from .records import LazyRecord, Text, shown
 
-__all__ = ["HitReader", "PackReader", "SectionReader"]
+__all__ = ["HitReader", "PackReader"]
 
 _MATCH = 500
 _LINE_TEXT = 1_000
@@ -25,30 +24,7 @@ class Source(Protocol):
     _body: Body
 
     def _text(self, start: int, end: int) -> Text: ...
-    def _whole_text(self, start: int, end: int) -> Text: ...
     def document_name(self, char: int) -> str | None: ...
-
-
-class SectionReader:
-    """Computes end and text of a section on access: the end may be far away."""
-
-    KEYS = ("end", "text")
-
-    def __init__(self, handle: Source, end: Callable[[], int]) -> None:
-        self._handle = handle
-        self._end = end
-
-    def value(self, record: LazyRecord, key: str) -> Any:
-        end = self._end()
-        return end if key == "end" else self._handle._whole_text(record.start, end)
-
-    def shown(self, record: LazyRecord, key: str) -> str:
-        end = self._end()
-        if key == "end":
-            return str(end)
-        return shown(
-            self._handle._text(record.start, min(end, record.start + SHOWN_TEXT)), end - record.start
-        )
 
 
 class PackReader:

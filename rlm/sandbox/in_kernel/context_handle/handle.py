@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -20,10 +20,9 @@ from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
-from .fields import HitReader, PackReader, SectionReader
+from .fields import HitReader, PackReader
 from .lines import Lines
 from .page_places import page_of, pages_of
-from .parts import parts_of
 from .places import is_span, place_of, resolve_range, stretch_of, whole_number
 from .quotes import locate, nearest_line
 from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
@@ -43,8 +42,6 @@ _MIN_QUOTE = 20
 _MOST_QUOTES = 5
 _MOST_NEAREST = 3
 _NEAREST_SECONDS = 5.0
-_MAX_CHARS_WITH_PARTS = 16_000_000
-"""Characters of a larger body, whose documents are not looked at for parts: that would take seconds."""
 _SHOWN_PATTERN = 80
 _SECOND_LOOKS = 20
 _SECOND_LOOK_BYTES = 64 << 20
@@ -105,14 +102,20 @@ class Handle:
             cost_usd=plan.get("cost_usd"),
         )
 
-    def documents(self) -> Records:
-        """Return the documents in order: index, name, kind, start, end, and messages or pages if known.
+    def documents(self, pattern: str | None = None) -> Records:
+        """Return the documents in order, or those whose name fits a pattern like '**/*.py'.
 
-        A text that holds several printed works has `parts`: index, title, start, end of each.
+        The fields are index, name, kind, start, end, and messages or pages if known; `.text` is its text.
+        `*` and `?` stand for any characters, also for `/`.
         """
         if self._documents is None:
             self._documents = [self._document(document) for document in self._body.documents]
-        return Records(DocumentRecord(document, self.page) for document in self._documents)
+        fits = None if pattern is None else str(pattern).replace("**/", "*")
+        return Records(
+            DocumentRecord(document, self)
+            for document in self._documents
+            if fits is None or fnmatchcase(document["name"], fits)
+        )
 
     def page(self, document: Any, number: Any) -> Record:
         """Return document, page, start and end of a page, counted from 1. `document` is one of documents() or
@@ -122,17 +125,21 @@ class Handle:
             document=found.document.name, page=found.number, start=found.span.start, end=found.span.end
         )
 
+    def whole_text(self, start: int, end: int) -> Text:
+        """Return the text of a document. Raises ValueError for more than 20,000,000 characters."""
+        if end - start > MAX_READ_ALL:
+            raise ValueError(
+                f"the document has {end - start:,} characters, .text returns up to {MAX_READ_ALL:,}: "
+                "use chunk(within=document) or read_lines(within=document)"
+            )
+        return self._text(start, end)
+
     def pages(self, given: Any) -> list[Span]:
         """Return the spans of the pages that one place touches: a page, a span, a hit, a document, or
         (document, page). Raises TypeError or ValueError if it has none, or more than a child can see."""
         return [page.span for page in pages_of(self._body, given)]
 
     def _document(self, document: Document) -> Record:
-        parts = parts_of(self._body, document) if self._body.chars <= _MAX_CHARS_WITH_PARTS else []
-        works = Records(
-            Record(index=number, title=title, start=span.start, end=span.end)
-            for number, (title, span) in enumerate(parts)
-        )
         return Record(
             index=document.index,
             name=document.name,
@@ -141,7 +148,6 @@ class Handle:
             end=document.end,
             **({} if document.messages is None else {"messages": document.messages}),
             **({} if document.pages is None else {"pages": document.pages}),
-            **({"parts": works} if works else {}),
         )
 
     def peek(self, start: Any, end: int | None = None, unit: str = "chars") -> Text:
@@ -229,26 +235,26 @@ class Handle:
                 told += 1
                 yield f"{quote[:_SHOWN_PATTERN]!r}: {nearest_line(self._body, quote)}"
 
-    def sentence_at(self, where: Any) -> Text:
-        """Return the whole sentence or sentences that hold a hit, text, span or offset.
-
-        A heading, an item of a list, a row and a turn of a talk count as sentences.
-        """
-        return self._text(*sentence_at(self._body, place_of(self._body, where)))
-
-    def around(self, where: Any, lines: int = 3) -> Text | Passages:
+    def around(self, where: Any, lines: int = 3, by: str | None = None) -> Text | Passages:
         """Return the whole lines of a hit, chunk, span or offset, with `lines` more above and below.
 
-        Of a list of these it returns a list of texts in order: those that overlap or touch are one.
+        With by='sentence' the sentence or sentences that hold it; with by='section' the whole message,
+        section under a heading, function or page, else the document. Of a list of these it returns a list of
+        texts in order: those that overlap or touch are one.
         """
+        if by not in (None, "sentence", "section"):
+            raise ValueError(
+                f"by={by!r} is not known: use 'sentence' or 'section', or leave it out for lines"
+            )
         extra = max(0, whole_number("lines", lines))
         listed = isinstance(where, (list, tuple)) or (
             not isinstance(where, (str, Mapping)) and hasattr(where, "__iter__")
         )
-        if not listed or is_span(where) or hasattr(where, "span"):
-            return self._bounded(*self._lines_around(place_of(self._body, where), extra))
+        # Two offsets in a list are two places; a tuple is a span.
+        if not listed or (is_span(where) and isinstance(where, tuple)) or hasattr(where, "span"):
+            return self._bounded(*self._reach(place_of(self._body, where), extra, by))
         windows: list[list[int]] = []
-        for start, end in sorted(self._lines_around(place_of(self._body, one), extra) for one in where):
+        for start, end in sorted(self._reach(place_of(self._body, one), extra, by) for one in where):
             if windows and start <= windows[-1][1]:
                 windows[-1][1:] = [max(end, windows[-1][1]), windows[-1][2] + 1]
             else:
@@ -258,17 +264,6 @@ class Handle:
             (self._text(start, end) for start, end, _ in windows),
             (self._head(start, end, count) for start, end, count in windows),
         )
-
-    def section_at(self, where: Any) -> LazyRecord:
-        """Return the message, heading, function or page of a hit, chunk, span or offset, else its document.
-
-        The fields are title, kind ("message", "heading", "code", "page" or "document"), start, end, document,
-        path (the headings above, from the top), page, message and text. Page and message count from 1, or are
-        None. `end` and `text` are looked up on access.
-        """
-        section = section_of(self._body, place_of(self._body, where).start)
-        later = SectionReader(self, cache(section.end))
-        return LazyRecord(section.facts, SectionReader.KEYS, later)
 
     def count(self, pattern: str | re.Pattern[str], within: Any = None) -> int:
         """Return the exact number of matches that `search` would find in the whole body, or in a part."""
@@ -447,9 +442,14 @@ class Handle:
         part = self._body.window(*stretch)
         return stretch.start, part, Scanner(part)
 
-    def _lines_around(self, place: Span, extra: int) -> tuple[int, int]:
-        """Return the place of the whole lines of `place`, with `extra` lines above and below."""
+    def _reach(self, place: Span, extra: int, by: str | None) -> tuple[int, int]:
+        """Return the place of the sentence or section of `place`, or of its lines with `extra` more above
+        and below."""
         body = self._body
+        if by == "sentence":
+            return sentence_at(body, place)
+        if by == "section":
+            return section_of(body, place.start)
         first = body.line_of(place.start) - extra
         last = body.line_of(max(place.start, place.end - 1)) + extra + 1
         return body.line_start(first), body.line_start(last)
@@ -477,11 +477,3 @@ class Handle:
                 f"that would be {chars:,} characters, more than {MAX_PEEK:,} at once: "
                 "use chunk() or read_lines(), or a shorter range"
             )
-
-    def _whole_text(self, start: int, end: int) -> Text:
-        if end - start > MAX_READ_ALL:
-            raise ValueError(
-                f"the section has {end - start:,} characters, .text returns up to {MAX_READ_ALL:,}: "
-                "use chunk(within=section) or read_lines(within=section)"
-            )
-        return self._text(start, end)

@@ -149,18 +149,30 @@ class Fields(Protocol):
         """Return the field in short form, for printing."""
 
 
+class DocumentSource(Protocol):
+    """The handle that documents() belongs to."""
+
+    def page(self, document: Any, number: Any) -> Record: ...
+    def whole_text(self, start: int, end: int) -> Text: ...
+
+
 class DocumentRecord(Record):
-    """A record of documents(). `page(n)` returns a page of a document that has pages, counted from 1."""
+    """A record of documents(). `text` is its text, and `page(n)` a page of it, counted from 1."""
 
-    __slots__ = ("_page",)
+    __slots__ = ("_handle",)
 
-    def __init__(self, fields: Mapping[str, Any], page: Callable[[Any, Any], Record]) -> None:
+    def __init__(self, fields: Mapping[str, Any], handle: DocumentSource) -> None:
         super().__init__(fields)
-        self._page = page
+        self._handle = handle
+
+    @property
+    def text(self) -> Text:
+        """The whole text. Raises ValueError for more than 20,000,000 characters."""
+        return self._handle.whole_text(self["start"], self["end"])
 
     def page(self, number: int) -> Record:
         """Return document, page, start and end of a page. Raises ValueError if there is no such page."""
-        return self._page(self, number)
+        return self._handle.page(self, number)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Record, (dict(self),)
@@ -213,6 +225,13 @@ class LazyRecord(Record):
         value = self.get(key)
         super().pop(key, *default)
         return value if value is not None or not default else default[0]
+
+    def popitem(self) -> tuple[str, Any]:
+        key = next(reversed(list(self)))
+        return key, self.pop(key)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else super().setdefault(key, default)
 
     def __or__(self, other: Any) -> Any:
         return self.copy() | other

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -240,6 +240,7 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
     lines = _CountedLines(body, document)
     reader = csv.reader(lines, delimiter=delimiter)
     header: list[str] | None = None
+    names: list[str] = []
     while True:
         start = lines.read
         try:
@@ -253,15 +254,29 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
             continue
         if header is None:
             if not titles:
-                header = fields
+                header, names = fields, _distinct(fields)
             titles -= 1
             continue
         error = None
         if len(fields) != len(header):
             error = f"{len(fields)} fields, the header has {len(header)}"
         # An empty column without a name is a margin.
-        named = {name: own for name, own in zip(header, fields, strict=False) if name or own}
+        columns = zip(names, header, fields, strict=False)
+        named = {name: own for name, title, own in columns if title or own}
         yield start, lines.read, named, error
+
+
+def _distinct(header: Sequence[str]) -> list[str]:
+    """Return the names of columns, with a number after each that was there before."""
+    taken = set(header)
+    names: list[str] = []
+    for name in header:
+        own, number = name, 1
+        while own in names or (number > 1 and own in taken):
+            number += 1
+            own = f"{name or 'column'}_{number}"
+        names.append(own)
+    return names
 
 
 def _csv_head(head: str) -> tuple[str, int]:

@@ -9,8 +9,8 @@ from ..body.body import Span
 
 EMPTY_SLICE = "empty_slice"
 """The error type of a slot whose slice is empty. Nothing was sent for it."""
-_REFUSED = "check"
-"""The error type of an answer that the block's schema or check refused twice."""
+_REFUSED = "schema"
+"""The error type of an answer that the block's schema refused twice."""
 _FINAL = frozenset({EMPTY_SLICE, _REFUSED, "limit", "slice_too_large"})
 """Error types after which the same call cannot succeed."""
 
@@ -103,8 +103,8 @@ class ChildResult(str):
         return result
 
     def refused(self, reason: str) -> ChildResult:
-        """Return this answer as a failed one, because it did not pass the check of the block."""
-        reply = {**self.usage, "text": "", "error": f"the answer did not pass check: {reason}"}
+        """Return this answer as a failed one, because a model in the block's schema refused it."""
+        reply = {**self.usage, "text": "", "error": reason}
         failed = ChildResult.of(
             {**reply, "error_type": _REFUSED}, self.span, self.document, grounded=self.grounded
         )

@@ -10,10 +10,10 @@ from typing import Any
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
-from ..file_view.files import File
 from ..quoting.quote_search import MAX_QUOTE_CHARS
-from ..tables.results import SqlRow, SqlRows
-from .answer_check import AnswerForm
+from ..tables.database import Database
+from ..tables.listing import TableList, table_record
+from ..tables.results import SqlRow, SqlRows, places_of_row
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import (
@@ -26,11 +26,9 @@ from .children import (
     UnknownSubModel,
     failure_lines,
 )
-from .data_views import DataViews
-from .help import HelpDesk
-from .merging import MergedItem, merge_answers
 from .pieces import check_evidence
 from .registry import HELPERS, NAMES
+from .schema_types import AnswerForm
 from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
@@ -41,7 +39,6 @@ _MOST_TABLES = 10
 """Tables of a computed row that are cited."""
 _MOST_COMPUTED = 20
 """Computed rows that are cited one by one. More are cited by their tables."""
-_CARRIED = "The result of the steps so far:"
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -77,9 +74,9 @@ class Helpers:
         self._namespace = namespace
         self._variables = variables
         self._outputs = outputs
-        owners = (self, handle, DataViews(handle), HelpDesk(self, namespace))
+        self._database = Database(handle.body, handle.access_log)
         for helper in HELPERS:
-            owner = next(one for one in owners if hasattr(one, helper.name))
+            owner = self if hasattr(self, helper.name) else handle
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:
@@ -93,11 +90,19 @@ class Helpers:
         sample: int = 0,
         numbered: bool | None = None,
         schema: Any = None,
-        check: Any = None,
         model: str | None = None,
     ) -> ChildResult:
+        """Let one child read one slice and answer `prompt`, which must stand alone.
+
+        A slice is a chunk, a hit (its lines), a pack, the text of a `peek`, (start, end), a str, or a list of
+        these; leave it out to ask without the input. The answer is a str with .ok, .found (false: its slice
+        lacks it), .error, .span, .usage, .cached, .grounded, and .value if `schema` is given: a JSON Schema,
+        types, a pydantic model or a dataclass (.value is its instance). numbered=True begins each line with
+        its number. sample=1, 2, … asks again in place of the known answer. `model` names a sub-model. Raises
+        SubQueryError if the child fails, and SliceTooLarge before any spend.
+        """
         _check_prompt(prompt)
-        form, options = AnswerForm(schema, check), _options(numbered=numbered, sample=sample, model=model)
+        form, options = AnswerForm(schema), _options(numbered=numbered, sample=sample, model=model)
         result = self._ask([prompt], [self._slice(slice)], options, form)[0]
         if not result.ok:
             raise SubQueryError(result.error)
@@ -110,12 +115,18 @@ class Helpers:
         on_error: str = "keep",
         numbered: bool | None = None,
         schema: Any = None,
-        check: Any = None,
         model: str | None = None,
     ) -> ChildResults:
+        """Let children read many independent slices with one prompt, concurrently.
+
+        Returns the answers (see sub_query) in the order of the slices: a list of any length with `.failed`
+        (positions), `.found` and `.joined()`, the found answers under their sources. A failed call or an
+        empty slice is '' with `.ok` false, or raises if on_error='raise'. The same call again asks only
+        those that failed.
+        """
         _check_prompt(prompt)
         _check_on_error(on_error)
-        form = AnswerForm(schema, check)
+        form = AnswerForm(schema)
         options = _options(numbered=numbered, chunked=_is_chunks(slices), model=model)
         chosen = self._slices(slices, on_error)
         return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
@@ -127,22 +138,30 @@ class Helpers:
         on_error: str = "keep",
         numbered: bool | None = None,
         schema: Any = None,
-        check: Any = None,
         model: str | None = None,
     ) -> ChildResults:
+        """Ask many prompts concurrently, each with its own slice if slices are given.
+
+        Returns a list like that of sub_query_batch.
+        """
         every = _prompts(prompts, "for one prompt over many slices: sub_query_batch")
         _check_on_error(on_error)
-        form, options = AnswerForm(schema, check), _options(numbered=numbered, model=model)
+        form, options = AnswerForm(schema), _options(numbered=numbered, model=model)
         chosen = self._paired(every, slices, "slices", on_error)
         return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
 
-    def look(self, pages: Any, prompt: str, schema: Any = None, check: Any = None) -> Any:
+    def look(self, pages: Any, prompt: str, schema: Any = None) -> Any:
+        """Let a child see pages of a PDF, or pictures.
+
+        `pages` is documents()[i].page(n), (document name, n), a hit or a span there; a list of them gives one
+        child each. Scans and drawings hold no text to search: evidence is the answer itself.
+        """
         _check_prompt(prompt)
         places, is_one = looked_places(pages)
         slices: list[Slice | EmptySlice | None] = [
             Slice([list(span) for span in self._handle.pages(place)]) for place in places
         ]
-        form, options = AnswerForm(schema, check), {**_options(), "look": True}
+        form, options = AnswerForm(schema), {**_options(), "look": True}
         results = self._ask([prompt] * len(slices), slices, options, form)
         for result in results:
             result.how = "look"
@@ -153,6 +172,11 @@ class Helpers:
         return results[0]
 
     def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
+        """Return the k packs (passages of about 1,000 characters) that fit the words of the query best.
+
+        BM25 over stems, best first; words in double quotes are a phrase. The fields are index, start, end,
+        score, heading_path, document and text. Others are left out: for "all" or "how many", search or read.
+        """
         if not isinstance(query, str) or not query.strip():
             raise TypeError("query must be a non-empty str: the words that a passage should contain")
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
@@ -161,54 +185,59 @@ class Helpers:
         ranked, _ = self._call("rank", {"query": query, "k": k, "within": stretch})
         return self._handle.packs(ranked, stretch)
 
-    def merge(self, answers: Any, key: Any = None) -> Records:
-        return merge_answers(answers, key)
+    def sub_rlm(self, prompt: Any, source: Any = LEFT_OUT, model: str | None = None) -> Any:
+        """Let an RLM like you, with a kernel and a handle of its own over `source`, work on `prompt` alone.
 
-    def sub_query_sequence(
-        self, prompt: str, slices: Any, carry_prompt: str | None = None, model: str | None = None
-    ) -> ChildResults:
-        _check_prompt(prompt)
-        if carry_prompt is not None:
-            _check_prompt(carry_prompt)
-        results = ChildResults()
-        for one in self._slices(slices, "raise"):
-            assert isinstance(one, Slice)
-            step = one
-            if results:
-                step = Slice([f"{_CARRIED}\n{results[-1]}", *one.pieces], one.grounded)
-            asked = prompt if not results else carry_prompt or prompt
-            result = self._ask([asked], [step], _options(model=model), AnswerForm())[0]
-            if not result.ok:
-                raise SubQueryError(result.error)
-            results.append(result)
-        return results
-
-    def sub_rlm(self, prompt: str, source: Any = LEFT_OUT, model: str | None = None) -> ChildResult:
+        `source` is a slice of any size; left out, the handle is empty. The answer is like a child's, with
+        .value when it finalised no text, .evidence (spans that you can finalize with) and .how: 'rlm', or
+        'child' if one plain child answered instead. A list of prompts, with a list of as many sources, runs
+        several concurrently and returns a list like that of sub_query_batch.
+        """
+        if isinstance(prompt, (list, tuple)):
+            every = _prompts(prompt, "for a single one call sub_rlm(prompt, source)")
+            chosen = self._paired(every, source, "source", "keep")
+            return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
         _check_prompt(prompt)
         result = self._ask_rlms([prompt], [self._slice(source)], model)[0]
         if not result.ok:
             raise _failure(result)
         return result
 
-    def sub_rlm_batch(
-        self, prompts: Sequence[str], sources: Any = LEFT_OUT, model: str | None = None
-    ) -> ChildResults:
-        every = _prompts(prompts, "for a single one call sub_rlm(prompt, source)")
-        chosen = self._paired(every, sources, "sources", "keep")
-        return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
+    def tables(self) -> TableList:
+        """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
+        end, and on access rows and columns (name, type by the first 1,000 rows, sample)."""
+        return TableList(map(table_record, self._tables().tables))
+
+    def sql(self, query: str, params: Any = ()) -> SqlRows:
+        """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
+
+        Columns are typed, an empty cell is NULL, lists and objects are JSON. `_rowid_` is the number of the
+        record, from 1. Rows that are one record each know its number and place: `.record` and `.span`.
+        """
+        return self._tables().query(query, params)
+
+    def _tables(self) -> Database:
+        """Return the database. A new question may cover another part of the body."""
+        if self._database.body is not self._handle.body:
+            self._database = Database(self._handle.body, self._handle.access_log)
+        return self._database
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
 
     def repl_set(self, name: str, value: Any) -> None:
+        """Set a variable by name."""
+        """Return your variables and their types."""
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"{name!r} is not a valid variable name")
         self._namespace[name] = value
 
     def repl_get(self, name: str, default: Any = None) -> Any:
+        """Return a variable by name, or `default`."""
         return self._namespace.get(name, default)
 
     def output_of(self, round: int) -> str:
+        """Return all that the block of an earlier round printed."""
         try:
             return self._outputs[round]
         except KeyError:
@@ -216,6 +245,7 @@ class Helpers:
             raise ValueError(f"no block ran in round {round!r}; rounds that ran: {known}") from None
 
     def evaluate_progress(self) -> dict[str, Any]:
+        """Return has_final_answer, variables, limits (used, left, reserved) and coverage of the input."""
         result, _ = self._call("progress", {})
         return {
             "has_final_answer": result["has_final_answer"],
@@ -225,6 +255,13 @@ class Helpers:
         }
 
     def finalize(self, value: Any, confidence: Any = None, evidence: Any = None) -> None:
+        """End the run with `value`, which is JSON-safe. The block ends here, so print before.
+
+        confidence is 'low', 'medium', 'high' or a number from 0 to 1. evidence is a list of hits (each is
+        quoted as its line), packs, chunks, rows, answers, spans or exact quotes; in a text each sentence ends
+        with the numbers of its evidence: [1] is the first. Raises ValueError with the reason if the answer is
+        refused.
+        """
         check_json(value)
         if evidence is None and confidence is not None and not isinstance(confidence, (str, int, float)):
             confidence, evidence = None, confidence
@@ -268,7 +305,7 @@ class Helpers:
         """Ask the children. One whose answer `form` refuses is asked once more, and told the reason."""
         options = {**options, "schema": form.schema}
         results = self._results("children", "slices", prompts, slices, options)
-        refused = {at: why for at, one in enumerate(results) if (why := form.refusal(one, at)) is not None}
+        refused = {at: why for at, one in enumerate(results) if (why := form.refusal(one)) is not None}
         if not refused:
             return results
         again = {**options, "chunked": False, "retries": list(refused.values())}
@@ -283,7 +320,7 @@ class Helpers:
             return results
         for (at, reason), answer in zip(refused.items(), second, strict=True):
             if answer.ok:
-                still = form.refusal(answer, at)
+                still = form.refusal(answer)
                 results[at] = answer if still is None else answer.refused(still)
             else:
                 results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
@@ -366,9 +403,8 @@ class Helpers:
     def _evidence(self, given: Any) -> list[Any]:
         """Return one piece for each given piece of evidence.
 
-        A hit stands for its line, and a computed row for its records, or for its tables if they are not
-        known. A child's answer stands for the longest
-        quote in it that its slice contains, otherwise for the whole slice. So does a merged item.
+        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
+        quote in it that its slice contains, otherwise for the whole slice.
         """
         if isinstance(given, Hit):
             return [list(given.proof())]
@@ -376,19 +412,12 @@ class Helpers:
             if len(given) > _MOST_COMPUTED:
                 return [list(span) for span in given.spans()]
             return [piece for row in given for piece in self._evidence(row)]
-        if isinstance(given, SqlRow) and given.sources is not None:
-            return [{"rows": [list(span) for span in given.sources.first], "total": given.sources.total}]
-        if isinstance(given, SqlRow) and len(given.places) > 1:
+        if isinstance(given, SqlRow) and len(places_of_row(given)) > 1:
             # One piece for all its tables: the answer numbers its evidence by rows.
-            places = [list(span) for span in given.places[:_MOST_TABLES]]
+            places = [list(span) for span in places_of_row(given)[:_MOST_TABLES]]
             return [{"rows": places, "total": len(places)}]
-        if isinstance(given, (SqlRow, File)):
+        if isinstance(given, SqlRow):
             return pieces_of(given)
-        if isinstance(given, MergedItem):
-            quotes = [quote for quote in given.quotes() if len(quote) >= _MIN_QUOTE]
-            found = (self._handle.first_of(quotes, span) for span in given.spans)
-            place = next((span for span in found if span is not None), None)
-            return [list(place)] if place else [list(span) for span in given.spans]
         if isinstance(given, ChildResult) and given.span is not None:
             quoted = self._handle.quoted(given, given.span)
             if quoted is None and given.how == "look":

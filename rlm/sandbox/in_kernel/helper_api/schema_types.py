@@ -1,4 +1,4 @@
-"""Turns the Python types in a schema into JSON Schemas, so that a schema can cross the channel."""
+"""The form that a block asks its children's answers to have: Python types as a JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from .typed_values import is_model, model_schema
+from .children import ChildResult
+from .typed_values import is_model, model_schema, reader_of
 
-__all__ = ["json_schema_of"]
+__all__ = ["AnswerForm", "json_schema_of"]
 
 _MAX_DEPTH = 50
 _NAMES: Mapping[Any, dict[str, Any]] = {
@@ -27,6 +28,31 @@ ACCEPTED = (
     "Give a JSON Schema, or types: {'name': str, 'tags': [str], 'kind': Literal['a', 'b'], "
     "'size': int | None, 'by': {'first': str}}, or a pydantic model or dataclass"
 )
+
+
+class AnswerForm:
+    """The form of answers. `schema` is the JSON Schema for the driver, or None.
+
+    Raises TypeError for a schema that cannot be used, before anything is sent.
+    """
+
+    def __init__(self, schema: Any = None) -> None:
+        self.schema = None if schema is None else json_schema_of(schema)
+        self._reader = None if schema is None else reader_of(schema)
+
+    def refusal(self, result: ChildResult) -> str | None:
+        """Return why an answer is refused, or None. Its value becomes an instance of the schema's model.
+
+        A failed answer, and one that found nothing, is not judged.
+        """
+        if self._reader is None or result.value is None:
+            return None
+        try:
+            result.value = self._reader(result.value)
+        except ValueError as error:
+            result.value = None
+            return f"it does not match the schema {error}" if result.answered else None
+        return None
 
 
 def json_schema_of(schema: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from ..body.body import Span
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit
-from ..tables.results import SqlRow
+from ..tables.results import SqlRow, place_of_row, places_of_row
 from .children import ChildResult
 from .pieces import check_slice
 
@@ -112,8 +112,11 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
         return [str(slice)]
     if isinstance(slice, Hit):
         return [list(slice.passage())]
-    if isinstance(slice, SqlRow) and slice.span is None:
-        return [repr(slice)] if answers_are_text else [list(place) for place in slice.places]
+    if isinstance(slice, SqlRow):
+        place = place_of_row(slice)
+        if place is None and answers_are_text:
+            return [repr(slice)]
+        return [list(one) for one in places_of_row(slice)]
     span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
     if isinstance(span, tuple):
         return [[int(span[0]), int(span[1])]]

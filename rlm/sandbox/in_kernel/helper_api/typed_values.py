@@ -22,6 +22,7 @@ _PLAIN = frozenset(
     {"type", "enum", "const", "required", "default", "description", "minimum", "maximum", "exclusiveMinimum"}
     | {"exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 )
+_SCHEMA_KEYS = _PLAIN | {"items", "properties", "additionalProperties", "title"}
 _TOLD = {"format": "format: {}", "pattern": "matches the pattern {}", "multipleOf": "a multiple of {}"}
 """Keywords that the driver does not check. The child reads them in the description."""
 
@@ -99,6 +100,8 @@ def reader_of(schema: Any) -> Callable[[Any], Any] | None:
     """
     if not _holds_model(schema):
         return None
+    if isinstance(schema, Mapping) and _is_json_schema(schema):
+        return _reader_of_json_schema(schema)
     if isinstance(schema, Mapping):
         readers = {key: reader_of(inner) for key, inner in schema.items()}
         return lambda value: {key: _read(readers.get(key), inner) for key, inner in value.items()}
@@ -116,6 +119,26 @@ def reader_of(schema: Any) -> Callable[[Any], Any] | None:
             first = error.errors(include_url=False, include_input=False)[0]
             at = "".join(f"[{step!r}]" for step in first["loc"]) or "the value"
             raise ValueError(f"at {at}: {first['msg'][:300]}") from None
+
+    return read
+
+
+def _is_json_schema(schema: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is a JSON Schema that holds a model, and no object of named types."""
+    return schema.get("type") in ("array", "object") and set(schema) <= _SCHEMA_KEYS
+
+
+def _reader_of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the reader of the models under `items`, `properties` and `additionalProperties`."""
+    item, other = (reader_of(schema.get(name)) for name in ("items", "additionalProperties"))
+    fields = {name: reader_of(inner) for name, inner in schema.get("properties", {}).items()}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list):
+            return [_read(item, inner) for inner in value]
+        if isinstance(value, Mapping):
+            return {name: _read(fields.get(name, other), inner) for name, inner in value.items()}
+        return value
 
     return read
 

@@ -7,6 +7,7 @@ Otherwise it ends far enough after the last character where a match may start.
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -282,6 +283,10 @@ class Scanner:
             return
         shown = query.source if len(query.source) <= 80 else query.source[:80] + "…"
         if threading.current_thread() is not threading.main_thread():
+            if query.linear is not None and not _BACKTRACKS.search(query.source):
+                # RE2 finds the places, and `re` cannot backtrack much at one of them.
+                yield
+                return
             raise ValueError(
                 f"{shown!r} needs the backtracking engine, which has no time limit in a thread: search in "
                 "the cell itself, or leave out look-around, back-references and parts that can match nothing"
@@ -293,6 +298,10 @@ class Scanner:
         )
         with _alarm(self._seconds, partial(_expire, advice)):
             yield
+
+
+_BACKTRACKS = re.compile(r"[*+{].*[*+{]|\(\?|\\[1-9]", re.DOTALL)
+"""Where `re` may backtrack much at one place: two repeats, a group with a mark, a back-reference."""
 
 
 def _expire(advice: str) -> NoReturn:

@@ -22,10 +22,9 @@ from ..columns.column_types import MISSING
 from ..context_handle.access_log import AccessLog, bounded
 from ..context_handle.rows import is_joined
 from .connection import MAX_ROWS, fetch, open_connection
-from .results import Sources, SqlRow, SqlRows
+from .results import SqlRow, SqlRows
 from .table import Table, find_tables
 from .table_names import distinct
-from .tracing import MAX_TRACED, SHOWN_RECORDS, extreme_columns, trace, with_trace
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,7 +34,6 @@ __all__ = ["MAX_ROWS", "Database"]
 _MAX_TABLE_CHARS = 200_000_000
 """Characters of the tables that are held at once."""
 _MAX_COLUMNS = 1_000
-_MAX_TRACED_ROWS = 1_000
 _MAX_LOADED = 50
 _BATCH = 1_000
 _LARGEST_INTEGER = 2**63 - 1
@@ -50,8 +48,12 @@ _NO_COLUMN = re.compile(r"no such column: (.*)", re.DOTALL)
 _NO_FUNCTION = re.compile(r"no such function: (\w+)")
 _ONE_TABLE = re.compile(r"\s*select\s+(?!distinct\b|all\b)", re.IGNORECASE)
 _SEVERAL = re.compile(
-    r"\b(?:group|union|intersect|except|join|with|having|values)\b|\border\s+by\s+\d", re.IGNORECASE
+    r"\b(?:group|union|intersect|except|join|with|having|values)\b|\border\s+by\b(?:[^,]*,)*\s*\d",
+    re.IGNORECASE,
 )
+"""A query whose rows come from several records, or that would change with one more column: `order by 2`."""
+_LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\[[^\]]*\]|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Texts, quoted names and comments. Words in them are no words of SQL."""
 _AGGREGATES = ("Agg", "Count")
 _QUOTED_BOOLEAN = re.compile(r"'(?:true|false|yes|no)'", re.IGNORECASE)
 _CONVERTED = frozenset({"integer", "number", "boolean", "date", "datetime"})
@@ -80,8 +82,6 @@ class _Loaded:
         if self.table.from_json:
             return [value if type(value) in _PLAIN else _as_json(value) for value in values]
         made = [value or None for value in values]
-        for at, name in self.formed_columns:
-            made[at] = self.table.types.converted(name, made[at])
         for at in self.boolean_columns:
             made[at] = _BOOLEANS.get(str(made[at]).strip().lower(), made[at])
         return made
@@ -91,12 +91,6 @@ class _Loaded:
         """The places of the columns of booleans."""
         kinds = self.table.types.by_name
         return [at for at, name in enumerate(self.columns) if kinds.get(name) == "boolean"]
-
-    @cached_property
-    def formed_columns(self) -> list[tuple[int, str]]:
-        """The places and names of the columns whose numbers SQLite would not read."""
-        forms = self.table.types.forms
-        return [(at, name) for at, name in enumerate(self.columns) if name in forms]
 
     def place(self, record: int) -> Span:
         """Return the place of a record, counted from 1."""
@@ -142,15 +136,14 @@ class Database:
         if numbered and not all(isinstance(row[0], int) for row in rows):
             numbered = ""
             columns, rows, truncated = self._rows(text, params)
-        sources = [] if numbered else self._sources(text, params, used, rows)
         columns = distinct(columns[1:] if numbered else columns)
         places = tuple(one.table.span for one in used)
         return SqlRows(
             (
                 SqlRow.of(values[1:], columns, places, values[0], used[0].place(values[0]))
                 if numbered
-                else SqlRow.of(values, columns, places, sources=sources[at] if sources else None)
-                for at, values in enumerate(rows)
+                else SqlRow.of(values, columns, places)
+                for values in rows
             ),
             columns,
             records=sum(len(one.starts) for one in used),
@@ -216,7 +209,7 @@ class Database:
             len(used) != 1
             or "_rowid_" in used[0].columns.values()
             or not _ONE_TABLE.match(text)
-            or _SEVERAL.search(text)
+            or _SEVERAL.search(_LITERAL.sub("x", text))
         ):
             return ""
         numbered = _ONE_TABLE.sub("select _rowid_, ", text, count=1)
@@ -226,49 +219,6 @@ class Database:
             return ""
         is_computed = any(row[1].startswith(_AGGREGATES) for row in program)
         return "" if is_computed or not program else numbered
-
-    def _sources(
-        self, text: str, params: Any, used: Sequence[_Loaded], rows: Sequence[Any]
-    ) -> list[Sources | None]:
-        """Return the records of each computed row, or [] if they are not known."""
-        traced = with_trace(text)
-        if not traced or len(used) != 1 or not rows or len(rows) > _MAX_TRACED_ROWS:
-            return []
-        (loaded,) = used
-        if len(loaded.starts) > MAX_TRACED or "_rowid_" in loaded.columns.values():
-            return []
-        records = trace(self._open())
-        try:
-            _, found, _ = self._rows(traced, params)
-        except ValueError:
-            return []
-        # Another aggregate may change what a query gives, for example within a window.
-        if [row[1:] for row in found] != list(rows):
-            return []
-        asked = extreme_columns(text, list(loaded.columns.values()))
-        # SQLite makes no collector for a row over no record.
-        return [
-            None if number is None else self._few(loaded, records[number], asked, values)
-            for number, *values in found
-        ]
-
-    def _few(
-        self, loaded: _Loaded, records: Sequence[int], asked: Sequence[tuple[str, str]], values: Sequence[Any]
-    ) -> Sources:
-        """Return the number of records and a few of them: those with the highest or lowest value, if a query
-        asks for one, otherwise the first."""
-        own = set(records) if asked else set()
-        best: list[int] = []
-        for column, order in asked:
-            marks, name = ", ".join("?" * len(values)), _quoted(column)
-            chosen = (
-                f"SELECT _rowid_, {name} FROM {_quoted(loaded.table.name)} WHERE {name} IN ({marks}) "  # noqa: S608
-                f"ORDER BY {name} {order}, _rowid_"
-            )
-            held = [row for row in self._open().execute(chosen, values) if row[0] in own]
-            best += [number for number, value in held if value == held[0][1]][:SHOWN_RECORDS]
-        few = list(dict.fromkeys(best))[:SHOWN_RECORDS] or records[:SHOWN_RECORDS]
-        return Sources(tuple(map(loaded.place, few)), len(records))
 
     def _authorize(self, action: int, one: str | None, two: str | None, *_: str | None) -> int:
         import sqlite3
@@ -373,10 +323,8 @@ class Database:
         for name, column in zip(names, distinct([_column(name) for name in names]), strict=True):
             loaded.columns[name] = column
         types = loaded.table.types
-        # A column without a type keeps a text that looks like a number and has not the column's form.
-        kinds = {name: "mixed" if name in types.forms else kind for name, kind in types.by_name.items()}
         columns = ", ".join(
-            f"{_quoted(column)} {_DECLARED.get(kinds.get(name, ''), 'TEXT')}"
+            f"{_quoted(column)} {_DECLARED.get(types.by_name.get(name, ''), 'TEXT')}"
             for name, column in loaded.columns.items()
         )
         self._open().execute(f"CREATE TABLE {_quoted(loaded.table.name)} ({columns})")

@@ -35,7 +35,7 @@ class TableFields:
             return self._table.rows
         types = self._table.types
         return Columns(
-            Record(name=name, type=types.shown(name), sample=types.samples.get(name))
+            Record(name=name, type=types.by_name[name], sample=types.samples.get(name))
             for name in types.by_name
         )
 

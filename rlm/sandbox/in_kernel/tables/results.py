@@ -1,39 +1,28 @@
-"""The result of a query: rows that are tuples with names and know the records that they come from."""
+"""The result of a query: rows that are tuples with names, and know where they come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..body.body import Span
 from ..context_handle.records import Records, Values
 
-__all__ = ["Sources", "SqlRow", "SqlRows"]
+__all__ = ["SqlRow", "SqlRows", "place_of_row", "places_of_row"]
 
 _PRINTED = 30
 _CELL = 80
 
 
-class Sources(NamedTuple):
-    """The records that a row was computed from: the places of a few, and how many there are."""
-
-    first: tuple[Span, ...]
-    total: int
-
-
 class SqlRow(Values):
     """A row of a result: `row[0]`, `row["name"]` and `row.name` are the same, and `dict(row)` works.
 
-    `record` is the number of the record of the table that it comes from, from 1, and `span` its place. Both
-    are None for a row that was computed from several. `sources` are the first of these and their number, if
-    they are known.
+    A column wins over what every row has: `record`, the number of the record of the table that it comes
+    from, from 1, and `span`, its place. Both are None for a row that was computed from several.
     """
 
-    columns: Sequence[str]
-    record: int | None
-    span: Span | None
-    tables: tuple[Span, ...]
-    sources: Sources | None
+    _columns: Sequence[str]
+    _source: tuple[int | None, Span | None, tuple[Span, ...]]
 
     @classmethod
     def of(
@@ -43,46 +32,54 @@ class SqlRow(Values):
         tables: tuple[Span, ...],
         record: int | None = None,
         span: Span | None = None,
-        sources: Sources | None = None,
     ) -> SqlRow:
         """Return a row. `tables` are the places of the tables that were read."""
         made = cls(values)
-        made.columns, made.tables, made.record, made.span = columns, tables, record, span
-        made.sources = sources
+        made._columns, made._source = columns, (record, span, tables)
         return made
+
+    @property
+    def record(self) -> int | None:
+        """The number of its record."""
+        return self._source[0]
+
+    @property
+    def span(self) -> Span | None:
+        """The place of its record."""
+        return self._source[1]
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""
-        return list(self.columns)
+        return list(self._columns)
 
     def items(self) -> list[tuple[str, Any]]:
         """Return names and values."""
-        return list(zip(self.columns, self, strict=True))
+        return list(zip(self._columns, self, strict=True))
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a column."""
-        return self[name] if name in self.columns else default
-
-    @property
-    def places(self) -> tuple[Span, ...]:
-        """The place of its record, or of the tables that it was computed over."""
-        return self.tables if self.span is None else (self.span,)
+        return self[name] if name in self._columns else default
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, str):
-            if at not in self.columns:
-                raise KeyError(f"there is no column {at!r}. The columns are {', '.join(self.columns)}.")
-            return tuple.__getitem__(self, list(self.columns).index(at))
+            if at not in self._columns:
+                raise KeyError(f"there is no column {at!r}. The columns are {', '.join(self._columns)}.")
+            return tuple.__getitem__(self, list(self._columns).index(at))
         return tuple.__getitem__(self, at)
 
+    def __getattribute__(self, name: str) -> Any:
+        # First the columns, so that `count(*) count` is no method of a tuple.
+        if not name.startswith("_"):
+            columns = object.__getattribute__(self, "__dict__").get("_columns", ())
+            if name in columns:
+                return self[name]
+        return object.__getattribute__(self, name)
+
     def __getattr__(self, name: str) -> Any:
-        columns = self.__dict__.get("columns", ())
-        if name not in columns:
-            raise AttributeError(f"there is no column {name!r}. The columns are {', '.join(columns)}.")
-        return self[name]
+        raise AttributeError(f"there is no column {name!r}. The columns are {', '.join(self._columns)}.")
 
     def __repr__(self) -> str:
-        return "{" + ", ".join(f"{name!r}: {value!r}" for name, value in self.items()) + "}"
+        return "{" + ", ".join(f"{name!r}: {value!r}" for name, value in SqlRow.items(self)) + "}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (list(self),)
@@ -118,7 +115,7 @@ class SqlRows(Records):
         if not self.source:
             return count
         whole = f"{self.records:,} records of {self.source}"
-        is_numbered = bool(self) and self[0].record is not None
+        is_numbered = bool(self) and place_of_row(self[0]) is not None
         return (
             f"{count} (each with .record and .span) of {whole}"
             if is_numbered
@@ -130,7 +127,18 @@ class SqlRows(Records):
 
     def spans(self) -> Iterator[Span]:
         """Yield the places of the records, each once."""
-        yield from dict.fromkeys(place for row in self for place in row.places)
+        yield from dict.fromkeys(place for row in self for place in places_of_row(row))
+
+
+def place_of_row(row: SqlRow) -> Span | None:
+    """Return the place of the record that a row comes from. A column may hide `row.span`."""
+    return row._source[1]
+
+
+def places_of_row(row: SqlRow) -> tuple[Span, ...]:
+    """Return the place of the record of a row, or the tables that it was computed over."""
+    _, span, tables = row._source
+    return tables if span is None else (span,)
 
 
 def _cell(value: Any) -> str:

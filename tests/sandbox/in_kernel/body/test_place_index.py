@@ -79,21 +79,14 @@ def test_documents_say_how_many_pages_and_messages_they_have(body: Body) -> None
     }
 
 
-def test_section_at_names_message_page_and_heading(body: Body) -> None:
-    """`section_at(hit_or_offset)` returns the heading, message or document."""
+def test_the_section_of_a_place_is_its_message_page_or_heading(body: Body) -> None:
     handle = Handle(body)
-    section = handle.section_at(at(body, "Hällo"))
-    assert (section.kind, section.title, section.message) == (
-        "message",
-        "[1] user/Anna 2026-05-01 10:00",
-        1,
-    )
-    assert section.start == at(body, "[1] user")
-    section = handle.section_at(at(body, "päge"))
-    assert (section.kind, section.title, section.page) == ("page", "two.pdf, page 2", 2)
-    section = handle.section_at(at(body, "under Deep"))
-    assert (section.kind, section.title, section.path) == ("heading", "Deep", ["One", "One a", "Deep"])
-    assert section.start == at(body, "### Deep")
+    for inside, start in (("Hällo", "[1] user"), ("under Deep", "### Deep")):
+        section = handle.around(at(body, inside), by="section")
+        assert section.start == at(body, start)
+        assert inside in section
+    page = handle.documents()[1].page(2)
+    assert handle.around(at(body, "päge"), by="section").span == (page.start, page.end)
 
 
 def test_chunks_by_messages_keep_messages_whole(body: Body) -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 import pickle
 import random
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.access_log import MAX_SPANS, AccessLog
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.context_handle.records import Text
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
 CODE = """import os
@@ -42,29 +39,6 @@ def story(make_handle) -> Handle:
     return make_handle(STORY)
 
 
-def test_the_helpers_have_the_signatures_of_the_registry() -> None:
-    signatures = {helper.name: helper.signature for helper in HELPERS}
-    for name in [
-        "context_meta",
-        "documents",
-        "peek",
-        "search",
-        "quote",
-        "sentence_at",
-        "around",
-        "section_at",
-        "count",
-        "read_lines",
-        "read_records",
-        "read_all",
-        "chunk",
-        "chunk_coverage",
-    ]:
-        parameters = list(inspect.signature(getattr(Handle, name)).parameters.values())[1:]
-        bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
-        assert str(inspect.Signature(bare)) == signatures[name]
-
-
 def test_context_meta_is_bounded_and_says_what_a_full_pass_takes(make_handle) -> None:
     text = "word " * 10_000
     plain = make_handle(text).context_meta()
@@ -75,7 +49,6 @@ def test_context_meta_is_bounded_and_says_what_a_full_pass_takes(make_handle) ->
     meta = planned.context_meta()
     assert (meta["recommended_chunk"], meta.calls, meta.cost_usd) == (9_000, 6, 0.5)
     assert len(repr(meta)) < 1_000
-    assert set(meta) == set(next(helper.fields for helper in HELPERS if helper.name == "context_meta"))
 
 
 def test_documents_are_listed(make_handle) -> None:
@@ -206,50 +179,19 @@ def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
         make_handle("x" * 100_001).around(5)
 
 
-@pytest.mark.parametrize(
-    ("text", "title", "kind"),
-    [
-        ("intro", "Guide", "heading"),
-        ("# Guide", "Guide", "heading"),
-        ("run it", "Setup", "heading"),
-        ("beware", "Notes", "heading"),
-        ("## Use", "Use", "heading"),
-        ("the end", "Use", "heading"),
-        ("import os", "whale.py", "document"),
-        ("size = 1", "class Whale:", "code"),
-        ("class Whale", "class Whale:", "code"),
-        ("return 2", "def dive(self):", "code"),
-        ("x = 1", "whale.py", "document"),
-        ("a,b", "t.csv", "document"),
-        ("before any", "late.md", "document"),
-    ],
-)
-def test_section_at_is_what_a_place_stands_under(make_handle, text: str, title: str, kind: str) -> None:
-    """`section_at(hit_or_offset)` returns the heading, message or document."""
-    handle = make_handle(
-        ("guide.md", "markdown", GUIDE),
-        ("whale.py", "code", CODE),
-        ("t.csv", "csv", "a,b\n"),
-        ("late.md", "markdown", "before any\n# Late\n"),
-    )
-    hit = handle.search(re.escape(text))[0]
-    if text == "x = 1":
-        hit = handle.search("^x = 1")[0]
-    section = handle.section_at(hit)
-    assert (section.title, section.kind, section.document) == (title, kind, handle.document_name(hit.start))
-    assert title in handle.peek(section.start, section.start + 40) or kind == "document"
-
-
-def test_section_at_looks_far_up_and_never_into_another_document(make_handle) -> None:
+def test_a_section_is_looked_for_far_up_and_never_into_another_document(make_handle) -> None:
     filler = ("#no heading, " * 30 + "é\n") * 900
     handle = make_handle(
         ("a.md", "markdown", "# Far\n" + filler + "x" * 300_000 + "# not\n"), ("b.md", "markdown", filler)
     )
     end = handle.documents()[0].end
-    assert handle.section_at(end - 1).title == "Far"
-    assert handle.section_at(end + len(filler) - 1).kind == "document"
+    assert handle.documents()[0].text.startswith("# Far")
+    with pytest.raises(ValueError, match=f"that would be {end:,} characters"):
+        handle.around(end - 1, by="section")
+    with pytest.raises(ValueError, match=f"that would be {len(filler):,} characters"):
+        handle.around(end + len(filler) - 1, by="section")
     with pytest.raises(ValueError, match="empty"):
-        make_handle("").section_at(0)
+        make_handle("").around(0, by="section")
 
 
 def test_read_all_is_bounded(story: Handle, make_handle) -> None:
@@ -359,3 +301,29 @@ def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=True)
     assert done.stdout == "6\n"
+
+
+def test_columns_of_one_name_are_all_read(make_handle) -> None:
+    """Exports often repeat a name. None of their cells is lost."""
+    handle = make_handle(("t.csv", "csv", "name,amount,name,name_2,,\nann,3,bob,cy,dee,eve\n"))
+    (row,) = handle.read_records()
+    assert row.value == {
+        "name": "ann", "amount": "3", "name_3": "bob", "name_2": "cy", "": "dee", "column_2": "eve"
+    }  # fmt: skip
+    assert row.error is None
+
+
+def test_a_lazy_record_gives_its_values_however_it_is_asked(make_handle) -> None:
+    handle = make_handle("one two\n")
+    hit = handle.search("two")[0]
+    assert hit.setdefault("line", 9) == 0
+    assert hit.setdefault("seen", 1) == 1
+    assert [hit.popitem() for _ in range(2)] == [("seen", 1), ("document", handle.documents()[0].name)]
+
+
+def test_two_offsets_in_a_list_are_two_places(make_handle) -> None:
+    """As three are. A tuple is a span."""
+    handle = make_handle("".join(f"line {number}\n" for number in range(100)))
+    starts = [handle.search(f"line {number}$")[0].start for number in (10, 90)]
+    assert [str(text) for text in handle.around(starts, lines=0)] == ["line 10\n", "line 90\n"]
+    assert len(handle.around(tuple(starts), lines=0)) > 500

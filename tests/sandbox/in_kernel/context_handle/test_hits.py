@@ -9,7 +9,6 @@ import tracemalloc
 import pytest
 
 from rlm.sandbox.in_kernel.context_handle.handle import MAX_HITS, Handle
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
 
@@ -32,7 +31,7 @@ def test_hits_say_where_and_what(story: Handle) -> None:
         "line_text": "The needle is 4711.",
         "document": "d0.txt",
     }
-    assert list(hit) == list(next(helper.fields for helper in HELPERS if helper.name == "search"))
+    assert list(hit) == ["index", "start", "end", "line", "match", "snippet", "line_text", "document"]
     assert story.peek(hit.start, hit["end"]) == hit.match == hit["match"]
     assert story.peek(hit.line, hit.line + 1, "lines") == hit.line_text + "\n"
     assert hit.snippet.span == (start - 6, start + 20)

@@ -104,7 +104,7 @@ def test_any_part_of_a_text_is_found_in_it(make_handle, text: str, other: str, s
         assert handle.documents()[1].start <= begin < end
         assert handle.peek(begin, end) == found
     for where in (start, (start, start + size), *handle.search("a|世")[:3]):
-        sentence = handle.sentence_at(where)
+        sentence = handle.around(where, by="sentence")
         assert handle.peek(*sentence.span) == sentence
 
 
@@ -133,8 +133,8 @@ def test_the_search_for_what_is_not_there_is_bounded(make_handle) -> None:
     ],
 )
 def test_the_sentence_of_a_hit(handle: Handle, inside: str, sentence: str) -> None:
-    assert handle.sentence_at(handle.search(inside)[0]) == sentence
-    assert handle.sentence_at(handle.search(inside)[0].start) == sentence
+    assert handle.around(handle.search(inside)[0], by="sentence") == sentence
+    assert handle.around(handle.search(inside)[0].start, by="sentence") == sentence
 
 
 def test_turns_items_and_rows_are_sentences(make_handle) -> None:
@@ -151,7 +151,7 @@ def test_turns_items_and_rows_are_sentences(make_handle) -> None:
         ("one", "- item one"),
         ("second", "second row,2"),
     ):
-        assert handle.sentence_at(handle.search(inside)[0]) == sentence
-    everything = handle.sentence_at(Span(0, 60))
+        assert handle.around(handle.search(inside)[0], by="sentence") == sentence
+    everything = handle.around(Span(0, 60), by="sentence")
     assert everything.start == 0
-    assert make_handle("").sentence_at(0) == ""
+    assert make_handle("").around(0, by="sentence") == ""

@@ -58,7 +58,7 @@ def test_a_part_is_named_in_many_ways(make_handle) -> None:
     handle = make_handle(("d/chat.txt", "text", CHAT), ("b.txt", "text", "turn 1 é\n"))
     first, second = handle.documents()
     (hit,) = handle.search(r"D2:3", context=0)
-    section = handle.section_at(hit)
+    section = handle.quote(CHAT[CHAT.index("=== SESSION 2") : CHAT.index("=== SESSION 3")])
     for within, count in (
         ("d/chat.txt", 3),
         ("chat.txt", 3),
@@ -66,7 +66,6 @@ def test_a_part_is_named_in_many_ways(make_handle) -> None:
         (first, 3),
         (second, 1),
         (section, 1),
-        (section.text, 1),
         (hit, 0),
         ([section.start, section.end], 1),
         ((-9, -1), 1),
@@ -80,28 +79,11 @@ def test_a_part_is_named_in_many_ways(make_handle) -> None:
     with pytest.raises(ValueError, match=r"no document is named 'chatt.txt' \(there is 'd/chat.txt'"):
         handle.search("x", within="chatt.txt")
     assert handle.read_lines(1, 2, within=section)[0].startswith("[D2:1]")
-    assert handle.peek(section) == section.text
+    assert handle.peek(section) == section
     assert handle.peek(hit) == "[D2:3] Ann: turn 3 é"
 
 
-def test_a_section_of_a_chat_ends_where_the_next_session_begins(make_handle) -> None:
-    """A title between rules is a heading."""
-    handle = make_handle(("chat.txt", "text", CHAT))
-    (hit,) = handle.search("D2:4")
-    section = handle.section_at(hit)
-    assert (section.title, section.kind) == ("SESSION 2 | DATE: 2 May", "heading")
-    assert section.text.startswith("=== SESSION 2")
-    assert section.text.endswith("turn 5 é\n\n")
-    assert section.end == CHAT.index("=== SESSION 3")
-    assert handle.section_at(-1).end == len(CHAT)
-    assert "'text': '=== SESSION 2" in repr(section)
-
-
 GUIDE = "# A\none\n## B\ntwo\n### C\nthree\n## D\nfour\n"
-NOVEL = "Chapter I\none\n\nChapter II: Two\ntwo\n\nChapter III\nthree"
-DIFF = "--- a/x.py\n+++ b/x.py\n--- done\nwords"
-PYTHON = "class A:\n    x = 1\n\n    def f(self):\n        return 1\n\ny = 2\n"
-RUST = "fn main() {\n    run();\n}\nfn other() {}\n"
 
 
 @pytest.mark.parametrize(
@@ -109,17 +91,14 @@ RUST = "fn main() {\n    run();\n}\nfn other() {}\n"
     [
         ("markdown", GUIDE, "two", "## B\ntwo\n### C\nthree\n"),
         ("text", GUIDE, "two", "## B\ntwo\n### C\nthree\n"),
-        ("text", NOVEL, "two", "Chapter II: Two\ntwo\n\n"),
-        ("text", DIFF, "words", DIFF),
-        ("text", "Chapter 3 of it says\nmuch", "much", "Chapter 3 of it says\nmuch"),
-        ("code", PYTHON, "x = 1", PYTHON.removesuffix("y = 2\n")),
-        ("code", RUST, "run", "fn main() {\n    run();\n}\n"),
+        ("text", "plain\nmuch", "much", "plain\nmuch"),
+        ("code", "# A\nx = 1\n", "x = 1", "# A\nx = 1\n"),
     ],
 )
 def test_a_section_has_its_text(make_handle, kind: str, text: str, inside: str, section: str) -> None:
     handle = make_handle(("a", kind, text), ("b", "text", "# after\n"))
     (hit,) = handle.search(inside, within="a")
-    assert handle.section_at(hit).text.rstrip() == section.rstrip()
+    assert handle.around(hit, by="section").rstrip() == section.rstrip()
 
 
 def test_windows_around_several_places_are_merged(make_handle) -> None:

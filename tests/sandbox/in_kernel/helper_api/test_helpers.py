@@ -125,34 +125,14 @@ async def test_evidence_in_the_place_of_the_confidence_is_evidence(open_kernel, 
     assert (handler.finals[0].confidence, handler.finals[0].evidence) == (None, (Span(0, 3), "two"))
 
 
-GUESSED = {
-    "len(search('t', limit=1))": "len(search('t', max_hits=1))",
-    "search('t', window=1)[0].snippet": "search('t', context=1)[0].snippet",
-    "search(query='t').total": "search('t').total",
-    "around(4, window=0)": "around(4, lines=0)",
-    "len(list(chunk(size=5)))": "len(list(chunk(max_chars=5)))",
-    "sub_query('q', text=(0, 3))": "sub_query('q', (0, 3))",
-    "sub_query_batch(question='q', chunks=[(0, 3)])": "sub_query_batch('q', [(0, 3)])",
-    "helpers.search('t', n=1)": "search('t', max_hits=1)",
-}
-
-
-async def test_a_guessed_name_of_a_parameter_is_understood(open_kernel) -> None:
-    """Models guess names. A name that can mean only one parameter costs no round."""
-    kernel = await open_kernel()
-    pairs = ", ".join(f"({call!r}, ({call}) == ({right}))" for call, right in GUESSED.items())
-    result = await run(kernel, f"print([call for call, same in [{pairs}] if not same])")
-    assert (result.stdout, result.evalue) == ("[]\n", "")
-
-
 SEARCH = "Call search(pattern, max_hits=100, context=120, within=None)."
 WRONG = {
     "search('t', flags=2)": f"search() takes no 'flags'. {SEARCH}",
-    "search('t', 5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
     "search('t', max_hits=5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
-    "around()": "around() missing 1 required positional argument: 'where'. Call around(where, lines=3).",
+    "around()": "around() missing 1 required positional argument: 'where'. "
+    "Call around(where, lines=3, by=None).",
     "peek(3)": "end is missing: peek(start, end), or around(offset) for the lines around one",
-    "section_at(1, 2)": "section_at() takes 2 positional arguments but 3 were given. Call section_at(where).",
+    "count()": "count() missing 1 required positional argument: 'pattern'. Call count(pattern, within=None).",
     "peek('a', 3)": "start is a whole number, not str: use int(...) or // to make it one",
 }
 

@@ -377,3 +377,15 @@ def test_a_lone_surrogate_is_found_nowhere(make_body) -> None:
         body = make_body(text)
         for pattern in ("\ud800", "[\ud800-\udfff]", "(?i)\ud800x"):
             assert Scanner(body).count(understand(pattern, ascii_body=body.ascii, engine=ENGINE)) == 0
+
+
+def test_a_thread_finds_whole_words_in_any_text(make_body) -> None:
+    """RE2 knows the bounds of ASCII words only, so `re` looks again at the places that it finds."""
+    text = "naïve word, wordy, sword, ïword, word"
+    scanner = Scanner(make_body(text))
+    query = understand(r"\bword\b", ascii_body=False, engine=ENGINE)
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(scanner.first(query, 9)))
+    thread.start()
+    thread.join()
+    assert found == [(expected(r"\bword\b", text), False)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.places import is_span
-from rlm.sandbox.types import ComputedFrom
+from rlm.sandbox.in_kernel.tables.results import places_of_row
 
 ORDERS = (
     "id,day,amount,paid,code,note\n1,2024-01-02,12.5,true,007,x\n2,2024-02-03,,false,008,\n"
@@ -61,7 +61,7 @@ def test_joins_across_documents(handle) -> None:
     (row,) = handle.sql("select o.id, c.status from orders o join cards c on c.id = 'b' where o.amount > 10;")
     assert row == (1, "closed")
     assert row.span is None
-    assert row.places == (Span(len(ORDERS), len(ORDERS) + len(CARDS)), Span(0, len(ORDERS)))
+    assert places_of_row(row) == (Span(len(ORDERS), len(ORDERS) + len(CARDS)), Span(0, len(ORDERS)))
 
 
 def test_a_row_is_tuple_record_and_evidence(handle) -> None:
@@ -99,6 +99,7 @@ def test_a_row_is_tuple_record_and_evidence(handle) -> None:
         "select a.id from cards a, cards b",
         "select (select count(*) from cards)",
         "select id, status from cards order by 2",
+        "select id, status from cards order by status, 1 desc",
     ],
 )
 def test_a_row_of_several_records_stands_for_its_tables(handle, query: str) -> None:
@@ -106,6 +107,28 @@ def test_a_row_of_several_records_stands_for_its_tables(handle, query: str) -> N
     assert {row.record for row in rows} == {None}
     assert list(rows.spans()) == [Span(len(ORDERS), len(ORDERS) + len(CARDS))]
     assert repr(rows).partition("\n")[0].endswith("computed over 3 records of cards")
+
+
+def test_a_number_in_order_by_means_the_column_of_the_query(make_views) -> None:
+    handle = make_views(("t.csv", "csv", "g,x,y\nA,3,1\nA,1,2\nA,2,3\n"))
+    rows = handle.sql("select g, x, y from t order by g, 3 desc limit 2")
+    assert rows == [("A", 2, 3), ("A", 1, 2)]
+    assert {row.record for row in rows} == {None}
+
+
+@pytest.mark.parametrize("word", ["join", "group", "with", "values", "union", "having", "order by 2"])
+def test_a_word_in_a_text_or_a_comment_is_no_word_of_sql(make_views, word: str) -> None:
+    handle = make_views(("t.csv", "csv", f"note\nplease {word} us\n"))
+    (row,) = handle.sql(f"select note from t where note = 'please {word} us' -- {word}")
+    assert (row.record, handle.peek(*row.span)) == (1, f"please {word} us\n")
+
+
+@pytest.mark.parametrize("name", ["count", "index", "items", "keys", "get", "record", "span", "tables"])
+def test_a_column_is_an_attribute_whatever_its_name(handle, name: str) -> None:
+    (row, *_) = rows = handle.sql(f'select status, count(*) "{name}" from cards group by status')
+    assert (getattr(row, name), row[name], row.status) == (1, 1, "closed")
+    assert repr(rows).startswith("2 rows, computed over 3 records of cards")
+    assert list(rows.spans()) == [Span(len(ORDERS), len(ORDERS) + len(CARDS))]
 
 
 def test_a_column_named_as_the_number_of_a_record(make_views) -> None:
@@ -282,7 +305,7 @@ async def test_rows_as_evidence_and_as_slices(open_kernel, handler) -> None:
     ]
     (final,) = handler.finals
     assert final.value == [2, 7]
-    assert final.evidence == (Span(29, 44), ComputedFrom((Span(14, 29), Span(29, 44)), 2))
+    assert final.evidence == (Span(29, 44), Span(0, 44))
 
 
 def test_sqlite_is_not_imported_before_it_is_needed() -> None:
