@@ -8,10 +8,12 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from rlm.accounting.concurrency import DiskRoom
@@ -43,6 +45,7 @@ class SpanMap:
 
     def __init__(self, stretches: Sequence[_MappedSpan]) -> None:
         self._stretches = tuple(stretches)
+        self._starts = [one.start for one in self._stretches]
 
     def to_json(self) -> list[list[int]]:
         """Return the first 1,000 stretches, each as its start, the parent's start and its length, for those
@@ -52,7 +55,9 @@ class SpanMap:
     def above(self, spans: Sequence[Span]) -> Iterator[Span]:
         """Return the same characters in the parent's body. Text that is not from there is left out."""
         for start, end in spans:
-            for stretch in self._stretches:
+            # The stretches are in order. The one before the first that begins later may hold `start`.
+            first = max(0, bisect_right(self._starts, start) - 1)
+            for stretch in islice(self._stretches, first, bisect_left(self._starts, end)):
                 low = max(start, stretch.start)
                 high = min(end, stretch.start + stretch.length)
                 if low < high:
@@ -129,7 +134,8 @@ class ParentCoverage:
         self._stretches = stretches
 
     def note(self, what: Noted, spans: Sequence[Span]) -> None:
-        self._ledger.note(what, self._stretches.above(spans))
+        # Merged first: a cell may report the whole of its input many thousand times.
+        self._ledger.note(what, self._stretches.above(list(IntervalSet(spans))))
 
 
 def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:

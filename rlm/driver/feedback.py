@@ -27,6 +27,8 @@ _GAPS_FROM = 0.5
 _TASK_SHOWN = 300
 _LAST_ROUNDS = 3
 """Rounds before the end in which the root is told that the last one is for finalize."""
+_SMALL_REST = 500
+"""Characters above a limit that are shown: to fetch them would cost a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,13 @@ def _cut(label: str, text: str, limit: int, hint: str, *, full_length: int | Non
     `full_length` is the original length, if `text` was already cut. The gap is described by its size and
     `hint`, in which {start} and {end} stand for its place.
     """
-    if len(text) <= limit:
+    rest = max(full_length or 0, len(text)) - limit
+    if rest <= min(_SMALL_REST, limit // 10):
         return ForeignText(label, text)
     head = limit * 2 // 3
     tail = len(text) - (limit - head)
-    gap = max(full_length or 0, len(text)) - limit
     located_hint = hint.format(start=head, end=tail)
-    words = _words("output")["gap"].format(chars=f"{gap:,}", hint=located_hint)
+    words = _words("output")["gap"].format(chars=f"{rest:,}", hint=located_hint)
     return ForeignText(label, text[:head], words, text[tail:])
 
 
@@ -201,9 +203,11 @@ def coverage_line(coverage: Coverage) -> str:
                 processed=f"{coverage.chunks_processed:,}", total=f"{coverage.chunks_total:,}"
             )
         )
-    parts.append(words["complete"].format(complete=coverage.complete))
-    line = "; ".join(parts)
+    # A look-up answers for a few passages: it is not unfinished because the rest was not read.
     nears_the_whole = coverage.answered_chars >= _GAPS_FROM * input_chars
+    if coverage.complete or nears_the_whole:
+        parts.append(words["complete"].format(complete=coverage.complete))
+    line = f"{'; '.join(parts)}."
     if coverage.gaps and not coverage.complete and nears_the_whole:
         shown = ", ".join(f"{start:,}-{end:,}" for start, end in coverage.gaps[:GAPS_SHOWN])
         more = ", …" if len(coverage.gaps) > GAPS_SHOWN else ""

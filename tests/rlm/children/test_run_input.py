@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rlm.accounting.concurrency import DiskRoom
-from rlm.children.run_input import RunInput
+from rlm.accounting.coverage import CoverageLedger
+from rlm.children.run_input import ParentCoverage, RunInput, SpanMap, _MappedSpan
 from rlm.errors import UsageError
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.types import ChildSlice, Span
@@ -119,3 +121,20 @@ async def test_the_same_span_three_hundred_times_takes_no_disk(run, block) -> No
     )
     result = await run(model, "The sky is blue.\n" * 120_000, task="top")
     assert (result.answer, result.sub_calls) == ("1900000", 1)
+
+
+def test_spans_of_many_pieces_are_mapped_at_once() -> None:
+    """A cell may report 12,500 spans over a source of 10,000 pieces. The event loop waits meanwhile."""
+    pieces = SpanMap([_MappedSpan(10 * n, 1_000_000 - 20 * n, 10) for n in range(10_000)])
+    assert list(pieces.above([Span(5, 25), Span(99_999, 200_000)])) == [
+        Span(1_000_005, 1_000_010),
+        Span(999_980, 999_990),
+        Span(999_960, 999_965),
+        Span(800_029, 800_030),
+    ]
+    ledger = CoverageLedger(2_000_000)
+    began = time.process_time()
+    ParentCoverage(ledger, pieces).note("answered", [Span(8 * n, 8 * n + 8) for n in range(12_500)])
+    ParentCoverage(ledger, pieces).note("answered", [Span(0, 100_000 - n) for n in range(12_500)])
+    assert time.process_time() - began < 5
+    assert ledger.answered_chars == 100_000

@@ -103,3 +103,18 @@ def test_the_number_of_changed_variables_is_the_true_one() -> None:
     cell = CellResult("ok", report=CellReport(changed=changed, changed_count=100_000))
     text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
     assert "and 99,960 more: SHOW_VARS() lists all" in text
+
+
+def test_a_small_rest_is_printed_and_a_large_one_is_not() -> None:
+    """To fetch 159 characters would cost a round."""
+    for chars, is_cut in ((8_159, False), (8_500, False), (8_501, True)):
+        cell = CellResult("ok", stdout="x" * chars, stdout_chars=chars)
+        shown = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
+        assert ("characters not shown" in shown) == is_cut
+
+
+def test_a_look_up_is_not_called_incomplete() -> None:
+    few = Coverage(1_000_000, answered_chars=9_000, sent_chars=9_000, complete=False)
+    shown = render(Feedback(1, 30, CellResult("ok"), ChildTally(made=1), few))
+    assert "9,000 of 1,000,000 characters (0.9 %); 0.9 % sent." in shown
+    assert "complete" not in shown

@@ -106,12 +106,12 @@ async def test_new_and_changed_variables_are_reported_in_words(open_kernel) -> N
     result = await run(
         kernel,
         "import re\ndef f(): pass\nnames = ['a', 'b']\ntext = 'xyz'\n"
-        "for i in range(3): total = i\nanswers = sub_query_batch('q', [(0, 3), (4, 7)])\nhits = search('t')",
+        "for i in range(3):\n    last = i\n"
+        "answers = sub_query_batch('q', [(0, 3), (4, 7)])\nhits = search('t')",
     )
     assert set(result.report.changed) == {
         VariableInfo("names", "list", "2 items"),
         VariableInfo("text", "str", "3 chars"),
-        VariableInfo("total", "int", ""),
         VariableInfo("answers", "list", "2 answers"),
         VariableInfo("hits", "list", "2 hits"),
     }

@@ -195,7 +195,7 @@ class Helpers:
         """
         if isinstance(prompt, (list, tuple)):
             every = _prompts(prompt, "for a single one call sub_rlm(prompt, source)")
-            chosen = self._paired(every, source, "source", "keep")
+            chosen = self._paired(every, source, "sources", "keep")
             return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
         _check_prompt(prompt)
         result = self._ask_rlms([prompt], [self._slice(source)], model)[0]

@@ -13,6 +13,7 @@ _UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks"
 MAX_CHANGES = 500
 """Variables reported for one cell."""
 _MAX_CHARS = 100
+_SCALARS = (str, int, float, bool, type(None))
 _SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 
 
@@ -47,12 +48,13 @@ def _describe(value: Any) -> tuple[str, str]:
     return type(value).__name__, ""
 
 
-def passing_names(code: str) -> frozenset[str]:
-    """Return the names that a cell binds only by `for`, `with` or `import`: they are rarely of interest."""
+def passing_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that a cell binds only by `for`, `with` or `import`, and those that it assigns only
+    within a loop."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+        return frozenset(), frozenset()
     passing: set[str] = set()
     kept: set[str] = set()
     for node in ast.walk(tree):
@@ -71,7 +73,26 @@ def passing_names(code: str) -> frozenset[str]:
                 kept |= _bound(node.target)
             case _:
                 pass
-    return frozenset(passing - kept)
+    looped = {
+        name
+        for loop in ast.walk(tree)
+        if isinstance(loop, (ast.For, ast.AsyncFor, ast.While))
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for name in _bound(target)
+    }
+    outside = {name for statement in tree.body for name in _assigned(statement)}
+    return frozenset(passing - kept), frozenset(looped - outside)
+
+
+def _assigned(statement: ast.AST) -> set[str]:
+    """Return the names that a statement outside of a loop assigns."""
+    if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+        return set()
+    own = {name for target in getattr(statement, "targets", ()) for name in _bound(target)}
+    own |= _bound(getattr(statement, "target", None))
+    return own.union(*map(_assigned, ast.iter_child_nodes(statement)))
 
 
 def _bound(target: ast.AST | None) -> set[str]:
@@ -97,13 +118,15 @@ class VariableWatch:
     def changes(self, code: str) -> tuple[list[tuple[str, str, str]], int]:
         """Return (name, type, size) of the first `MAX_CHANGES` variables changed since the last call, and how
         many changed in all. Those of loops and imports do not count."""
-        passing = passing_names(code)
+        passing, looped = passing_names(code)
         changed = []
         seen = {}
         for name, value in self._user_variables():
             kind, size = describe(value)
             seen[name] = (id(value), kind, size)
             if seen[name] == self._seen.get(name) or name in passing:
+                continue
+            if name in looped and isinstance(value, _SCALARS):
                 continue
             changed.append((name, kind, size))
         self._seen = seen
