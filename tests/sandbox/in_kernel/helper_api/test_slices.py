@@ -96,14 +96,14 @@ async def test_an_answer_without_a_slice_is_marked(open_kernel, handler) -> None
 
 
 async def test_spans_in_the_form_of_json_are_spans(open_kernel, handler) -> None:
-    """Everywhere a slice is accepted."""
+    """Everywhere a slice is accepted; `around` of a list takes two places."""
     kernel = await open_kernel()
     result = await run(
         kernel,
         "sub_query('q', [[0, 3], [4, 7]])\n"
         "sub_query('q', [0, 3])\n"
         "sub_query_batch('q', [[0, 3], [[4, 7], (8, 9)]])\n"
-        "print(chunk_coverage([[0, 3], [4, 14]]).covered_chars, around([4, 7], 0))\n"
+        "print(chunk_coverage([[0, 3], [4, 14]]).covered_chars, around((4, 7), 0))\n"
         "finalize('x', evidence=[[0, 3], [4, 7]])",
     )
     assert result.stdout == "13 two\n\n", result.traceback
