@@ -47,14 +47,12 @@ _RESUMABLE = ("research", "compare", "attempts")
 @dataclass(frozen=True, slots=True)
 class PreviousJob:
     """An earlier run of the same job. `replies` holds, by call key, its replies and those of the runs that it
-    continued. `ended` is what was journalled at its end; None if it did not end. `asked` are the prompts of
-    its own calls that have a reply, with the reply."""
+    continued. `ended` is what was journalled at its end; None if it did not end."""
 
     run_id: str
     facts: Mapping[str, Any]
     replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
     ended: Mapping[str, Any] | None = None
-    asked: Sequence[tuple[str, str]] = ()
 
 
 class Job:
@@ -378,22 +376,17 @@ async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob
     replies: dict[str, list[RecordedReply]] = {}
     at: str | None = name
     ended: Mapping[str, Any] | None = None
-    asked: list[tuple[str, str]] = []
     seen: set[str] = set()
+    stored: set[str] = set()
     while at is not None and at not in seen:
         seen.add(at)
         events = await journal.events(at)
         if at == name:
             ended = next((event.data for event in events if event.kind == "finished"), None)
-            asked = [
-                (event.data["prompt"], event.data["reply"])
-                for event in events
-                if event.kind == "model_call" and {"prompt", "reply"} <= event.data.keys()
-            ]
         for key, recorded in Recording.of(events).replies.items():
             replies.setdefault(key, []).extend(recorded)
         before = (await journal.get(at)).settings.get("since")
         # An earlier run may have been removed meanwhile. Then its calls are made again.
-        stored = {one.run_id for one in await journal.runs(None)} if before else set()
+        stored = stored or ({one.run_id for one in await journal.runs(None)} if before else set())
         at = before if before in stored else None
-    return PreviousJob(name, first, replies, ended, asked)
+    return PreviousJob(name, first, replies, ended)

@@ -35,34 +35,28 @@ async def make_plan(job: Job, task: str, most: int) -> Plan:
         return Plan.from_json(stored)
     if is_extractive(job.config.model):
         return from_task(task, most)
-    # Parts without a plan were written by an older version, which did not review the model's plan.
-    is_old = job.recorded("part") is not None
-    own = None if is_old else own_plan(task, most)
     noted = len(job.warnings)
-    plan = own or await _ask_for_plan(job, task, most, review=not is_old)
-    if not is_old:
-        await job.record("planned", {**asdict(plan), "notes": job.warnings[noted:]})
+    plan = own_plan(task, most) or await _ask_for_plan(job, task, most)
+    await job.record("planned", {**asdict(plan), "notes": job.warnings[noted:]})
     return plan
 
 
-async def _ask_for_plan(job: Job, task: str, most: int, *, review: bool) -> Plan:
+async def _ask_for_plan(job: Job, task: str, most: int) -> Plan:
     words = table("tasks.toml")
     documents = _list_documents(job.body)
     prompt = words["plan"].strip().format(task=task, most=most, documents=documents)
     model = job.config.model
     reply = await job.ask(model, prompt, _PLAN_TOKENS, question_id=identify_job_call(model.name, prompt))
     try:
-        plan = from_markdown(reply, task)
-        if review:
-            plan = _reviewed(job, plan)
-            seen = (task, documents)
-            guesses = _guesses(plan, seen)
-            if guesses:
-                ask = words["plan_guesses"].strip()
-                listed = plan.markdown().partition("\n\n")[2]
-                more = f"{prompt}\n\n{ask.format(plan=listed, guesses=', '.join(guesses))}"
-                again = from_markdown(await job.ask(model, more, _PLAN_TOKENS), task)
-                plan = _without_guesses(job, _reviewed(job, again), seen)
+        plan = _reviewed(job, from_markdown(reply, task))
+        seen = (task, documents)
+        guesses = _guesses(plan, seen)
+        if guesses:
+            ask = words["plan_guesses"].strip()
+            listed = plan.markdown().partition("\n\n")[2]
+            more = f"{prompt}\n\n{ask.format(plan=listed, guesses=', '.join(guesses))}"
+            again = from_markdown(await job.ask(model, more, _PLAN_TOKENS), task)
+            plan = _without_guesses(job, _reviewed(job, again), seen)
     except UsageError as error:
         job.warn(f"the model's plan could not be used ({error}); the task was split without a model")
         return from_task(task, most)

@@ -44,6 +44,8 @@ Kind = Literal["auto", "card", "chat", "document", "story"]
 _MIN_TOKENS = 100
 _TOKENS = 8_000
 _TOKENS_A_LINE = 35
+_CHARS_A_TOKEN = 8
+"""Characters of a token, at most: a longer text is not counted to know that it fits no call."""
 _COUNTER = get_counter()
 _MAX_HISTORY_CHARS = 50_000_000
 _EXAMINED_CHARS = 2_000_000
@@ -150,10 +152,11 @@ async def summarize(
     ):
         known = _count_known(job, past, entries) if entries else 0
         model = rlm.summary_model
-        units = entries or (paragraphs_of(job.body) if has_model else ())
-        limit = tokens or _usual_tokens(units)
         by_model = has_model
-        if has_model and fits_one_call(model, units, limit):
+        may_fit = has_model and job.body.chars <= _CHARS_A_TOKEN * model.window.context
+        units = entries or (paragraphs_of(job.body) if may_fit else ())
+        limit = tokens or (_usual_tokens(units) if may_fit else _TOKENS)
+        if may_fit and fits_one_call(model, units, limit):
             wanted = own_form or (_card_form(entries, cards, job.body) if entries else None)
             earlier = (past.ended or {}).get("answer") if past and 0 < known < len(entries) else None
             request = WholeRequest(
@@ -231,7 +234,7 @@ async def _by_parts(
     """Summarize a history that is too long for one call."""
     wanted = own_form or _form_of(kind, entries, cards, job.body)
     wish = Wish(tokens, wanted, focus, job.config.settings.check_support is not False)
-    start = _start(job, past, known, entries, own_form, focus)
+    start = _start(job, past, known, own_form, focus)
     return await summarize_history(job, entries, wish, cards, start)
 
 
@@ -246,14 +249,13 @@ def _start(
     job: Job,
     past: PreviousJob | None,
     known: int,
-    entries: Sequence[Entry],
     form: Form | None,
     focus: str,
 ) -> Start | None:
     """Return what is carried from the earlier run. Warns if its summary cannot be."""
     if past is None:
         return None
-    start, note = carried_start(past, known, [entry.message for entry in entries], form, focus)
+    start, note = carried_start(past, known, form, focus)
     if note:
         job.warn(note)
     return start
