@@ -56,7 +56,7 @@ def advice(missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
 def refusal(level: Literal["auto"] | int, missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
     """Return why nothing runs: the missing layers with the machine's reasons, and the remedy."""
     asked_for = {layer: reason for layer, reason in missing.items() if layer != "cgroup" or level == 3}
-    wanted = explain_missing(asked_for, machine=machine)
+    wanted = explain_missing(asked_for, machine=machine) or asked_for
     reasons = "; ".join(f"{layer} ({reason})" for layer, reason in wanted.items())
     asked = "model-written code may not run unasked below level 2" if level == "auto" else f"no level {level}"
     return (

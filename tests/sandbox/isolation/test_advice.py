@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from rlm.sandbox.isolation.advice import CONTAINER_FLAGS, advice, explain_missing, refusal
+from rlm.sandbox.isolation.report import read_report
 
 NO_BUBBLEWRAP = {"bubblewrap": "bubblewrap is not installed (bwrap)"}
 NO_NAMESPACES = {"namespaces": "[Errno 1] clone: Operation not permitted"}
@@ -138,3 +140,17 @@ def test_the_most_important_layer_is_advised_first(tmp_path) -> None:
     assert "lsm=landlock" in advice(everything, machine=tmp_path)
     del everything["landlock"]
     assert "systemd-run" in advice(everything, machine=tmp_path)
+
+
+def test_a_refusal_always_names_a_reason(tmp_path) -> None:
+    """Also where bubblewrap is all that was tried, and would not help."""
+    assert "gives no bubblewrap (bubblewrap is not installed" in refusal(2, NO_BUBBLEWRAP, machine=tmp_path)
+
+
+def test_layers_that_were_not_tried_are_named() -> None:
+    """Where the first mount is refused, nothing after it was applied, and the message says so."""
+    lines = [{"layer": "namespaces", "detail": "on"}, {"failed": "root", "detail": "mount on /: refused"}]
+    report, _ = read_report(2, b"\n".join(json.dumps(line).encode() for line in lines))
+    assert report.failed["root"].startswith("mount on /: refused; not tried after that: rlimits, ")
+    assert "landlock" in report.failed["root"]
+    assert list(report.failed) == ["root"]
