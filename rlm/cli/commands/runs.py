@@ -109,7 +109,7 @@ def _totals_text(run: dict[str, Any]) -> str:
     return " ".join(columns)
 
 
-runs_app.command()(waiting)
+runs_app.command(hidden=True)(waiting)  # the help of `rlm runs` names it
 
 
 @runs_app.command()

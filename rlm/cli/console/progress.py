@@ -21,7 +21,7 @@ class Progress(ProgressDisplay):
     they are known. `verbose`: lines stay for what happened and for each block with its output."""
 
     def __init__(self, *, quiet: bool, seconds: float, verbose: bool = False) -> None:
-        super().__init__("loading", quiet=quiet)
+        super().__init__("loading", quiet=quiet, interval=5.0 if verbose else 20.0)
         self.run_id: str | None = None
         self._seconds = seconds
         self._verbose = verbose

@@ -151,13 +151,15 @@ def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
 def test_tokens_of_a_slow_reply_are_shown_as_they_come(lines_of) -> None:
     """They add up until the reply ends."""
     streamed = [events.ReplyStreaming(7)] * 9
-    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *streamed)
+    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *streamed, verbose=True)
     assert line.startswith("round 1 of 30: asking the root: ")
     assert line.endswith(" tokens received")
 
 
 def test_children_are_reported_every_five_seconds(lines_of) -> None:
-    assert len(lines_of(events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20)))) == 3
+    batch = [events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20))]
+    assert len(lines_of(*batch, verbose=True)) == 3
+    assert len(lines_of(*batch)) == 0
 
 
 def test_a_violated_contract_is_reported_in_words(lines_of) -> None:

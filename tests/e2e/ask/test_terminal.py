@@ -1,4 +1,4 @@
-"""Test what a person sees in a terminal of 80 columns: colours, figures, folded runs, the editor."""
+"""Test what a person sees in a terminal of 80 columns: colours, figures, folded runs."""
 
 from __future__ import annotations
 
@@ -86,11 +86,6 @@ def test_a_run_is_shown_while_it_goes_and_again_later(terminal: Callable[..., st
     assert "row 29" in full
     assert "more lines" not in full
 
-    opened = terminal("show", "--open", "1", env={"EDITOR": "/bin/echo opened", "VISUAL": ""})
-    assert opened.strip() == f"opened {tmp_path / 'work' / 'log.txt'}"
-    opened = terminal(*ASK, "--open", "--quiet", env={"EDITOR": "/bin/echo opened", "VISUAL": ""})
-    assert opened.strip().endswith(f"opened {tmp_path / 'work' / 'log.txt'}")
-
 
 def test_no_colour_is_shown_where_the_user_wants_none(terminal: Callable[..., str]) -> None:
     for shown in (terminal(*ASK, "-v", env={"NO_COLOR": "1"}), terminal("show", env={"NO_COLOR": "1"})):
@@ -101,9 +96,3 @@ def test_without_a_key_a_person_is_told_what_one_would_change(terminal: Callable
     hint = "no key is set, so the answer will be extracts of the text"
     assert hint in ESCAPES.sub("", terminal("ask", "What is line 7?", "log.txt"))
     assert hint not in ESCAPES.sub("", terminal("ask", "What is line 7?", "log.txt", "--quiet"))
-
-
-def test_a_source_is_opened_in_a_terminal_only(rlm: Any, terminal: Callable[..., str]) -> None:
-    refused = rlm(*ASK, "--open")
-    assert refused.code == 2
-    assert "--open needs a terminal" in refused.one_line
