@@ -132,7 +132,7 @@ class _SearchProgress(ProgressDisplay):
     """Shows what is read and indexed."""
 
     def __init__(self, *, quiet: bool) -> None:
-        super().__init__("reading", quiet=quiet, interval=10.0)
+        super().__init__("reading", quiet=quiet)
 
     def on_read(self, name: str, size: int) -> None:
         """Show the bytes that were read so far."""

@@ -100,7 +100,7 @@ def _source(citation: Citation) -> str:
 
 def account(result: RunResult, documents: int | None = None) -> str:
     """Return what was read and what it took, in one line, and a second one for what a reader should know."""
-    coverage, notes = result.coverage, _notes(result)
+    coverage, notes = result.coverage, _notes(result, newest_first=True)
     parts = [
         ", ".join(
             [
@@ -161,14 +161,16 @@ def _is_offline(result: RunResult) -> bool:
     return all(usage.model == EXTRACTIVE for usage in result.usage)
 
 
-def _notes(result: RunResult) -> list[str]:
-    """Return what a reader should know of the answer, what matters most first."""
+def _notes(result: RunResult, *, newest_first: bool = False) -> list[str]:
+    """Return what a reader should know of the answer, what matters most first. Of warnings the newest matter
+    most: the first ones are about the input and the models' names."""
     cause, limit = result.cause, result.exhausted_limit
     notes = [f"a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []
     notes += _refusals(result)
     notes += _unsupported(result)
     notes += result.support.notes if result.support else ()
-    notes += [warning for warning in result.warnings if warning != cause]
+    warnings = result.warnings[::-1] if newest_first else result.warnings
+    notes += [warning for warning in warnings if warning != cause]
     return list(dict.fromkeys(map(_line, notes)))
 
 

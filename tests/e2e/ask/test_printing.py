@@ -92,7 +92,7 @@ def test_the_account_is_one_line_and_one_for_what_to_know() -> None:
     warned = replace(one, unread=("a.bin", "b.zip"), warnings=("a.bin is no text: skipped", "x" * 900, "z"))
     line, note = account(warned).splitlines()
     assert line.startswith("1,234 characters · 2 not read · 2 rounds")
-    assert note == "note: a.bin is no text: skipped (2 more)"
+    assert note == "note: z (2 more)"
     assert full_account(warned).count("note: ") == 3
 
 
