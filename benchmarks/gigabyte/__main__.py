@@ -19,7 +19,7 @@ from benchmarks.gigabyte import coverage, evidence, handle, whole_run
 from benchmarks.gigabyte.corpus import write_corpus
 from benchmarks.gigabyte.row import Row
 from rlm.documents import load
-from rlm.documents.in_place.plain_file import SETTLED_SECONDS
+from rlm.documents.in_place import SETTLED_SECONDS
 
 
 def main() -> int:

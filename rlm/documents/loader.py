@@ -14,12 +14,11 @@ from typing import BinaryIO
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
 from rlm.documents.cache import ContextCache
 from rlm.documents.folder import files_of, patterns_of
-from rlm.documents.formats.containers.members import Members, safe_name
-from rlm.documents.formats.containers.outer import Outer
+from rlm.documents.formats.containers.members import Members, Outer, safe_name
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Member, Note, Unreadable
 from rlm.documents.formats.registry import format_of
-from rlm.documents.in_place.plain_file import is_plain, open_plain
+from rlm.documents.in_place import is_plain, open_plain
 from rlm.documents.kind import has_unread_log, readable_kind, reader_faults
 from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons, shortest_names
 from rlm.documents.pictures.originals import Originals

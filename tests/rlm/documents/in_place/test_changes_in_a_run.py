@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlm import RLM, Settings
-from rlm.documents.in_place import plain_file
+from rlm.documents import in_place as plain_file
 from rlm.errors import UsageError
 from rlm.journal import Journal
 from rlm.sandbox.errors import SourceChanged

@@ -12,8 +12,8 @@ import pytest
 from document_tree import text_of
 
 from rlm.documents import ContextCache, Loaded, PathSource, load
-from rlm.documents.in_place import plain_file
-from rlm.documents.in_place.file_system import reports_changes
+from rlm.documents import in_place as plain_file
+from rlm.documents.in_place import reports_changes
 from rlm.errors import DocumentError
 from rlm.sandbox.errors import SourceChanged
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, SOURCE_NAME, Body, BodyError

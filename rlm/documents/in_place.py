@@ -16,7 +16,6 @@ from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
 from rlm.documents.chat import form_of
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.registry import format_of
-from rlm.documents.in_place.file_system import reports_changes
 from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import Loaded, Skip
 from rlm.documents.rendering import LINE_WRITERS, Account
@@ -26,12 +25,17 @@ from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import ContextFileWriter, NotPlain
 
-__all__ = ["PlainFile", "is_plain", "open_plain"]
+__all__ = ["PlainFile", "is_plain", "open_plain", "reports_changes"]
 
 LEAST_BYTES = 16 << 20
 """Smaller files are copied: that takes no time, and the journal keeps them."""
 SETTLED_SECONDS = 2.0
 """A file that was written this recently is copied, because its writer may not be done."""
+_REMOTE = frozenset(
+    {"9p", "afs", "ceph", "cifs", "coda", "glusterfs", "lustre", "nfs", "nfs4", "smb3", "smbfs", "virtiofs"}
+)
+"""Another machine may write to these, and the time of the change is known here seconds later, or never."""
+_PLAIN_FUSE = frozenset({"fuse.fuse-overlayfs"})
 _TICK_SECONDS = 0.1
 """The clock of a file system may be this late. A change within one tick of it would not be seen."""
 
@@ -151,3 +155,21 @@ def _is_chat(kind: str, head: bytes) -> bool:
     if kind not in ("json", "jsonl"):
         return False
     return form_of(codecs.utf_8_decode(head, "replace", False)[0], lines=kind == "jsonl") is not None
+
+
+def reports_changes(device: int) -> bool:
+    """Return whether the file system with the device number `device` of a file is local. Return False if
+    that cannot be known."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return False
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts.splitlines():
+        mount, _, system = line.partition(" - ")
+        fields = mount.split(" ", 3)
+        if len(fields) > 2 and fields[2] == wanted:
+            kind = system.partition(" ")[0]
+            return kind not in _REMOTE and (not kind.startswith("fuse.") or kind in _PLAIN_FUSE)
+    # Subvolumes of btrfs have device numbers that no mount shows.
+    return True
