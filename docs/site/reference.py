@@ -141,11 +141,7 @@ def _init_context() -> typer.Context:
 
 def helpers_page() -> str:
     """Return the helpers of a block with their signatures, one line each."""
-    rows = [
-        f"| `{helper.name}` | `{helper.call}`: {_cell(helper.summary)}"
-        + (f" Fields: {', '.join(f'`{name}`' for name in helper.fields)}. |" if helper.fields else " |")
-        for helper in HELPERS
-    ]
+    rows = [f"| `{helper.name}` | `{helper.call}`: {_cell(helper.summary)} |" for helper in HELPERS]
     return "\n".join(
         [
             "# Helpers of a block\n",
