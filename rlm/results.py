@@ -24,6 +24,7 @@ from rlm.sandbox.types import Span
 from rlm.support import NOT_SUPPORTED, ClaimSupport, Support, SupportStatus, SupportTest
 
 __all__ = [
+    "EXTRACTIVE",
     "LIMITS_OF",
     "NOT_SUPPORTED",
     "RESUMABLE",
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 _QUOTE_SHOWN = 160
+EXTRACTIVE = "extractive"
+"""The name of the built-in model that is a program. It needs no key, and its cells need no isolation."""
 SEEN = "seen on the page (not verifiable by text)"
 """What is shown of a citation of a picture, which has no quote."""
 
@@ -62,6 +65,7 @@ StopReason = Literal[
     "kernel",
     "model",
     "cancelled",
+    "nearest",
     "not_found",
     "unverified",
     "empty_reply",
@@ -71,7 +75,9 @@ StopReason = Literal[
 ]
 """Why a run ended. The last six are those of the strategies direct and map-reduce, whose last reply is no
 answer: it says that the text does not hold it, its quotes are not in the text or it has none, it is empty,
-cut by the output limit, refused by the model, or not of the type asked for."""
+cut by the output limit, refused by the model, or not of the type asked for. `nearest` is that of `extractive`
+where no passage has enough of the question's words: the answer shows the nearest passages, and denies
+nothing, because an answer may stand in other words."""
 RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
 """Stop reasons after which a run can be resumed."""
 LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
@@ -289,10 +295,11 @@ class RunTotals:
 class RunResult:
     """The outcome of a run. `answer` is None when it ended without one: `cause` says why, and `variables`
     what the kernel held then (`name: type, size`). `answer` is JSON-safe. `found` is False if there is no
-    answer, or if it says that the documents hold none. `unread` names documents that were not read, or only
-    in part. `support` says of each claim of the answer whether its citations support it; None if that was not
-    checked. `gates` are the checks that the answer had to pass. `degradations` are what the run did without.
-    `parsed` is the answer as the caller's own type (`schema=Answer`), and is not part of the JSON."""
+    answer, if it says that the documents hold none, or if it shows the nearest passages only. `unread` names
+    documents that were not read, or only in part. `support` says of each claim of the answer whether its
+    citations support it; None if that was not checked. `gates` are the checks that the answer had to pass.
+    `degradations` are what the run did without. `parsed` is the answer as the caller's own type
+    (`schema=Answer`), and is not part of the JSON."""
 
     run_id: str
     answer: Any
@@ -393,7 +400,8 @@ class RunResult:
         of = "citation" if quotes == 1 else "citations"
         shown = [f"{found:,} of {quotes:,} {of} found in the input"] if quotes else []
         shown += [f"{seen:,} seen on pages, not verifiable by text"] if seen else []
-        if self.support is None and quotes:
+        is_extracted = {one.model for one in self.usage} == {EXTRACTIVE}
+        if self.support is None and quotes and not is_extracted:
             shown.append("whether they support the answer is unchecked")
         elif self.support is not None and self.support.claims:
             shown.append(self.support.shown)

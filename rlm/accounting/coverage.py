@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import merge
 from itertools import islice
 from typing import Literal, Protocol
 
@@ -63,16 +62,6 @@ class CoverageLedger:
     def answered_chars(self) -> int:
         """Return how many characters children have answered about."""
         return self._answered.total()
-
-    @property
-    def looked_chars(self) -> int:
-        """Return how many characters were searched, read or answered for."""
-        # Needed once a run, so this union is not kept up to date.
-        looked = end = 0
-        for span in merge(self._seen, self._scanned):
-            looked += max(0, span.end - max(span.start, end))
-            end = max(end, span.end)
-        return looked
 
     @property
     def looked(self) -> bool:

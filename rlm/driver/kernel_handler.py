@@ -106,8 +106,7 @@ class RunHandler:
             raise
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
-        # The report of the cell does not include the spans that were read before a `finalize`. They are
-        # counted here, even if the verdict comes from the journal.
+        # What the cell has read so far is counted before the answer is judged. Its report comes later.
         self._coverage.note_read(final.access.read)
         self._coverage.note_scanned(final.access.scanned)
         order = self._playback.order("finalize")

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rlm.lazy_dataclass import dataclass
-from rlm.results import TokenUsage
+from rlm.results import EXTRACTIVE, TokenUsage
 from rlm.sandbox.types import CellResult, Span
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ __all__ = [
     "is_extractive",
     "price_share",
 ]
-
-EXTRACTIVE = "extractive"
-"""The name of the built-in model that is a program. It needs no key, and its cells need no isolation."""
 
 Role = Literal["root", "child", "summary", "direct", "check"]
 FinishReason = Literal["stop", "length", "refusal", "other"]

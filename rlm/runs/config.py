@@ -142,7 +142,7 @@ class RunConfig:
         if looks and blank_pages(body):
             return "rlm"  # a call over the text alone would miss them
         if is_extractive(self.model):
-            return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
+            return "rlm"
         if fits(self.model, body, self.settings.direct, earlier) and not counts_records(task, body):
             return "direct"
         # The rounds of a root fill at least so much of a window.

@@ -228,21 +228,13 @@ class Run:
         if first == "map-reduce":
             return await self._answer_by_map_reduce()
         falls_back = self.config.settings.strategy == "auto"
-        if first == "direct" and not self._is_computed():
+        if first == "direct":
             result = await self._answer_directly()
             if result is not None:
                 return result
             # The same call would give the same again.
             falls_back = False
         return await self._answer_in_rounds(falls_back=falls_back)
-
-    def _is_computed(self) -> bool:
-        """Return whether cells of `extractive` compute the answer, although the input is short."""
-        if self.config.settings.strategy != "auto" or not is_extractive(self.config.model):
-            return False
-        from rlm.models.offline.extractive.computing import is_computed
-
-        return is_computed(self._task, self.input.body.documents)
 
     async def _run_sub_rlm(
         self, prompt: str, source: ChildSlice | None, name: str, model: str
@@ -436,8 +428,12 @@ class Run:
             answer_type = self._options.answer_type
             gates = self._finalizer.gates(has_answer=result.answer is not None)
             result = describe_run(result, self.config, self._options, self.run_context, gates)
-            if answer_type is None or answer_type.is_text:
-                result = judge_absence(self._task, result)
+            if is_extractive(self.config.model):
+                from rlm.models.offline.extractive.texts import with_status
+
+                result = with_status(result)
+            elif answer_type is None or answer_type.is_text:
+                result = judge_absence(result)
             else:
                 result = replace(result, found=result.answer is not None)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))

@@ -43,6 +43,7 @@ __all__ = [
     "load_input",
     "make_room",
     "open_journal",
+    "require_model",
     "resources_for",
     "start_warnings",
     "type_of",
@@ -190,14 +191,22 @@ def check_question(question: Any) -> None:
         raise UsageError("the question is empty. Write a question")
 
 
+def require_model(model: Model, what: str) -> None:
+    """Raise UsageError if `model` is the program `extractive`: `what` (`a comparison`) needs a language
+    model."""
+    if is_extractive(model):
+        raise UsageError(
+            f"{what} needs a language model: set the key of one, or name it (--model anthropic:NAME, "
+            "openai:NAME or ollama:NAME)"
+        )
+
+
 def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
     """Return the type of the answer. Raises UsageError for an empty question or an unsupported type."""
     check_question(task)
     answer_type = None if schema is None else AnswerType(schema)
-    if answer_type is not None and is_extractive(model) and not answer_type.is_text:
-        raise UsageError(
-            "extractive answers in plain text. Choose another model for an answer of a given type"
-        )
+    if answer_type is not None and not answer_type.is_text:
+        require_model(model, "an answer of a given type")
     return answer_type
 
 

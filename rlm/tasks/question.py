@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +12,10 @@ from rlm.answers.absence import not_found
 from rlm.documents import Context
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import is_extractive
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
-from rlm.retrieval.words import Tokens
-from rlm.runs.setup import check_question
+from rlm.runs.setup import check_question, require_model
 from rlm.runtime import RLM
 from rlm.tasks.attempts import answer_in_attempts
 
@@ -70,15 +67,14 @@ async def ask(
     if choices and not 2 <= len(choices) <= _MAX_CHOICES:
         raise UsageError(f"{len(choices)} choices: give 2 to {_MAX_CHOICES}")
     check_question(question)
+    if choices:
+        require_model(rlm.model, "a choice")
 
     async def answer(task: str, schema: Any) -> RunResult:
         if attempts == 1:
             return await rlm.run(task, context, schema=schema)
         return await answer_in_attempts(rlm, task, context, attempts=attempts, schema=schema)
 
-    if is_extractive(rlm.model) and attempts == 1:
-        result = await rlm.run(question, context, schema=schema)
-        return _choose_by_words(question, choices, result) if choices else Answered(result)
     words = table("tasks.toml")
     if not choices:
         # The root's own prompt says what to finalize if there is no answer.
@@ -92,26 +88,6 @@ async def ask(
 
 def _add_letters(choices: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(string.ascii_uppercase, choices, strict=False))
-
-
-def _choose_by_words(question: str, choices: Sequence[str], result: RunResult) -> Answered:
-    """Return the choice with the highest share of its words in the extracts, if there is any such word."""
-    if result.answer is None:
-        return Answered(result)
-    with closing(Tokens()) as tokens:
-        # Whole words, because stems of short words (one, on) are often equal.
-        (question_words,) = tokens.words([question])
-        own = [set(words) - set(question_words) for words in tokens.words(choices)]
-        quoted = set().union(*tokens.words([citation.quote for citation in result.citations] or [""]))
-    shared = set.intersection(*own)
-    scores = [
-        (len((words - shared) & quoted) / max(1, len(words - shared)), len((words - shared) & quoted))
-        for words in own
-    ]
-    best = max(range(len(choices)), key=lambda place: (scores[place], -place))
-    if scores[best][1] == 0:
-        return Answered(not_found(result))
-    return _with_choice(choices, best, replace(result, confidence="low"))
 
 
 def _read_choice(choices: Sequence[str], result: RunResult) -> Answered:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _AGENT, _SUB_AGENT, _CELL_TOOL = "rlm", "sub-rlm", "repl"
-_WITHOUT_FAULT = frozenset({"finalized", "not_found", "cancelled"})
+_WITHOUT_FAULT = frozenset({"finalized", "not_found", "nearest", "cancelled"})
 """Stop reasons of a run that are no failure."""
 
 Note = Callable[..., None]

@@ -23,13 +23,13 @@ from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import SliceText, is_extractive
+from rlm.models.base import SliceText
 from rlm.models.catalog.prices import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
-from rlm.runs.setup import cache_of, check_question
+from rlm.runs.setup import cache_of, check_question, require_model
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
@@ -85,6 +85,7 @@ _MethodReply = tuple[DirectReply | None, str]
 
 async def plan_comparison(rlm: RLM, context: Context, methods: Sequence[Method] = METHODS) -> RunPlan:
     """Estimate what the methods need together. Asks no model. Raises UsageError."""
+    require_model(rlm.model, "a comparison")
     prices = Prices(rlm.settings.facts)
 
     def plan(method: Method, body: Body) -> RunPlan:
@@ -121,6 +122,7 @@ async def compare(
     """Answer `task` over `context` with each of `methods` in turn, within the limits of `rlm`. If a method
     fails or hits a limit, its row says so. Raises UsageError, SandboxRefused and JournalError."""
     check_question(task)
+    require_model(rlm.model, "a comparison")
 
     def facts(_: Body) -> Mapping[str, Any]:
         return {"methods": list(methods), "top_k": top_k}
@@ -154,9 +156,8 @@ async def _run_methods(job: Job, task: str, methods: Sequence[Method], top_k: in
             if isinstance(result, str):
                 result = _make_failed_result(job, result)
             rows[method] = MethodRow(method, result, _note(method, result))
-    models = not (is_extractive(config.model) and is_extractive(config.sub_model))
     ordered = tuple(rows[method] for method in methods)
-    comparison = Comparison(task, job.body.chars, fits, models, ordered)
+    comparison = Comparison(task, job.body.chars, fits, ordered)
     has_answer = any(row.result.answer is not None for row in ordered)
     if not has_answer and all(row.result.stop_reason == "model" for row in ordered):
         job.stop_reason = "model"

@@ -88,13 +88,11 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rows in the order of the request. `fits`: the whole input fits one prompt. `models`: a language
-    model answered; otherwise only extracts are compared."""
+    """The rows in the order of the request. `fits`: the whole input fits one prompt."""
 
     question: str
     chars: int
     fits: bool
-    models: bool
     rows: tuple[MethodRow, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -114,8 +112,6 @@ class Comparison:
         parts = [self._recommend(verified)]
         if len(verified) > 1 and _has_different_answers(verified):
             parts.append("The answers differ: read their citations before you choose.")
-        if not self.models:
-            parts.append("No language model was asked: this compares extracts only.")
         return " ".join(parts)
 
     def _recommend(self, verified: Sequence[MethodRow]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import field, replace
 
 from rlm.answers.support.claims import claims_of
@@ -12,11 +10,8 @@ from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_of
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
-from rlm.models.offline.extractive.answer_texts import is_extracts
-from rlm.models.offline.extractive.sentences import sentences
-from rlm.models.offline.extractive.words import subject_words
+from rlm.models.offline.extractive.texts import is_extracts
 from rlm.results import Citation, RunResult
-from rlm.retrieval.words import Tokens
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.reports.questions import Question
 from rlm.tasks.summaries.summary_lines import words_of
@@ -28,16 +23,10 @@ __all__ = [
     "is_sourced",
     "passages",
     "statement_of",
-    "without_headings",
 ]
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
-_HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
-_MAX_EXTRACTS = 8
-"""The number of passages reported for a question that no model answered."""
-_LONG_EXTRACT = 300
-_SENTENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +65,10 @@ class EvidenceTable:
     def add(self, question: Question, result: RunResult) -> bool:
         """Add the claims of an answer. Return False if none of them has a verified source."""
         if is_extracts(result):
-            result = _choose_extracts(question.text, result)
-            extracts = _claims_of_extracts(question.text, result, self._add_sources(result))
-            self.findings += [Finding(question, text, sources) for text, sources in extracts]
-            return bool(extracts)
+            for place, number in self._add_sources(result).items():
+                text = " ".join(result.citations[place - 1].quote.split())
+                self.findings.append(Finding(question, text, (number,)))
+            return bool(self.of_question(question))
         numbers = self._add_sources(result)
         text = _with_numbers(result, numbers)
         claims = claims_of(text, sorted(set(numbers.values())))
@@ -125,41 +114,6 @@ class EvidenceTable:
         return len(self.sources)
 
 
-def _choose_extracts(question: str, result: RunResult) -> RunResult:
-    """Drop extracts with less than half as many words of the question as the best one."""
-    counts = [len(words) for words in _shared_words(question, [one.quote for one in result.citations])]
-    highest = max(counts, default=0)
-    kept = [one for one, count in zip(result.citations, counts, strict=True) if count >= highest / 2]
-    return replace(result, citations=tuple(kept[:_MAX_EXTRACTS]))
-
-
-def _claims_of_extracts(
-    question: str, result: RunResult, numbers: Mapping[int, int]
-) -> list[tuple[str, tuple[int, ...]]]:
-    """Return a claim for each extract. A long extract is reduced to the sentences with most of the question's
-    words."""
-    claims: list[tuple[str, tuple[int, ...]]] = []
-    for place, citation in enumerate(result.citations, 1):
-        if place not in numbers:
-            continue
-        quote = without_headings(citation)
-        pieces = [" ".join(quote[start:end].split()) for start, end in sentences(quote)]
-        if len(quote) > _LONG_EXTRACT and len(pieces) > _SENTENCES:
-            counts = [len(words) for words in _shared_words(question, pieces)]
-            best = sorted(range(len(pieces)), key=lambda at: (-counts[at], -min(len(pieces[at]), 200), at))
-            chosen = sorted(at for at in best[:_SENTENCES] if counts[at] or at == best[0])
-            pieces = [("… " if at and at - 1 not in chosen else "") + pieces[at] for at in chosen]
-        claims.append((" ".join(pieces), (numbers[place],)))
-    return claims
-
-
-def _shared_words(question: str, texts: Sequence[str]) -> list[set[str]]:
-    """Return the subject words of the question that each text contains."""
-    with closing(Tokens()) as tokens:
-        query = set(tokens.query(subject_words(question) or question).stems)
-        return [query & set(stems) for stems in tokens.stems(texts)]
-
-
 def _with_numbers(result: RunResult, numbers: Mapping[int, int]) -> str:
     """Return the text of an answer with the numbers of the sources in its marks."""
     if not isinstance(result.answer, str):
@@ -190,16 +144,6 @@ def _overlap(one: Citation, other: Citation) -> bool:
 def _has_same_words(one: str, other: str) -> bool:
     left, right = words_of(one), words_of(other)
     return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
-
-
-def without_headings(citation: Citation) -> str:
-    """Return the passage without the headings at its start, because its place names them, and without the
-    `#` signs of other headings."""
-    text = citation.quote
-    for heading in citation.heading_path:
-        match = re.match(rf"\s*#{{1,6}}\s+{re.escape(heading)}\s+(?=\S)", text)
-        text = text[match.end() :] if match else text
-    return _HASHES.sub("", text)
 
 
 def is_sourced(result: RunResult) -> bool:

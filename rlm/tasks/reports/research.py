@@ -23,7 +23,7 @@ from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
 from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
 from rlm.tasks.reports.checking import check_findings, check_summary, join_support
-from rlm.tasks.reports.conflicts import Conflict, find_conflicts, may_conflict, read_conflicts
+from rlm.tasks.reports.conflicts import Conflict, may_conflict, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
 from rlm.tasks.reports.plan_review import asks_for_form, own_plan
@@ -143,10 +143,12 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
     results = asked.outcomes
     table, gaps = _collect_evidence(job, plan, asked)
     in_rounds = {number for number, one in results.items() if isinstance(one, RunResult) and one.rounds}
-    support = await check_findings(job, table, in_rounds)
+    # Extracts are the words of their sources: there is nothing to check.
+    has_model = not is_extractive(job.config.model)
+    support = await check_findings(job, table, in_rounds) if has_model else None
     conflicts = await _find_conflicts(job, table)
     summary = await _summarize(job, plan, table, gaps)
-    if summary:
+    if summary and support is not None:
         summary, of_summary = await check_summary(job, summary, table)
         support = join_support(support, of_summary)
     text = report(plan, summary, table, conflicts, gaps)
@@ -214,12 +216,12 @@ def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable
 
 
 async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
-    """Let a model list conflicts between the passages, in whole sentences. Without a model, or if it fails,
-    use the rules. No model is asked if no two passages are about the same thing."""
-    statements = {one.number: statement_of(job.body, one.citation) for one in table.sources}
+    """Let a model list conflicts between the passages, in whole sentences. None is searched without a model,
+    or if no two passages are about the same thing."""
     model = job.config.summary_model
-    if is_extractive(model):
-        return find_conflicts(table.sources, statements)
+    if is_extractive(job.config.model) or is_extractive(model):
+        return []
+    statements = {one.number: statement_of(job.body, one.citation) for one in table.sources}
     # Rows of data are not compared: another row is about another thing.
     records = {one.number for one in table.sources if _is_record(job.body, one)}
     numbers = may_conflict({n: text for n, text in statements.items() if n not in records})
@@ -231,8 +233,8 @@ async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
     try:
         return read_conflicts(await _ask_once(job, model, prompt, _CONFLICT_TOKENS), statements)
     except (ModelError, BudgetExhausted, ValueError) as error:
-        job.warn(f"contradictions were searched without a model: {cause_of(error)}")
-    return find_conflicts(table.sources, statements)
+        job.warn(f"contradictions were not searched: {cause_of(error)}")
+        return []
 
 
 def _is_record(body: Body, source: Passage) -> bool:
@@ -244,7 +246,9 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     """Let the summary model answer the task in prose. Its text is kept as it is. If the task is the list of
     the questions, their answers are the report."""
     model = job.config.summary_model
-    if is_extractive(model) or all(one.supported is False for one in table.findings):
+    if is_extractive(job.config.model) or is_extractive(model):
+        return ""
+    if all(one.supported is False for one in table.findings):
         return ""
     if _is_task(plan) and not asks_for_form(plan.task):
         return ""

@@ -14,7 +14,6 @@ from rlm.citation_markers import disarm_marks, marker, unknown_marks, write_mark
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.escaping import markdown_answer, markdown_phrase
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Citation
@@ -31,10 +30,6 @@ _OVERVIEW_SHARE = 0.15
 _MIN_OVERVIEW_TOKENS = 60
 _TOKENS_PER_POINT = 45
 _MAX_POINTS = 40
-_MAX_PASSES = 4
-_FULL = 0.98
-_SMALL = 1_000_000
-"""A text with at most this number of characters is read up to `_MAX_PASSES` times."""
 _COUNTER = get_counter()
 _OVERVIEW = "Overview"
 _SCHEMA: Mapping[str, Any] = {
@@ -73,18 +68,17 @@ class Digest:
 async def summarize_documents(job: Job, tokens: int, *, by_model: bool = True) -> Digest:
     """Summarize the body in at most `tokens` tokens.
 
-    Children read the sections, and each of their points must have a quote that is in the section. Without a
-    model, the summary consists of each section's most informative sentences. Raises UsageError for an empty
-    body.
+    Children read the sections, and each of their points must have a quote that is in the section. If not
+    `by_model`, the points are the most informative sentences. Raises UsageError for an empty body.
     """
     sections = sections_of(job.body)
     if not sections:
         raise UsageError("there is nothing to summarize: the input has no text")
-    has_model = by_model and not is_extractive(job.config.sub_model)
-    shares = _share_tokens(sections, tokens - _overview_tokens(tokens))
-    points = await _ask_children(job, sections, shares) if has_model else _fill(job, sections, tokens)
-    points = _trim(job, sections, points, tokens, reserve=_overview_tokens(tokens) if has_model else 0)
-    overview = await _write_overview(job, sections, points, tokens) if has_model and points else ""
+    room = _overview_tokens(tokens) if by_model else 0
+    shares = _share_tokens(sections, tokens - room)
+    points = await _ask_children(job, sections, shares) if by_model else _extract(job, sections, shares)
+    points = _trim(job, sections, points, tokens, reserve=room)
+    overview = await _write_overview(job, sections, points, tokens) if by_model and points else ""
     cited = cite_spans([point.span for point in points], job.body)
     return Digest(_page(sections, points, overview), cited)
 
@@ -104,25 +98,6 @@ def _slices(job: Job, section: DocumentSection) -> list[Span]:
     count = max(1, -(-section.chars // min(_SLICE_CHARS, job.chunk_chars)))
     borders = cut_evenly(job.body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
-
-
-def _fill(job: Job, sections: Sequence[DocumentSection], tokens: int) -> list[_Point]:
-    """Return the most informative sentences in about `tokens`.
-
-    How many tokens the sentences take on the page is known only afterwards, because of headings, marks and
-    joined sentences. So a small text is read again with an allowance that is corrected by the last result.
-    """
-    allowance = tokens
-    best: list[_Point] = []
-    for _ in range(_MAX_PASSES if job.body.chars <= _SMALL else 1):
-        points = _extract(job, sections, _share_tokens(sections, allowance))
-        size = _COUNTER.count(_page(sections, points, ""))
-        if not best or size <= tokens:
-            best = points
-        if _FULL * tokens <= size <= tokens or (points == best and size < tokens and allowance > 2 * tokens):
-            break
-        allowance = int(allowance * tokens / max(1, size) * (1.0 if size < tokens else 0.98))
-    return best
 
 
 def _extract(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rlm.models.offline.extractive.sentences import sentences
 from rlm.prompts.history.cue_phrases import small_talk
 from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector
 from rlm.prompts.history.term_frequency import words_of
 from rlm.prompts.tokens.counters import get_counter
+from rlm.retrieval.sentences import sentences
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 

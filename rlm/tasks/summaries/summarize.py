@@ -14,6 +14,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunResult
+from rlm.runs.setup import require_model
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
@@ -130,6 +131,7 @@ async def summarize(
                 )
             if not re.search(r"\w", body.text(0, 1_000_000)):
                 raise UsageError("there is nothing to summarize: the input has no text")
+            require_model(rlm.summary_model, "a summary of anything but a chat")
             return {"summary_kind": "document", "summary_tokens": tokens or _TOKENS}
         if body.chars > _MAX_HISTORY_CHARS:
             raise UsageError(
@@ -139,6 +141,10 @@ async def summarize(
         entries = entries_of(body)
         if not entries:
             raise UsageError("there is nothing to summarize: the input has no text")
+        form = _form_of(kind, entries, cards, body)
+        if form is not None and not any(entry.card for entry in entries):
+            # Stories, logs, commits and boards have to be read for their meaning.
+            require_model(rlm.summary_model, "a summary of anything but a chat")
         return {
             "summary_kind": "history",
             "summary_tokens": tokens or _TOKENS,
@@ -193,7 +199,11 @@ async def summarize(
         else:
             history = await _by_parts(job, past, known, entries, cards, own_form, kind, tokens, focus.strip())
         result = await job.finish(
-            history.text, history.citations, support=history.support, details=history.details
+            history.text,
+            history.citations,
+            # Sentences of the messages are what they cite: there is nothing to check.
+            support=history.support if has_model else None,
+            details=history.details,
         )
         return Summary(
             "history",

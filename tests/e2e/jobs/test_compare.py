@@ -1,4 +1,4 @@
-"""Test `rlm compare` without a model and with one."""
+"""Test `rlm compare` from the shell."""
 
 from __future__ import annotations
 
@@ -17,39 +17,36 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_offline_it_shows_four_rows_the_answers_and_advice(rlm, text: Path) -> None:
-    ran = rlm("compare", QUESTION, str(text))
+def reply(received) -> str:
+    if "repl" in received.system:
+        evidence = "evidence=['The magic word is xyzzy.']"
+        return f"```repl\nhit = search('magic')[0]\nfinalize('xyzzy', {evidence})\n```"
+    if "magic word is" not in received.prompt:
+        return "NOT_FOUND"
+    return 'xyzzy\nEvidence:\n"The magic word is xyzzy."'
+
+
+def test_without_a_model_it_is_refused_in_one_line_before_any_work(rlm, text: Path) -> None:
+    for more in ((), ("--dry-run",)):
+        ran = rlm("compare", QUESTION, str(text), *more)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "a comparison needs a language model: " in ran.one_line
+        assert "--model" in ran.one_line
+    assert rlm("runs", "--json").json == []
+
+
+def test_a_row_for_each_method_that_was_asked_for(rlm, text: Path, provider_server) -> None:
+    provider_server.always = reply
+    model = ("--model", f"openai:m@{provider_server.url}/v1")
+    ran = rlm("compare", QUESTION, str(text), "--method", "rlm", "--method", "bm25", *model)
     assert ran.code == 0, ran.stderr
-    rows = {line.split()[0]: line for line in ran.stdout.splitlines()[1:5]}
-    assert set(rows) == {"direct", "bm25", "map-reduce", "rlm"}
+    rows = {line.split()[0]: line for line in ran.stdout.splitlines()[1:3]}
+    assert set(rows) == {"bm25", "rlm"}
     assert "1 of 1" in rows["bm25"]
-    assert ran.stdout.count("xyzzy") >= 4
-    assert "No language model was asked" in ran.stdout.splitlines()[-1]
-    assert "asking by direct" in ran.stderr
-
-
-def test_json_has_a_row_for_each_method_that_was_asked_for(rlm, text: Path) -> None:
-    ran = rlm("compare", QUESTION, "-", "--method", "rlm", "--method", "bm25", "--json", "-q", stdin=TEXT)
-    assert ran.code == 0, ran.stderr
-    assert ran.stderr == ""
-    assert [row["method"] for row in ran.json["rows"]] == ["bm25", "rlm"]
-    for row in ran.json["rows"]:
-        assert "xyzzy" in row["answer"]
-        assert row["verified"] == len(row["citations"]) > 0
-        assert row["cost_usd"] == 0
-        assert row["seconds"] >= 0
-    assert ran.json["recommendation"]
+    assert ran.stdout.count("xyzzy") >= 2
 
 
 def test_with_a_model_calls_and_tokens_are_counted(rlm, text: Path, provider_server) -> None:
-    def reply(received) -> str:
-        if "repl" in received.system:
-            evidence = "evidence=['The magic word is xyzzy.']"
-            return f"```repl\nhit = search('magic')[0]\nfinalize('xyzzy', {evidence})\n```"
-        if "magic word is" not in received.prompt:
-            return "NOT_FOUND"
-        return 'xyzzy\nEvidence:\n"The magic word is xyzzy."'
-
     provider_server.always = reply
     ran = rlm("compare", QUESTION, str(text), "--json", "--model", f"openai:m@{provider_server.url}/v1")
     assert ran.code == 0, ran.stderr

@@ -128,5 +128,5 @@ async def test_a_direct_answer_of_the_wrong_type_falls_back_to_an_rlm(run, block
 
 
 async def test_extractive_says_at_once_that_it_has_no_types(run) -> None:
-    with pytest.raises(UsageError, match="plain text"):
+    with pytest.raises(UsageError, match="needs a language model"):
         await run("extractive", schema=SCHEMA)

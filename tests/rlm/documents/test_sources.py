@@ -12,7 +12,7 @@ from rlm import RLM, Settings
 from rlm.documents import PathSource, StreamSource, TextSource, sources_of
 from rlm.errors import UsageError
 from rlm.retrieval import Retriever
-from rlm.tasks import ask, compare, research, summarize
+from rlm.tasks import ask, research, summarize
 
 
 def test_one_source_and_a_list_of_them_are_the_same() -> None:
@@ -60,7 +60,7 @@ def rlm(tmp_path: Path) -> RLM:
 
 @pytest.mark.parametrize("question", [None, 5, ""])
 async def test_a_question_that_is_no_text_is_a_usage_error(rlm: RLM, question: Any) -> None:
-    for call in (rlm.run, *(_task(rlm, job) for job in (ask, research, compare))):
+    for call in (rlm.run, *(_task(rlm, job) for job in (ask, research))):
         with pytest.raises(UsageError, match="the question is"):
             await call(question, "A text.")
 
@@ -77,9 +77,8 @@ async def test_every_job_takes_one_source(rlm: RLM, tmp_path: Path) -> None:
     for context, name in ((text, "text"), (path, "lease.txt")):
         for result in (
             (await ask(rlm, "When does the lease end?", context)).result,
-            (await summarize(rlm, context)).result,
+            (await summarize(rlm, context, kind="chat")).result,
             (await research(rlm, "When does the lease end?", context)).result,
-            *(row.result for row in (await compare(rlm, "When does the lease end?", context)).rows),
         ):
             assert result is not None
             assert result.coverage.input_chars == len(text)

@@ -11,10 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from rlm import RLM, Settings
-from rlm.answers.absence import NO_WORDS
 from rlm.errors import UsageError
 from rlm.models.base import Request
-from rlm.models.offline.extractive.answer_texts import HINT
+from rlm.models.offline.extractive.texts import NEAREST
 from rlm.tasks.question import Answered, ask
 from rlm.testing import ScriptedModel
 
@@ -53,11 +52,11 @@ async def test_an_answer_is_cited(asked: Ask) -> None:
         "What does the warranty of the dishwasher cover after delivery?",
     ],
 )
-async def test_a_missing_answer_is_reported_without_a_model(asked: Ask, question: str) -> None:
+async def test_without_a_model_what_is_not_found_is_not_denied(asked: Ask, question: str) -> None:
     found = await asked(question)
     assert not found.found
-    assert found.result.answer == f"{NO_WORDS} {HINT}"
-    assert found.result.citations == ()
+    assert found.result.stop_reason == "nearest"
+    assert found.result.answer.startswith("No passage with these words.")
     assert found.to_json()["found"] is False
 
 
@@ -122,13 +121,9 @@ async def test_a_model_may_find_no_choice_decided(asked: Ask, block: Callable[[s
     assert (found.found, found.choice) == (False, None)
 
 
-async def test_choices_without_a_model_are_chosen_by_their_words(asked: Ask) -> None:
-    question = "How long is the notice that the tenant has to give under clause 9?"
-    found = await asked(question, choices=CHOICES)
-    assert found.choice == "B"
-    assert found.result.confidence == "low"
-    none = await asked("How long is the notice of the tenant?", choices=("blue", "green"))
-    assert (none.found, none.choice) == (False, None)
+async def test_a_choice_without_a_model_is_refused_before_any_work(asked: Ask) -> None:
+    with pytest.raises(UsageError, match=r"a choice needs a language model: .*--model"):
+        await asked("How long is the notice?", choices=CHOICES)
 
 
 class Rent(BaseModel):
@@ -200,15 +195,9 @@ async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, q
     assert (await asked(question, context=[CHAT])).found
 
 
-async def test_the_closest_passages_are_shown_with_their_citations(asked: Ask) -> None:
+async def test_the_nearest_passages_are_shown_with_their_citations(asked: Ask) -> None:
     found = await asked("What did Bartholomew say about his job at the harbour?", context=[CHAT])
-    assert found.result.answer.startswith(f"{NO_WORDS} The closest passages:\n")
+    assert found.result.answer.startswith(f"{NEAREST}\n")
     assert "I lost my job at the harbour" in found.result.answer
     assert all(citation.verified for citation in found.result.citations)
     assert found.result.citations
-
-
-@pytest.mark.parametrize(("names", "there"), [("Bartholomew", True), ("Bartholomew and Ottoline", False)])
-async def test_one_of_four_or_more_names_may_be_missing(asked: Ask, names: str, there: bool) -> None:
-    found = await asked(f"What does the lease of Mira Holt and the Zeppelin Works say of {names}?")
-    assert found.found is there

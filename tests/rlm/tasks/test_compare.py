@@ -14,7 +14,7 @@ import pytest
 
 from rlm import RLM, Limits, Settings
 from rlm.documents import StreamSource, TextSource
-from rlm.errors import ModelRejected
+from rlm.errors import ModelRejected, UsageError
 from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
@@ -187,8 +187,8 @@ async def test_no_passage_with_a_word_of_the_question_costs_nothing(compared: An
     assert row.note == "no passage of the input contains a word of the question"
 
 
-def verdict(*rows: MethodRow, fits: bool = True, models: bool = True) -> str:
-    return Comparison("?", 1_000, fits, models, rows).advice
+def verdict(*rows: MethodRow, fits: bool = True) -> str:
+    return Comparison("?", 1_000, fits, rows).advice
 
 
 async def test_the_advice_follows_from_the_figures(compared: Any) -> None:
@@ -211,4 +211,10 @@ async def test_the_advice_follows_from_the_figures(compared: Any) -> None:
     other = replace(short, result=replace(short.result, answer="A quite different company"))
     assert "The answers differ" in verdict(other, bm25)
     assert "The answers differ" not in verdict(short, bm25)
-    assert "compares extracts only" in verdict(short, models=False)
+
+
+async def test_without_a_model_nothing_is_compared(tmp_path: Path) -> None:
+    rlm = RLM("extractive", settings=Settings(store=tmp_path / "rlm.db"))
+    with pytest.raises(UsageError, match="a comparison needs a language model"):
+        await compare(rlm, QUESTION, [TextSource("text", TEXT)])
+    assert not (tmp_path / "rlm.db").exists()

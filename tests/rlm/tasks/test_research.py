@@ -18,6 +18,7 @@ from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
+from rlm.models.offline.extractive.texts import EXTRACTS
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.tasks.comparison.compare import resume_comparison
 from rlm.tasks.reports.conflicts import Conflict
@@ -50,17 +51,13 @@ def researched(sandbox_level: int, tmp_path: Path) -> Run:
     return run
 
 
-async def test_a_report_has_findings_conflicts_gaps_and_verified_sources(researched: Run) -> None:
+async def test_without_a_model_a_report_has_passages_and_gaps_and_no_conflicts(researched: Run) -> None:
     found = await researched()
-    assert re.findall(r"^## (\D.*)$", found.report, re.MULTILINE) == [
-        "Conflicts between sources", "Not found", "Sources",
-    ]  # fmt: skip
+    assert re.findall(r"^## (\D.*)$", found.report, re.MULTILINE) == ["Not found", "Sources"]
     assert found.report.startswith("## 1 What does the crane of Zeppelin Works cost?\n\n- Zeppelin Works")
     assert found.sources
     assert all(source.citation.verified for source in found.sources)
-    (conflict,) = found.conflicts
-    assert conflict.about == "different numbers"
-    assert ["90,000" in conflict.statements[0], "95,000" in conflict.statements[1]] == [True, True]
+    assert found.conflicts == ()
     ((question, why),) = found.gaps
     assert question.text == "Which insurance covers lightning?"
     assert why.startswith("not in the documents")
@@ -250,24 +247,10 @@ def test_claims_have_the_sources_that_their_marks_name() -> None:
     assert [sources for _, sources in found] == [(), (1,), (2,), ()]
 
 
-def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
-    """Passages with less than half as many words of the question as the best one are left out."""
-    question = "What does the red crane of the northern yard cost?"
-    best = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(10)]
-    found = findings_of("Found:", "The crane rests.", *best, question=question, model=EXTRACTIVE)
-    assert [text for text, _ in found] == best[:8]
-    assert [sources for _, sources in found] == [(n,) for n in range(1, 9)]
-
-
-def test_a_finding_has_the_best_sentences_of_a_long_passage() -> None:
-    filler = "Nothing of that was ever written down by anybody. " * 4
-    quote = f"{filler}The red crane costs 900 euros. {filler}The yard is paid for the crane in May."
-    ((text, _),) = findings_of(
-        "Found:", quote, question="What does the red crane of the yard cost?", model=EXTRACTIVE
-    )
-    assert "The red crane costs 900 euros." in text
-    assert "The yard is paid for the crane in May." in text
-    assert len(text) < len(quote) / 2
+def test_without_a_model_each_passage_is_a_finding() -> None:
+    quotes = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(5)]
+    found = findings_of(f"{EXTRACTS}\n…", *quotes, question="What does the red crane cost?", model=EXTRACTIVE)
+    assert found == [(quote, (number,)) for number, quote in enumerate(quotes, 1)]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +301,7 @@ async def test_unverified_evidence_is_counted_and_left_out(
     assert warning in found.result.warnings
 
 
-async def test_if_the_summary_model_fails_rules_find_conflicts_and_the_findings_are_kept(
+async def test_if_the_summary_model_fails_the_findings_are_kept_and_no_conflict_is_made_up(
     researched: Run,
 ) -> None:
     offers = "Zeppelin Works offers the crane for {} euros."
@@ -332,10 +315,10 @@ async def test_if_the_summary_model_fails_rules_find_conflicts_and_the_findings_
     model = ScriptedModel.of(direct=f"It costs 90,000 or 95,000 [1][2].\nEvidence:\n{quotes}", summary=fails)
     plan = from_markdown("# T\n- What does the crane cost?\n")
     found = await researched("T", model, plan=plan)
-    assert [one.sources for one in found.conflicts] == [(1, 2)]
+    assert found.conflicts == ()
     assert found.report.startswith("It costs 90,000 or 95,000 [1][2].")
     for warning in (
-        "contradictions were searched without a model: the reply has no JSON array",
+        "contradictions were not searched: the reply has no JSON array",
         "the report has no summary: gone for good",
     ):
         assert warning in found.result.warnings

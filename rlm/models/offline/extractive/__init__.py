@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlm.models.base import EXTRACTIVE, ModelWindow, Reply, Request
 from rlm.models.offline.extractive.reader import read
-from rlm.models.offline.extractive.scripted_root import next_block
+from rlm.models.offline.extractive.root import next_block
 
 __all__ = ["ExtractiveModel"]
 

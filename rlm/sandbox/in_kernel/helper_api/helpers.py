@@ -285,10 +285,9 @@ class Helpers:
                     "scanned": scanned,
                 },
             )
-        except BaseException:
-            # The driver may not have recorded the access: report it again later.
+        finally:
+            # The report of the cell holds it, too: the journal keeps only that.
             self._handle.restore_access(read, scanned)
-            raise
         if not result["accepted"]:
             quotes = (piece for piece in pieces if isinstance(piece, str) and len(piece) <= MAX_QUOTE_CHARS)
             told = [f"not finalised: {result['reason']}", *self._handle.nearest(quotes)]
