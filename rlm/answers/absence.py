@@ -7,7 +7,7 @@ from dataclasses import replace
 from rlm.prompts import is_not_found, states_absence
 from rlm.results import RunResult
 
-__all__ = ["NOT_IN_DOCUMENTS", "judge_absence", "not_found"]
+__all__ = ["NOT_IN_DOCUMENTS", "describe_unread", "judge_absence", "not_found"]
 
 NOT_IN_DOCUMENTS = "Not in the documents: they do not contain the answer to this question."
 _SHOWN = 5
@@ -24,17 +24,17 @@ def judge_absence(result: RunResult) -> RunResult:
     if not isinstance(answer, str):
         return result
     if states_absence(answer):
-        return replace(result, answer=answer + _describe_unread(result), found=False)
+        return replace(result, answer=answer + describe_unread(result), found=False)
     return not_found(result) if is_not_found(answer) else result
 
 
 def not_found(result: RunResult) -> RunResult:
     """Return the result with the statement that the documents hold no answer."""
-    answer = NOT_IN_DOCUMENTS + _describe_unread(result)
+    answer = NOT_IN_DOCUMENTS + describe_unread(result)
     return replace(result, answer=answer, citations=(), support=None, found=False)
 
 
-def _describe_unread(result: RunResult) -> str:
+def describe_unread(result: RunResult) -> str:
     """Return ` Not read: a.rtf, scan.pdf (in part).`, or "" if everything was read."""
     if not result.unread:
         return ""

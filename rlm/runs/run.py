@@ -13,7 +13,7 @@ from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
 from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.run_context import RunContext
-from rlm.answers.absence import judge_absence
+from rlm.answers.absence import describe_unread, judge_absence
 from rlm.answers.finalization import CheckAnswer, FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.page_looks import PageLooks
@@ -431,7 +431,7 @@ class Run:
             if is_extractive(self.config.model):
                 from rlm.models.offline.extractive.texts import with_status
 
-                result = with_status(result)
+                result = with_status(result, describe_unread(result))
             elif answer_type is None or answer_type.is_text:
                 result = judge_absence(result)
             else:

@@ -129,15 +129,15 @@ def test_a_batch_writes_no_control_character(run, folder) -> None:
 
 
 def test_jobs_print_no_control_character(run, folder) -> None:
-    run("summarize", "in")
-    run("summarize", "in", "--json", is_json=True)
-    run("summarize", "in", "--kind", "document", "--out", "summary.md")
+    run("summarize", "in", "--kind", "chat")
+    run("summarize", "in", "--kind", "chat", "--json", is_json=True)
+    run("summarize", "in", "--kind", "chat", "--out", "summary.md")
     assert BAD.search((folder / "summary.md").read_text()) is None
     run("research", QUESTION, "in")
     run("research", QUESTION, "in", "--json", is_json=True)
     run("research", QUESTION, "in", "--plan-only")
-    run("compare", QUESTION, "in")
-    run("compare", QUESTION, "in", "--json", is_json=True)
+    run("compare", QUESTION, "in", "--model", "scripted:s.jsonl")
+    run("compare", QUESTION, "in", "--model", "scripted:s.jsonl", "--json", is_json=True)
 
 
 def test_prompts_and_segments_print_no_control_character(run) -> None:

@@ -63,7 +63,9 @@ def describe_absence(result: RunResult, unread: Sequence[str], documents: int) -
     """Return why a question has no answer: what its run says of it, and what of the input it did not read.
     `unread` are the documents of which it read nothing, of `documents` in all."""
     said = " ".join(result.text.split())
-    if not states_absence(said):
+    if result.stop_reason == "nearest":
+        said = "no passage with these words was found"
+    elif not states_absence(said):
         said = "not in the documents"
     elif len(said) > _STATEMENT_CHARS:
         said = said[:_STATEMENT_CHARS].rsplit(" ", 1)[0] + " …"

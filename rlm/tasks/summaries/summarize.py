@@ -21,6 +21,7 @@ from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
 from rlm.tasks.summaries.board_summary import boards_of
 from rlm.tasks.summaries.boards import Cards, with_cards
+from rlm.tasks.summaries.commits import commits_in
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
@@ -36,7 +37,7 @@ from rlm.tasks.summaries.history_summary import (
 from rlm.tasks.summaries.whole_text import WholeRequest, fits_one_call, paragraphs_of, summarize_whole
 from rlm.tasks.summaries.writing.carried import carried_start
 from rlm.tasks.summaries.writing.fold import Start, line_limit
-from rlm.tasks.summaries.writing.forms import FORMS, Form, certain_form, is_story, read_form
+from rlm.tasks.summaries.writing.forms import FORMS, WORK, Form, certain_form, is_story, read_form
 
 __all__ = ["Kind", "Summary", "summarize"]
 
@@ -142,8 +143,8 @@ async def summarize(
         if not entries:
             raise UsageError("there is nothing to summarize: the input has no text")
         form = _form_of(kind, entries, cards, body)
-        if form is not None and not any(entry.card for entry in entries):
-            # Stories, logs, commits and boards have to be read for their meaning.
+        if form is not None and (form is not WORK or commits_in(body.text(0, _EXAMINED_CHARS))):
+            # Stories, logs, commits and boards have to be read for their meaning. A card is the talk on it.
             require_model(rlm.summary_model, "a summary of anything but a chat")
         return {
             "summary_kind": "history",

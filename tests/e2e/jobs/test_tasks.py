@@ -39,15 +39,19 @@ def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
 
 
 def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:
+    (tmp_path / "replies.jsonl").write_text(
+        json.dumps({"role": "summary", "reply": "## Task Summary\n- The webhook must answer in time. [m1]\n"})
+    )
+    model = ("--model", f"scripted:{tmp_path / 'replies.jsonl'}", "--json")
     first = rlm(
         "summarize",
         "-",
-        "--json",
+        *model,
         "--quiet",
         stdin=GIT_LOG.partition("commit 0000002")[1] + GIT_LOG.partition("commit 0000002")[2],
     )
     assert first.json["messages"] == 2
-    ran = rlm("summarize", "-", "--since", first.json["run_id"], "--json", stdin=GIT_LOG)
+    ran = rlm("summarize", "-", "--since", first.json["run_id"], *model, stdin=GIT_LOG)
     assert (ran.json["messages"], ran.json["known"]) == (3, 2)
     assert "1 of them new" in ran.stderr
     assert "[m1]" in ran.json["summary"]
@@ -74,14 +78,13 @@ def test_an_issue_of_github_is_a_history(rlm) -> None:
     assert {one["author"] for one in ran.json["citations"]} >= {"other"}
 
 
-def test_documents_become_sections_with_sources(rlm, tmp_path) -> None:
-    out = tmp_path / "summary.md"
-    ran = rlm("summarize", str(EXAMPLES / "offers"), "--tokens", "600", "--out", str(out))
-    assert (ran.code, ran.stdout) == (0, "")
-    text = out.read_text()
-    assert "## north.md: Offer of the northern yard" in text
-    assert "90,000 euros" in text
-    assert re.search(r"^  \[¹\] \w+\.\w+:\d", text.partition("\nSources\n")[2], re.MULTILINE)
+@pytest.mark.parametrize("path", ["offers", "server.log"])
+def test_without_a_model_only_a_chat_is_summarized(rlm, path) -> None:
+    ran = rlm("summarize", str(EXAMPLES / path), "--quiet")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "a summary of anything but a chat needs a language model: " in ran.one_line
+    assert "--model" in ran.one_line
+    assert rlm("runs", "--json").json == []
 
 
 @pytest.mark.parametrize("out", ["none/there.md", "folder"])
@@ -124,17 +127,16 @@ def test_a_summary_is_no_run_that_can_be_resumed(rlm) -> None:
 
 
 def test_research_prints_a_report(rlm) -> None:
-    """The sources are numbered and verified. Conflicts and unanswered questions are listed."""
+    """The sources are numbered and verified, and unanswered questions are listed. No conflict is made up."""
     ran = rlm(
         "research",
         "What does the crane of the northern yard cost? Which insurance covers lightning?",
         str(EXAMPLES / "offers"),
     )
     assert ran.code == 0
-    conflicts = ran.stdout.partition("## Conflicts")[2].partition("## ")[0]
-    assert "90,000" in conflicts
-    assert "92,000" in conflicts
-    assert "Which insurance covers lightning? (not in the documents" in ran.stdout
+    assert "90,000" in ran.stdout
+    assert "## Conflicts" not in ran.stdout
+    assert "Which insurance covers lightning? (no passage with these words" in ran.stdout
     assert re.search(r"^- \[1\] \w+\.\w+", ran.stdout.partition("## Sources")[2], re.MULTILINE)
     assert "1 of 2 questions answered" in ran.stderr
 
@@ -167,17 +169,15 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
     assert "--questions" in none.stderr
 
 
-def test_choices_and_what_is_not_there(rlm) -> None:
-    """`ask --choice` accepts "not in the documents" as an answer."""
+def test_without_a_model_nothing_is_denied_and_no_choice_made(rlm) -> None:
     offers = str(EXAMPLES / "offers")
-    chosen = rlm(
-        "ask", "What is the notice of the southern yard?", offers, "--choice", "one month", "--choice",
-        "three weeks", "--json", "--quiet",
-    )  # fmt: skip
-    assert (chosen.json["choice"], chosen.json["answer"]) == ("A", "A: one month")
-    absent = rlm("ask", "Which insurance covers lightning?", offers, "--json", "--quiet")
-    assert absent.json["found"] is False
-    assert absent.json["answer"].startswith("Not in the documents")
+    nearest = rlm("ask", "Which insurance covers lightning?", offers, "--json", "--quiet")
+    assert (nearest.json["found"], nearest.json["stop_reason"]) == (False, "nearest")
+    assert nearest.json["answer"].startswith("No passage with these words.")
+    refused = rlm("ask", "What is the notice?", offers, "--choice", "one month", "--choice", "a year")
+    assert refused.code == 2
+    assert "a choice needs a language model: " in refused.one_line
+    assert "--model" in refused.one_line
 
 
 def test_the_card_example_runs_offline_from_end_to_end(environment) -> None:
@@ -203,14 +203,8 @@ def test_where_the_provider_never_answers_the_exit_code_says_so(
     assert "wants a key" in ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("research", "Which insurance covers lightning?"), ("compare", "How much?", "--max-calls", "0")],
-    ids=lambda one: one[0],
-)
-def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
-    more = ("--method", "map-reduce") if command[0] == "compare" else ()
-    assert rlm(*command, str(EXAMPLES / "offers"), *more).code == 1
+def test_where_there_is_no_answer_the_exit_code_says_so(rlm) -> None:
+    assert rlm("research", "Which insurance covers lightning?", str(EXAMPLES / "offers")).code == 1
 
 
 @pytest.mark.parametrize("command", ["research", "compare"])

@@ -16,6 +16,7 @@ from rlm.cli.config import known_options
 
 Run = Callable[..., Any]
 
+CHAT = "".join(f"Ann: It was closed in May {n}.\n" for n in range(9))
 COMMANDS = ("ask", "research", "summarize", "compare", "batch")
 COMMON = [
     "--model",
@@ -94,9 +95,10 @@ def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_i
     """
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
     (tmp_path / "work" / "schema.json").write_text("{}")
-    idle = rlm("summarize", "a.txt", "--sandbox", "0", "--quiet")
+    (tmp_path / "work" / "chat.txt").write_text(CHAT)
+    idle = rlm("summarize", "chat.txt", "--sandbox", "0", "--quiet")
     assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code runs")
-    assert rlm("summarize", "a.txt", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
+    assert rlm("summarize", "chat.txt", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
     for command in (("research", "task"), ("compare", "question"), ("summarize",)):
         refused = rlm(*command, "a.txt", "--schema", "schema.json")
         assert refused.code == 2
@@ -117,7 +119,8 @@ def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
 ) -> None:
     """The dry run prints strategy, calls, tokens, dollars and seconds."""
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 100)
-    ran = rlm(*command, "a.txt", "--dry-run", "--json")
+    (tmp_path / "work" / "replies.jsonl").write_text(json.dumps({"role": "root", "reply": "none"}))
+    ran = rlm(*command, "a.txt", "--dry-run", "--json", "--model", "scripted:replies.jsonl")
     assert ran.code == 0, ran.stderr
     assert {"strategy", "calls", "tokens", "cost_usd", "seconds"} <= ran.json.keys()
     assert ran.json["calls"] > 0
@@ -126,13 +129,13 @@ def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
 
 def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
+    (tmp_path / "work" / "chat.txt").write_text(CHAT)
     tasks = tmp_path / "work" / "tasks.jsonl"
     tasks.write_text(json.dumps({"id": "1", "task": "When was it closed?", "context": ["a.txt"]}) + "\n")
     for command in (
         ("ask", "When was it closed?", "a.txt"),
         ("research", "When was it closed?", "a.txt"),
-        ("compare", "When was it closed?", "a.txt", "--method", "rlm"),
-        ("summarize", "a.txt"),
+        ("summarize", "chat.txt"),
         ("batch", "tasks.jsonl", "--out", "results.jsonl"),
     ):
         trace = tmp_path / f"{command[0]}.jsonl"

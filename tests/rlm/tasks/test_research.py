@@ -60,7 +60,7 @@ async def test_without_a_model_a_report_has_passages_and_gaps_and_no_conflicts(r
     assert found.conflicts == ()
     ((question, why),) = found.gaps
     assert question.text == "Which insurance covers lightning?"
-    assert why.startswith("not in the documents")
+    assert why.startswith("no passage with these words")
     assert f"Which insurance covers lightning? ({why})" in found.report
     for number in {int(n) for n in re.findall(r"\[(\d+)\]", found.report)}:
         assert f"- [{number}] " in found.report.partition("## Sources")[2]

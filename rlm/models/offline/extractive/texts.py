@@ -19,12 +19,12 @@ def is_extracts(result: RunResult) -> bool:
     return isinstance(result.answer, str) and result.answer.startswith((EXTRACTS, NEAREST))
 
 
-def with_status(result: RunResult) -> RunResult:
+def with_status(result: RunResult, unread: str) -> RunResult:
     """Return the result of a run without a language model. Where no passage has enough of the question's
     words, its stop reason is `nearest` and nothing was found, but nothing is denied either: an answer may
-    stand in other words."""
-    if result.stop_reason == "not_found":
-        return replace(result, answer=NOTHING, stop_reason="nearest", found=False)
-    if isinstance(result.answer, str) and result.answer.startswith((NEAREST, NOTHING, NO_WORDS)):
-        return replace(result, stop_reason="nearest", confidence=None, found=False)
-    return replace(result, found=result.answer is not None)
+    stand in other words, or in what was not read (`unread`)."""
+    answer = NOTHING if result.stop_reason == "not_found" else result.answer
+    if not isinstance(answer, str) or not answer.startswith((NEAREST, NOTHING, NO_WORDS)):
+        return replace(result, found=answer is not None)
+    answer += f"\n\n{unread.strip()}" if unread else ""
+    return replace(result, answer=answer, stop_reason="nearest", confidence=None, found=False)
