@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,6 +58,11 @@ def summary(tmp_path: Path) -> Summarize:
         return await summarize(rlm, sources, **options)
 
     return run
+
+
+def gone() -> ScriptedModel:
+    """Return a model that never answers: the summary consists of sentences of the text."""
+    return ScriptedModel.of(child=ModelUnavailable("gone"), summary=ModelUnavailable("gone"))
 
 
 def headings(text: str) -> list[str]:
@@ -170,7 +174,7 @@ async def test_a_changed_history_is_reported(summary: Summarize) -> None:
 
 
 async def test_a_summary_of_documents_has_no_known_messages(summary: Summarize) -> None:
-    first = await summary([REPORT], tokens=300)
+    first = await summary([REPORT], gone(), tokens=300)
     assert first.kind == "document"
     found = await summary([chat(30)], tokens=300, since=first.result.run_id)
     assert found.known == 0
@@ -183,7 +187,7 @@ async def test_a_history_that_is_too_long_is_refused_with_the_remedy(
     monkeypatch.setattr("rlm.tasks.summaries.summarize._MAX_HISTORY_CHARS", 1_000)
     with pytest.raises(UsageError, match="in parts, or use --kind document"):
         await summary([chat(100)])
-    assert (await summary([chat(100)], kind="document")).kind == "document"
+    assert (await summary([chat(100)], gone(), kind="document")).kind == "document"
 
 
 async def test_since_names_a_summary(summary: Summarize, tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ REPORT = "\n\n".join(
 
 
 async def test_documents_become_sections_each_line_with_a_verified_passage(summary: Summarize) -> None:
-    found = await summary([TextSource("report.md", REPORT, "markdown")], tokens=600)
+    found = await summary([TextSource("report.md", REPORT, "markdown")], gone(), tokens=600)
     assert found.kind == "document"
     assert headings(found.text) == ["Method", "Results", "Limits"]
     assert COUNT(found.text) <= 600
@@ -294,17 +298,6 @@ async def test_sections_without_room_are_counted(summary: Summarize) -> None:
     found = await summary([TextSource("report.md", REPORT, "markdown")], model, tokens=110)
     assert COUNT(found.text) <= 110
     assert any(warning.startswith("2 of 3 sections have no line") for warning in found.result.warnings)
-
-
-async def test_a_summary_of_documents_fills_its_tokens(summary: Summarize) -> None:
-    draw = random.Random(5)
-    words = [
-        first + last for first in ("bar", "cel", "dor", "fen", "gal") for last in ("an", "ik", "os", "um")
-    ]
-    said = [[*draw.sample(words, 7), str(draw.randrange(900))] for _ in range(800)]
-    text = " ".join(f"{' '.join(one).capitalize()}." for one in said)
-    found = await summary([text], tokens=1_000)
-    assert 950 <= COUNT(found.text) <= 1_000
 
 
 async def test_a_section_whose_child_failed_is_extracted(summary: Summarize) -> None:
@@ -368,7 +361,9 @@ async def test_a_task_names_its_sources_and_their_folders(
     folder.mkdir()
     (folder / "a.txt").write_text("The limit is 40 seconds.")
     monkeypatch.chdir(folder)
-    found = await summary([Path(), PathSource(folder / "a.txt"), "The text.", chat(3)], kind="document")
+    found = await summary(
+        [Path(), PathSource(folder / "a.txt"), "The text.", chat(3)], gone(), kind="document"
+    )
     async with Journal.open(tmp_path / "rlm.db") as journal:
         run = await journal.get(found.result.run_id)
     assert run.task == "Summarize notes, a.txt, text, chat.jsonl"
@@ -376,9 +371,20 @@ async def test_a_task_names_its_sources_and_their_folders(
 
 async def test_the_kind_can_be_given(summary: Summarize) -> None:
     prose = "We met in May. The limit must stay under 40 seconds.\n\nIt was decided to use Redis.\n"
-    assert (await summary([prose])).kind == "document"
+    assert (await summary([prose], gone())).kind == "document"
     assert (await summary([prose], kind="chat")).kind == "history"
-    assert (await summary([chat(10)], kind="document")).kind == "document"
+    assert (await summary([chat(10)], gone(), kind="document")).kind == "document"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We met in May.\n", "".join(f"2026-05-04 11:32:{n} ERROR disk {n} is full\n" for n in range(10, 60))],
+)
+async def test_anything_but_a_chat_needs_a_model(summary: Summarize, tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="a summary of anything but a chat needs a language model"):
+        await summary([text])
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        assert await journal.runs() == []
 
 
 async def test_text_of_a_message_that_looks_like_a_mark_is_unchanged(summary: Summarize) -> None:

@@ -28,7 +28,7 @@ _NEAR = 0.6
 """The share of the best score that another extract needs."""
 _BESIDE = 0.4
 """What a word counts that stands in the sentence before or after, or in the heading above."""
-_PAIR = 0.5
+_PAIR = 0.25
 """What two words count more that stand together in the question and here."""
 _FAR = 40
 """Sentences above which a heading is looked for."""
@@ -78,7 +78,7 @@ def read(request: Request) -> str:
     the question. A direct answer has marks, and its evidence."""
     question = read_question(request.task)
     pieces = [piece.text for piece in request.slices]
-    found = extracts(question, pieces)
+    found = extracts(question, pieces, [piece.document for piece in request.slices])
     if not found:
         return NOT_FOUND
     if request.role != "direct":
@@ -95,19 +95,19 @@ def read(request: Request) -> str:
     return f"{heading}\n{marked}\n\nEvidence:\n{quotes}"
 
 
-def extracts(question: Question, pieces: Sequence[str]) -> list[Extract]:
+def extracts(question: Question, pieces: Sequence[str], names: Sequence[str | None] = ()) -> list[Extract]:
     """Return the sentences, lines and blocks of code that match the question best, the best first.
 
     A word counts by its rarity in the pieces, and less if it stands beside the sentence or in its heading.
-    Words next to each other in the question count more where they stand so here. Earlier pieces weigh a
-    little more.
+    The name of a piece's document (`names`) belongs to each of its sentences. Words next to each other in the
+    question count more where they stand so here. Earlier pieces weigh a little more.
     """
-    units = [unit for number, piece in enumerate(pieces) for unit in _units(number, piece, question.words)]
+    units: list[_Unit] = []
+    for number, piece in enumerate(pieces):
+        name = re.sub(r"[\W_]+", " ", (names[number] if names else None) or "")
+        units += _units(number, piece, name, question.words)
     counts = [sum(at in unit.held for unit in units) for at in range(len(question.words))]
-    weights = [
-        word.factor * math.log(1 + len(units) / count) if count else 0.0
-        for word, count in zip(question.words, counts, strict=True)
-    ]
+    weights = [math.log(1 + len(units) / count) if count else 0.0 for count in counts]
     pairs = _find_pairs(question)
     scored = sorted(
         (-_rate(at, units, weights, pairs) * (1 - 0.3 * unit.piece / len(pieces)), at)
@@ -131,7 +131,8 @@ def extracts(question: Question, pieces: Sequence[str]) -> list[Extract]:
     return found
 
 
-def _units(number: int, piece: str, words: Sequence[Word]) -> list[_Unit]:
+def _units(number: int, piece: str, name: str, words: Sequence[Word]) -> list[_Unit]:
+    named = {at for at, word in enumerate(words) if re.search(word.pattern, name)}
     lines = piece.split("\n")
     filled = [line for line in lines if line.strip()]
     is_code = sum(_CODE.search(line) is not None for line in filled) >= max(2, _CODE_SHARE * len(filled))
@@ -146,7 +147,7 @@ def _units(number: int, piece: str, words: Sequence[Word]) -> list[_Unit]:
     units = []
     for start, end in places:
         text = piece[start:end]
-        held = frozenset(at for at, word in enumerate(words) if re.search(word.pattern, text))
+        held = frozenset(at for at, word in enumerate(words) if at in named or re.search(word.pattern, text))
         units.append(
             _Unit(number, start, end, text, is_code, bool(_HEADING.match(text)) and not is_code, held)
         )
