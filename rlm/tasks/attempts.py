@@ -116,8 +116,6 @@ async def _run_attempts(job: Job, task: str, attempts: int, answer_type: AnswerT
     for warning in choice.result.warnings:
         job.warn(warning)
     chosen = choice.result
-    if choice.agreed * 2 <= attempts:
-        chosen = replace(chosen, confidence="low")
     return await job.finish(
         chosen.answer, chosen.citations, parts=results, support=chosen.support, chosen=chosen
     )

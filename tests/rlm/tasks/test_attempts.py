@@ -50,10 +50,9 @@ async def test_the_answer_that_most_attempts_give_wins(rlm_of, run, block) -> No
     assert sorted(ended) == ["300 euros", "940 Euros.", "940 euros"]
 
 
-async def test_without_agreement_the_confidence_is_low(rlm_of, block) -> None:
+async def test_without_agreement_a_warning_says_so(rlm_of, block) -> None:
     rlm = rlm_of(ScriptedModel.of(root=roots(block, "one", "two", "three")))
     result = await answer_in_attempts(rlm, "What?", TEXT, attempts=3)
-    assert result.confidence == "low"
     assert "1 of 3 attempts agree on this answer" in result.warnings
 
 

@@ -67,6 +67,7 @@ _INSTRUCTION = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _QUOTED = re.compile('["“«„]([^"”»“„«]{2,80})["”»“]')
 _WORD = re.compile(r"\w+(?:[.\-_:/@'’]+\w+)*")
+_PATH = re.compile(r"[^\W\d_]{3,}(?:(?:\.|::|/)[^\W\d_]\w{2,})+")
 _INNER = re.compile(r"[.\-_:/@]+")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")
@@ -97,12 +98,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`words` are to be found, the longest first; `ranked` is the query of the ranking. `counted` is the
-    pattern of the lines that a question asks the number of, and `counted_text` what it is made of; both are
-    empty for other questions."""
+    """`words` are to be found, the longest first; `ranked` is the query of the ranking. `defined` are the
+    names whose definition is asked for (`heapq.merge`: merge). `counted` is the pattern of the lines whose
+    number is asked for, and `counted_text` what it is made of; both are empty for other questions."""
 
     words: tuple[Word, ...]
     ranked: str
+    defined: tuple[str, ...] = ()
     counted: str = ""
     counted_text: str = ""
 
@@ -115,9 +117,8 @@ def read_question(question: str) -> Question:
     words = {word.pattern: word for word in _words(asked, language)}
     found = sorted(words.values(), key=lambda word: -len(word.text))[:_MAX_WORDS]
     counted = _counted(asked)
-    if counted is None:
-        return Question(tuple(found), asked)
-    return Question(tuple(found), asked, *counted)
+    defined = tuple(_INNER.split(path)[-1] for path in _PATH.findall(asked))
+    return Question(tuple(found), asked, defined, *(counted or ()))
 
 
 def _without_instructions(question: str) -> str:
@@ -149,8 +150,9 @@ def _words(question: str, language: str) -> Iterator[Word]:
     for word in _WORD.findall(_CJK.sub(" ", question)):
         whole = _POSSESSIVE.sub("", word)
         pieces = _INNER.split(whole)
-        if len(pieces) > 1:
-            # The whole of `heapq.merge` or `key-137` tells most; its pieces may stand apart.
+        if len(pieces) > 1 and not _PATH.fullmatch(whole):
+            # The whole of `key-137` tells most. The parts of `heapq.merge` may stand apart: in the name of a
+            # file and in a definition.
             yield Word(whole, rf"(?i)\b{re.escape(whole)}\b")
         for piece in pieces if len(pieces) > 1 else [whole]:
             folded = piece.casefold()

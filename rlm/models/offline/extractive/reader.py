@@ -43,6 +43,7 @@ _CODE = re.compile(
     r"|#include|[\w.\[\]]+ *[-+*/|]?= *\S|[\w.]+\(.*\)\s*$)"
 )
 _CODE_SHARE = 0.4
+_CODE_NAME = re.compile(r"\.(?:py|[jt]sx?|[ch]|cc|[ch]pp|go|rs|java|kt|rb|php|sh|pl|swift|cs|scala|lua|sql)$")
 _DEFINES = re.compile(r"\s*(?:async )?(?:def|class|function|fn|func)\s+\w")
 
 
@@ -87,9 +88,10 @@ def read(request: Request) -> str:
     held = max(sum(word.factor for word in question.words if re.search(word.pattern, text)) for text in near)
     whole = sum(word.factor for word in question.words)
     heading = EXTRACTS if held >= ENOUGH * whole else NEAREST
+    shown = [re.sub(OWN_MARK, r"(\1)", one.shown) for one in found]
     marked = "\n\n".join(
-        re.sub(OWN_MARK, r"(\1)", one.shown) + ("\n" if one.is_code else " ") + marker(number)
-        for number, one in enumerate(found, 1)
+        f"Code: {marker(number)}\n{text}" if one.is_code else f"{text} {marker(number)}"
+        for number, (one, text) in enumerate(zip(found, shown, strict=True), 1)
     )
     quotes = "\n".join('"' + " ".join(one.text.split()) + '"' for one in found)
     return f"{heading}\n{marked}\n\nEvidence:\n{quotes}"
@@ -104,7 +106,7 @@ def extracts(question: Question, pieces: Sequence[str], names: Sequence[str | No
     """
     units: list[_Unit] = []
     for number, piece in enumerate(pieces):
-        name = re.sub(r"[\W_]+", " ", (names[number] if names else None) or "")
+        name = (names[number] if names else None) or ""
         units += _units(number, piece, name, question.words)
     counts = [sum(at in unit.held for unit in units) for at in range(len(question.words))]
     weights = [math.log(1 + len(units) / count) if count else 0.0 for count in counts]
@@ -132,10 +134,13 @@ def extracts(question: Question, pieces: Sequence[str], names: Sequence[str | No
 
 
 def _units(number: int, piece: str, name: str, words: Sequence[Word]) -> list[_Unit]:
-    named = {at for at, word in enumerate(words) if re.search(word.pattern, name)}
+    plain = re.sub(r"[\W_]+", " ", name)
+    named = {at for at, word in enumerate(words) if re.search(word.pattern, plain)}
     lines = piece.split("\n")
     filled = [line for line in lines if line.strip()]
-    is_code = sum(_CODE.search(line) is not None for line in filled) >= max(2, _CODE_SHARE * len(filled))
+    is_code = _CODE_NAME.search(name) is not None or sum(
+        _CODE.search(line) is not None for line in filled
+    ) >= max(2, _CODE_SHARE * len(filled))
     if is_code:
         places, at = [], 0
         for line in lines:
@@ -183,7 +188,7 @@ def _rate(
     for one, two, both in pairs:
         if {one, two} <= unit.held and both.search(unit.text):
             score += _PAIR * (weights[one] + weights[two])
-    if unit.is_code and _DEFINES.match(unit.text):
+    if _DEFINES.match(unit.text):
         score *= 1.5
     return score * (0.5 if unit.is_heading else 1.0)
 

@@ -40,6 +40,8 @@ weights = {{
     word: factor * math.log(2 + meta.chars / 1_000 / (1 + frequency[word])) for word, _, factor in words
 }}
 enough = {enough} * sum(weights.values())
+defines = r"^[ \\t]*(?:async )?(?:def|class|function|fn|func) +(?:" + "|".join({defined}) + r")\\b"
+definitions = [hit.start for hit in search(defines, max_hits=100, context=0)] if {defined} else []
 print(frequency)
 """,
     """
@@ -50,10 +52,18 @@ def document_at(at):
 def weigh(text):
     return sum(weights[word] for word, pattern, _ in words if re.search(pattern, text))
 
-windows = []
-for start, end in sorted(place for found in places.values() for place in found):
+def window(start, end):
+    # Whole lines, where they are not too long.
     document = document_at(start)
     left, right = max(document.start, start - 400), min(document.end, end + 600)
+    text = peek(left, right)
+    ends = text.rfind("\\n", end - left) if right < document.end else -1
+    begins = text.find("\\n", 0, start - left) + 1 if left > document.start else 0
+    return left + begins, right if ends < 0 else left + ends
+
+windows = []
+for start, end in sorted(place for found in places.values() for place in found):
+    left, right = window(start, end)
     if windows and left < windows[-1][1] and right - windows[-1][0] < 3_000:
         windows[-1][1] = right
     else:
@@ -65,6 +75,9 @@ if not is_clear or meta.chars <= {large}:
     # Ranking builds an index of the input.
     packs = [(pack.start, pack.end) for pack in rank(ranked, k=40)]
     best = best[:6] + packs if is_clear else packs + best
+# A definition in a document of that name comes first.
+named = [window(at, at) for at in definitions if weigh(document_at(at).name) > 0]
+best = named[:3] + best
 kept, room = [], {most_bytes}
 for left, right in best:
     room -= len(peek(left, right).encode())
@@ -111,7 +124,7 @@ def shown(number, extract):
     mark = "[" + str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) + "]"
     # Marks of the text itself must not look like ours.
     extract = re.sub({own_mark}, r"(\\1)", extract)
-    return extract + ("\\n" if extract.startswith("```") else " ") + mark
+    return f"Code: {{mark}}\\n{{extract}}" if extract.startswith("```") else f"{{extract}} {{mark}}"
 
 if chosen:
     text = "\\n\\n".join(shown(number, extract) for number, (extract, _) in enumerate(chosen, 1))
@@ -187,6 +200,7 @@ def next_block(request: Request) -> str:
         extracts=repr(EXTRACTS),
         nearest=repr(NEAREST),
         nothing=repr(NOTHING),
+        defined=repr(list(question.defined)),
         pattern=repr(question.counted),
         text=repr(question.counted_text),
     )
