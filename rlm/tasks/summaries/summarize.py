@@ -142,9 +142,7 @@ async def summarize(
         entries = entries_of(body)
         if not entries:
             raise UsageError("there is nothing to summarize: the input has no text")
-        form = _form_of(kind, entries, cards, body)
-        if form is not None and (form is not WORK or commits_in(body.text(0, _EXAMINED_CHARS))):
-            # Stories, logs, commits and boards have to be read for their meaning. A card is the talk on it.
+        if not _is_chat(_form_of(kind, entries, cards, body), body):
             require_model(rlm.summary_model, "a summary of anything but a chat")
         return {
             "summary_kind": "history",
@@ -247,6 +245,17 @@ async def _by_parts(
     wish = Wish(tokens, wanted, focus, job.config.settings.check_support is not False)
     start = _start(job, past, known, own_form, focus)
     return await summarize_history(job, entries, wish, cards, start)
+
+
+def _is_chat(form: Form | None, body: Body) -> bool:
+    """Return whether sentences of the messages may stand for a summary: in talk, and in the talk on a card.
+    Stories, logs, commits and boards have to be read for their meaning."""
+    if form is None:
+        return True
+    if form.name == "log":
+        # Talk in Markdown whose headings have the time, but no name.
+        return any(document.kind == "markdown" for document in body.documents)
+    return form is WORK and not commits_in(body.text(0, _EXAMINED_CHARS))
 
 
 def _form_of(kind: Kind, entries: Sequence[Entry], cards: Cards, body: Body) -> Form | None:
