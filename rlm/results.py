@@ -400,7 +400,7 @@ class RunResult:
         of = "citation" if quotes == 1 else "citations"
         shown = [f"{found:,} of {quotes:,} {of} found in the input"] if quotes else []
         shown += [f"{seen:,} seen on pages, not verifiable by text"] if seen else []
-        is_extracted = {one.model for one in self.usage} == {EXTRACTIVE}
+        is_extracted = all(one.model == EXTRACTIVE for one in self.usage)
         if self.support is None and quotes and not is_extracted:
             shown.append("whether they support the answer is unchecked")
         elif self.support is not None and self.support.claims:
