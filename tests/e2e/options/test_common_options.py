@@ -16,7 +16,7 @@ from rlm.cli.config import known_options
 
 Run = Callable[..., Any]
 
-CHAT = "".join(f"Ann: It was closed in May {n}.\n" for n in range(9))
+CHAT = "".join(f"### user — 2026-05-04 09:1{n}\nThe bridge was closed in May {n}.\n\n" for n in range(9))
 COMMANDS = ("ask", "research", "summarize", "compare", "batch")
 COMMON = [
     "--model",
@@ -95,10 +95,10 @@ def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_i
     """
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
     (tmp_path / "work" / "schema.json").write_text("{}")
-    (tmp_path / "work" / "chat.txt").write_text(CHAT)
-    idle = rlm("summarize", "chat.txt", "--sandbox", "0", "--quiet")
+    (tmp_path / "work" / "chat.md").write_text(CHAT)
+    idle = rlm("summarize", "chat.md", "--sandbox", "0", "--quiet")
     assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code runs")
-    assert rlm("summarize", "chat.txt", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
+    assert rlm("summarize", "chat.md", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
     for command in (("research", "task"), ("compare", "question"), ("summarize",)):
         refused = rlm(*command, "a.txt", "--schema", "schema.json")
         assert refused.code == 2
@@ -129,13 +129,13 @@ def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
 
 def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
-    (tmp_path / "work" / "chat.txt").write_text(CHAT)
+    (tmp_path / "work" / "chat.md").write_text(CHAT)
     tasks = tmp_path / "work" / "tasks.jsonl"
     tasks.write_text(json.dumps({"id": "1", "task": "When was it closed?", "context": ["a.txt"]}) + "\n")
     for command in (
         ("ask", "When was it closed?", "a.txt"),
         ("research", "When was it closed?", "a.txt"),
-        ("summarize", "chat.txt"),
+        ("summarize", "chat.md"),
         ("batch", "tasks.jsonl", "--out", "results.jsonl"),
     ):
         trace = tmp_path / f"{command[0]}.jsonl"
