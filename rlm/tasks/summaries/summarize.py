@@ -253,8 +253,8 @@ def _is_chat(form: Form | None, body: Body) -> bool:
     if form is None:
         return True
     if form.name == "log":
-        # Talk in Markdown whose headings have the time, but no name.
-        return any(document.kind == "markdown" for document in body.documents)
+        # Talk whose names look like those of programs, or that stands in Markdown with times, but no names.
+        return any(document.messages or document.kind == "markdown" for document in body.documents)
     return form is WORK and not commits_in(body.text(0, _EXAMINED_CHARS))
 
 
