@@ -126,7 +126,7 @@ async def test_every_job_names_what_it_did_not_read(papers: Path, tmp_path: Path
         assert "Not read: " in result.text
     for result in (
         direct, asked, in_session, (await research(rlm, question, papers)).result,
-        (await summarize(rlm, papers)).result,
+        (await summarize(rlm, papers, kind="chat")).result,
     ):  # fmt: skip
         named = " ".join(result.unread)
         assert not [name for name in CUT if name not in named]
