@@ -21,10 +21,11 @@ PHASES = (
     """
 # Load: measure the input.
 import bisect, math, re
-meta, listed = context_meta(), documents()
+meta = context_meta()
+listed = documents()
 starts = [entry.start for entry in listed]
 question, words, ranked = {question}, {words}, {ranked}
-print(meta.chars, "characters,", meta.lines, "lines,", meta.documents, "documents")
+print({{"chars": meta.chars, "lines": meta.lines, "documents": meta.documents}})
 if not words:
     finalize({no_words})
 """,
