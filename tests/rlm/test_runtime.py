@@ -161,7 +161,7 @@ async def test_children_may_have_another_model(run, block) -> None:
 async def test_guessed_encodings_are_reported(run, block, tmp_path: Path) -> None:
     """Text in an unclear encoding gives a warning."""
     for name in ("a.txt", "notes.txt"):
-        (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")
+        (tmp_path / name).write_bytes("Le café est très agréable à côté de l'hôtel.\n".encode("cp1252"))
     (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
     two = await run(ScriptedModel.of(root=[block("finalize(1)")]), [tmp_path / "a.txt", tmp_path / "b.txt"])
     assert two.warnings[0] == ("2 documents are not UTF-8; decoded as cp1252 (a.txt), cp1251 (b.txt)")

