@@ -262,7 +262,9 @@ def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
     for field in fields(kind):  # type: ignore[arg-type]
         value, default = values.get(field.name, field.default), field.default
         is_right = value == default or (
-            is_number(value) if default is None or is_number(default) else type(value) is type(default)
+            is_number(value) or (default is None and isinstance(value, bool))
+            if default is None or is_number(default)
+            else type(value) is type(default)
         )
         if not is_right and default is not MISSING:
             raise ValueError(f"{field.name} is {value!r:.40}")

@@ -132,6 +132,27 @@ def rlm(environment: dict[str, str], tmp_path: Path, command_server: CommandServ
 
 
 @pytest.fixture
+def run_process(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
+    """Return `run_process("ask", …)`, which runs a command in an interpreter of its own, for what one
+    reads when it starts.
+    """
+
+    def run(*arguments: str, env: dict[str, str]) -> Ran:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=tmp_path,
+            env={**environment, **env},
+            timeout=90,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
 def rlm_process(
     environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:

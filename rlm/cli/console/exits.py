@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlm.cli.console import interrupts
 from rlm.cli.console.option_names import error_text
-from rlm.cli.console.streams import discard_stdout
+from rlm.cli.console.streams import StdoutFailed, discard_stdout
 from rlm.errors import ModelError, RLMError
 from rlm.escaping import terminal_text
 from rlm.sandbox.errors import SandboxError, SandboxRefused
@@ -59,7 +59,7 @@ def _exit_for_os_error(error: OSError) -> int:
     reason = error.strerror or str(error)
     if error.filename is not None:
         say(f"{error.filename}: {reason}; check its folder, its permissions and the free space on its disk")
-    elif _stdout_fails():
+    elif isinstance(error, StdoutFailed) or _stdout_fails():
         say(f"cannot write the output: {reason}; free some space, or redirect it")
         discard_stdout()
     else:
@@ -68,7 +68,7 @@ def _exit_for_os_error(error: OSError) -> int:
 
 
 def _stdout_fails() -> bool:
-    """Return whether stdout cannot be written. What could not be written is still in its buffer."""
+    """Return whether stdout cannot be written: Typer writes to it with a stream of its own."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 from rlm.escaping import terminal_text
 
-__all__ = ["STDOUT", "discard_stdout", "prepare_streams", "unfiltered"]
+__all__ = ["STDOUT", "StdoutFailed", "discard_stdout", "prepare_streams", "unfiltered"]
 
 STDIN, STDOUT, STDERR = range(3)
+
+
+class StdoutFailed(OSError):
+    """Raised when stdout cannot be written, for example because its disk is full."""
 
 
 class _Filtered(io.TextIOWrapper):
@@ -26,7 +32,23 @@ class _Filtered(io.TextIOWrapper):
 
     def write_unfiltered(self, text: str) -> int:
         """Write colours and cursor movements of our own."""
-        return super().write(text)
+        with _told_apart():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _told_apart():
+            super().flush()
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """Raise StdoutFailed for a failed write, so that it is not taken for a failure of a socket or a file."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StdoutFailed(error.errno, error.strerror) from error
 
 
 class _Forgiving(_Filtered):

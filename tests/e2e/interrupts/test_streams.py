@@ -78,15 +78,15 @@ def test_a_folder_that_is_gone(shell, command) -> None:
     assert "give absolute paths" in done.stderr
 
 
-def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:
+def test_text_that_no_terminal_can_show(rlm, run_process, tmp_path, provider_server) -> None:
     """A character that an encoding lacks breaks neither the text nor the JSON."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
     provider_server.always = "```repl\npeek(0, 1)\nfinalize('a\\u2603b 🙂')\n```"
     asked = ["ask", "What?", str(tmp_path / "a.txt"), "--strategy", "rlm", "-q"]
     asked += ["--model", f"openai:m@{provider_server.url}/v1"]
     assert rlm(*asked).stdout.startswith("a☃b 🙂\n")
-    assert rlm(*asked, "--json", env={"PYTHONIOENCODING": "latin-1"}).json["answer"] == "a☃b 🙂"
-    plain = rlm(*asked, env={"PYTHONIOENCODING": "latin-1"})
+    assert run_process(*asked, "--json", env={"PYTHONIOENCODING": "latin-1"}).json["answer"] == "a☃b 🙂"
+    plain = run_process(*asked, env={"PYTHONIOENCODING": "latin-1"})
     assert (plain.code, plain.stdout) == (0, "a?b ?\n")
     listed = json.loads(rlm("runs", "--json").stdout)
     assert [run["cost_usd"] for run in listed] == [0.0] * 3

@@ -240,7 +240,7 @@ def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> 
     assert "install rlm-kernel[ray]" in ran.one_line
 
 
-def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) -> None:
+def test_a_cluster_with_other_versions_is_named_with_both(run_process, tasks, tmp_path) -> None:
     """The test uses a stand-in for a Ray that refuses as the real one does."""
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "__init__.py").write_text(
@@ -256,7 +256,7 @@ def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) 
             "--store",
             "postgresql://127.0.0.1:1/x",
         ]
-        ran = rlm(*command, env={"PYTHONPATH": str(tmp_path)})
+        ran = run_process(*command, env={"PYTHONPATH": str(tmp_path)})
     assert ran.code == 2
     assert "has other versions: install the same Python and Ray" in ran.one_line
     assert "Ray: 2.1 " in ran.one_line

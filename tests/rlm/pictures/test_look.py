@@ -12,7 +12,7 @@ from handmade_pdf import picture_of, save_picture, scanned_pdf
 from rlm import Limits, RunResult, Settings
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
-from rlm.cli.console.render_result import account, answer_text
+from rlm.cli.console.render_result import answer_text, full_account
 from rlm.errors import BudgetExhausted, DocumentError
 from rlm.journal import Journal
 from rlm.models.base import Image, Message, ModelWindow, Reply, Request, TokenUsage
@@ -69,8 +69,8 @@ async def test_a_scanned_pdf_is_answered_by_looking(run, block, scan) -> None:
     assert not result.coverage.complete
     assert result.confidence == "high"
     assert "scan.pdf, page 1  seen on the page (not verifiable by text)" in answer_text(result)
-    assert "1 page looked at" in account(result)
-    assert "0 of 1 citation found in the input; 1 seen on pages" in account(result)
+    assert "1 page looked at" in full_account(result)
+    assert "0 of 1 citation found in the input; 1 seen on pages" in full_account(result)
     assert RunResult.from_json(json.loads(json.dumps(result.to_json()))) == result
     (first,) = [request for request in model.requests if request.role == "root"]
     assert "3 pages of it hold no text" in first.messages[-1].content
