@@ -210,7 +210,7 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
 async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
     """While the window holds them nothing is folded, and no summary is paid for."""
     full = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
-    cells = [block(f"x{n} = {n}\nprint('word{n} ' * 620)") for n in range(1, 4)]
+    cells = [block(f"x{n} = {n}\nprint('word{n} ' * 842)") for n in range(1, 4)]
     model = ScriptedModel.of(
         root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW
     )
