@@ -104,9 +104,10 @@ def test_the_driver_answers_a_signal_within_two_seconds(hostile, request: pytest
     assert peak_mb(process) < MEMORY_MB
     began = time.monotonic()
     process.send_signal(signum)
-    process.communicate(timeout=20)
+    answer, _ = process.communicate(timeout=20)
     assert time.monotonic() - began < 4  # 2 s, and as much again on a busy machine
-    assert process.returncode == 130
+    # It may have ended between the look at it and the signal.
+    assert process.returncode == 130 or (process.returncode == 0 and answer)
 
 
 def test_a_run_ends_by_its_own_limits(hostile) -> None:

@@ -27,4 +27,4 @@ def test_the_blocks_of_the_page_run(
             exec(code, names)
     shown = capsys.readouterr().out
     assert "The notice period is six weeks." in shown
-    assert "lease.md:1" in shown
+    assert "lease.md:3" in shown

@@ -73,7 +73,7 @@ async def test_a_comment_is_cited_with_its_place(tmp_path: Path) -> None:
     result = await rlm.run("For how many weeks was it agreed with Quimby?", rents(tmp_path / "a.xlsx"))
     cited = [one for one in result.citations if "17 weeks" in one.quote]
     assert cited[0].verified
-    assert cited[0].place.startswith("a.xlsx/Rents (notes):1")
+    assert cited[0].place.startswith("a.xlsx/Rents (notes):2")
 
 
 def _with(path: Path, **parts: str | bytes) -> Path:
