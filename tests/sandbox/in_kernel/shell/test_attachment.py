@@ -179,6 +179,6 @@ async def test_the_tools_of_the_host_come_with_the_context(make_context, handler
         )
     finally:
         await kernel.close()
-    assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <tool tool_0(xxx" in outcome.stdout
+    assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <function tool_0" in outcome.stdout
     assert outcome.stdout.rstrip().endswith("host_tools.ToolError'> {}")
     assert handler.tools[0].name == "tool_99"
