@@ -91,7 +91,7 @@ def codec_of(label: str) -> str | None:
 
 def looks_binary(head: bytes) -> bool:
     """Return whether a file that begins with `head` (up to `HEAD` bytes) is not text: it holds many NULs or
-    control characters."""
+    control characters, or a NUL and is not UTF-8."""
     if _encoding_by_mark(head) or _wide_encoding(head) or _escaped_encoding(head):
         return False
     if b"\0" in head:
@@ -99,6 +99,9 @@ def looks_binary(head: bytes) -> bool:
             return True
         kept = head.replace(b"\0", b"")
         if len(kept) < (1 - _MAX_NULS) * len(head):
+            return True
+        # Only UTF-8 is certain enough to call a NUL damage: bytes of sound or pictures pass for any other.
+        if not _is_utf8(kept):
             return True
         head = kept
     return len(_CONTROLS.findall(head)) > _MAX_CONTROLS * len(head) + 1

@@ -103,6 +103,14 @@ def test_formats_with_nuls_stay_binary(tmp_path: Path, tree: Path) -> None:
             load([tree / name], tmp_path / f"c-{name}")
 
 
+def test_a_nul_among_bytes_that_are_not_utf_8_is_binary() -> None:
+    """Samples of sound are bytes that every encoding of one byte takes for letters."""
+    sound = (
+        b".snd" + struct.pack(">5I", 24, 28_000, 1, 8_000, 1) + bytes(200 + at % 40 for at in range(28_000))
+    )
+    assert looks_binary(sound[:HEAD])
+
+
 SENTENCES = {
     "cp1252": "Über die Kündigung entscheidet der Vorstand.",
     "cp1251": "Арендная плата девятьсот рублей в месяц.",
