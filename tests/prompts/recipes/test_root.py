@@ -100,7 +100,7 @@ INSTRUCTIONS = {
     "recursive results are memoised": "Memoize recursive results in variables",
     "not the whole body": "Pass slices or compact variables, not the whole body",
     "loop back on what is open": "Loop back to Orient or Compute when something is open",
-    "look before finalize": "look at what you would finalize before you do",
+    "look before finalize": "print what you would finalize, and look at it",
     "only what variables support": "Finalize only what variables support",
     "a subset is admitted": "If you processed only a subset, say so",
     "coverage in whole-input answers": "include coverage: chunks processed, total chunks, and which failed",

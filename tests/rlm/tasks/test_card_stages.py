@@ -57,7 +57,7 @@ def roots(*replies: str) -> Callable[[Request], str]:
     given = iter(replies)
 
     def root(request: Request) -> str:
-        if "Answer from the documents alone" in request.task:
+        if "Answer from the documents," in request.task:
             return "```repl\nhits = search('caused by[^.]*')\nfinalize('Two [1].', evidence=hits)\n```"
         return next(given)
 
@@ -113,7 +113,7 @@ async def test_a_turn_researches_at_most_three_questions_within_the_limit(
     told = [
         one.task
         for one in model.requests
-        if one.role == "root" and "Answer from the documents alone" not in one.task
+        if one.role == "root" and "Answer from the documents," not in one.task
     ]
     assert ["`RESEARCH: question`" in task for task in told] == [True, True, False]
 
@@ -132,7 +132,7 @@ async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Calla
     )
 
     def root(request: Request) -> str:
-        return block(found) if "Answer from the documents alone" in request.task else next(ends)
+        return block(found) if "Answer from the documents," in request.task else next(ends)
 
     run = await worked(ScriptedModel.of(root=root, summary=summary), card(), sources=[source])
     (note,) = run.card.context.notes

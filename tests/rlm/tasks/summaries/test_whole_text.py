@@ -105,6 +105,17 @@ async def test_the_length_does_not_count_marks_and_a_long_one_is_shortened_once(
     assert found.text == "The refund is paid once [m2]."
 
 
+async def test_a_reply_of_as_many_words_as_were_asked_for_is_not_sent_back(
+    summary: Any, chat_of: Any, careful: Any
+) -> None:
+    """Names, numbers and code count as words here: an estimate of their tokens is far higher."""
+    said = "On 2026-03-02 Jonathan McAllister (QA) re-ran tests/test_refunds.py: 42 passed, 3 failed [m1]."
+    whole = " ".join([said] * 8)
+    found = await summary([chat_of(*SAID)], ScriptedModel.of(summary=[whole], check=careful), tokens=120)
+    assert found.text == whole
+    assert not [one for one in found.result.warnings if "longer" in one or "failed" in one]
+
+
 async def test_a_card_begins_with_its_id_and_has_the_five_headings(summary: Any, careful: Any) -> None:
     log = "".join(
         f"commit {n:07x}abc\nAuthor: dev <dev@example.org>\nDate:   Fri May {n} 10:00:00 2026 +0000\n\n"
