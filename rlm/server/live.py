@@ -202,7 +202,9 @@ class Runs:
                 raise not_there("run", run_id[:80])
             raise ApiError(409, f"run {run_id} cannot be resumed: it is {before.state}", code="not_resumable")
         summary = await self.journal.get(run_id)
-        if (before is not None and not before.ended.is_set()) or summary.state == "running":
+        # Another request may have resumed it while the journal was read.
+        live = self._runs.get(run_id)
+        if (live is not None and not live.ended.is_set()) or summary.state == "running":
             raise ApiError(409, f"run {run_id} is running", code="not_resumable")
         if summary.state == "finished" and summary.stop_reason not in RESUMABLE:
             raise ApiError(409, f"run {run_id} has ended ({summary.stop_reason})", code="not_resumable")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from rlm.citation_markers import marker, marks_of
@@ -31,11 +32,12 @@ def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
     marks = _marks(answer, len(result.citations))
     claims = [] if result.support is None else result.support.claims
     owner: list[tuple[int, int, int]] = []
+    letters = _Letters(answer)
     for number, claim in enumerate(claims):
         if claim.start is not None and claim.end is not None and claim.start < claim.end:
-            begin = _place_of(claim.text, claim.start, claim.end, answer)
-            if begin is not None:
-                owner.append((begin, begin + claim.end - claim.start, number))
+            place = letters.place_of(claim.text, claim.start, claim.end)
+            if place is not None:
+                owner.append((*place, number))
     borders = sorted(
         {0, len(answer)}
         | {place for start, end, _ in owner for place in (start, end)}
@@ -103,21 +105,29 @@ def _citation(
     }
 
 
-def _place_of(claim: str, start: int, end: int, answer: str) -> int | None:
-    """Return where a claim begins in the answer: at `start`, or further on if a statement was put before the
-    answer later; None if its text is not there."""
-    first = next(iter(_WORD.findall(claim)), "")
-    length = end - start
-    at = start
-    while 0 <= at <= len(answer) - length:
-        if _letters(claim) in _letters(answer[at : at + length]):
-            return at
-        at = answer.find(first, at + 1) if first else -1
-    return None
+class _Letters:
+    """The letters and digits of a text, and where they stand in it."""
 
+    def __init__(self, text: str) -> None:
+        words = list(_WORD.finditer(text))
+        self._text = "".join(word[0] for word in words)
+        self._places = [word.start() for word in words]
+        self._ends = [word.end() for word in words]
+        self._at = [0, *accumulate(len(word[0]) for word in words)]
 
-def _letters(text: str) -> str:
-    return "".join(_WORD.findall(text))
+    def place_of(self, claim: str, start: int, end: int) -> tuple[int, int] | None:
+        """Return where a claim stands: from `start` to `end`, or from its first to its last letter further
+        on, if a statement was put before the answer later. None if its text is not there."""
+        letters = "".join(_WORD.findall(claim))
+        first = self._text.find(letters, self._at[bisect_right(self._ends, start)])
+        if first < 0 or not letters:
+            return None
+        low, high = self._place(first), self._place(first + len(letters) - 1) + 1
+        return (start, end) if start <= low and high <= end else (low, high)
+
+    def _place(self, letter: int) -> int:
+        word = bisect_right(self._at, letter) - 1
+        return self._places[word] + letter - self._at[word]
 
 
 def _marks(answer: str, count: int) -> list[tuple[int, int, Sequence[int]]]:

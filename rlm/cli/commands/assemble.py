@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.commands.segments.options import SegmentStoreOption
 from rlm.cli.config import ConfigOption, card_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.streams import unfiltered
+from rlm.cli.store import StoreOption
 from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ def card(
 
 
 @assemble_app.command("cited")
-def cited(
-    file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
-) -> None:
+def cited(file: FileArgument, as_json: JsonOption = False, report: ReportOption = False) -> None:
     """Assemble retrieved passages under citation markers: a system and a user message.
 
     \b
@@ -107,9 +105,7 @@ def cited(
 
 
 @assemble_app.command("tiles")
-def tiles(
-    file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
-) -> None:
+def tiles(file: FileArgument, as_json: JsonOption = False, report: ReportOption = False) -> None:
     """Assemble scored tiles, critical ones first. Warns of critical domains without a tile.
 
     \b
@@ -122,9 +118,7 @@ def tiles(
 
 
 @assemble_app.command("child")
-def child(
-    file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
-) -> None:
+def child(file: FileArgument, as_json: JsonOption = False, report: ReportOption = False) -> None:
     """Assemble a child call: one task, and one slice between boundary lines.
 
     \b
@@ -204,7 +198,7 @@ def show_prompt(prompt: AssembledPrompt, *, as_json: bool, report: bool) -> None
 @assemble_app.command()
 def scoped(
     file: FileArgument,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     label: Annotated[
         str | None,
         typer.Option(

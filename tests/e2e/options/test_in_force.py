@@ -48,6 +48,8 @@ def test_the_store_of_the_user_s_file_holds_for_each_command(
     assert "mine.db, 1 run" in rlm("doctor").stdout
     assert rlm("runs", "--store", "other.db", "--json").json == []
     assert rlm("runs", "rm", run).code == 0
+    assert rlm("segments", "add", "--scope", "core", "--content", "Be brief.").code == 0
+    assert rlm("segments", "list", "--store", str(folder.parent / "mine.db")).stdout.count("core") == 1
 
 
 def test_a_folder_s_store_is_refused_by_each_command(rlm: Run, folder: Path) -> None:

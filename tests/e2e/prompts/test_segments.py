@@ -238,3 +238,13 @@ def test_help_of_each_command_shows_an_example(command, name: str) -> None:
     assert ran.code == 0
     assert "Example" in ran.stdout
     assert f"rlm segments {name}" in ran.stdout
+
+
+def test_an_export_follows_no_link_out_of_its_folder(rlm: Any, tmp_path: Path) -> None:
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    (tmp_path / "work" / "out.json").symlink_to(victim)
+    refused = rlm("segments", "export", "--out", "out.json")
+    assert refused.code == 2
+    assert "is a link to" in refused.one_line
+    assert victim.read_text() == "mine"

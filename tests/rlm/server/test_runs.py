@@ -79,6 +79,29 @@ async def test_a_run_is_cancelled_and_resumed(server) -> None:
             assert reply.status == 409
 
 
+async def test_of_requests_to_resume_a_run_one_is_accepted(server) -> None:
+    release = asyncio.Event()
+
+    async def slow(_: object) -> str:
+        await release.wait()
+        return '12,400 euros\nEvidence:\n"The crane costs 12,400 euros"'
+
+    async with server(ScriptedModel.of(direct=slow)) as served, served.http() as http:
+        async with http.post("/v1/runs", json=BODY) as reply:
+            run = (await reply.json())["id"]
+        await asyncio.sleep(0.3)
+        async with http.post(f"/v1/runs/{run}/cancel") as reply:
+            assert reply.status == 200
+
+        async def resume() -> int:
+            async with http.post(f"/v1/runs/{run}/resume") as reply:
+                return reply.status
+
+        assert sorted(await asyncio.gather(*[resume() for _ in range(4)])) == [202, 409, 409, 409]
+        release.set()
+        assert (await served.ended(http, run))["status"] == "finished"
+
+
 async def test_a_run_that_waits_is_cancelled_before_it_begins(server) -> None:
     async def slow(_: object) -> str:
         await asyncio.sleep(3_600)

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -277,6 +278,20 @@ async def test_a_claim_is_marked_where_its_text_is(yards, yard_views) -> None:
     for piece in answer_pieces(late):
         if piece["claim"] is not None and not piece["cites"]:
             assert piece["text"].strip() in result.support.claims[piece["claim"]].text
+
+
+async def test_a_claim_of_many_equal_words_costs_no_minutes(yards, yard_views) -> None:
+    """The text of a claim is looked up once, however often its first word comes."""
+    result = result_of((await yard_views.digest(yards.newest)).result)
+    text = "no " * 30_000
+    claim = replace(result.support.claims[0], text=f"{text}yes", start=0, end=len(text) + 3)
+    shown = replace(
+        result, answer=f"{text}{text}yes", citations=(), support=replace(result.support, claims=(claim,))
+    )
+    began = time.process_time()
+    marked = [piece["text"] for piece in answer_pieces(shown) if piece["claim"] == 0]
+    assert time.process_time() - began < 5
+    assert "".join(marked) == f"{text}yes"
 
 
 async def test_a_run_says_how_it_ended_in_one_word(journal, views) -> None:

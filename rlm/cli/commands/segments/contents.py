@@ -15,7 +15,6 @@ from rlm.cli.commands.segments.options import (
     Json,
     Note,
     SegmentId,
-    SegmentStoreOption,
     Tier,
     content_from,
     number_or_label,
@@ -23,6 +22,7 @@ from rlm.cli.commands.segments.options import (
 )
 from rlm.cli.commands.segments.view import report_version, segment_json, segment_text, version_json
 from rlm.cli.console.exits import say
+from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import encodable, json_bytes, terminal_text
 
@@ -40,7 +40,7 @@ def list_segments(
         typer.Option("--inactive", help="Only inactive segments: deactivated, or of a retired scope."),
     ] = False,
     all_: Annotated[bool, typer.Option("--all", help="Active and inactive segments.")] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """List segments in the order of a prompt.
@@ -76,7 +76,7 @@ def show_segment(
         str | None, typer.Option(help="Show this version (a number or a label).", show_default=False)
     ] = None,
     content: Annotated[bool, typer.Option("--content", help="Print the text only, unchanged.")] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """Show the text, versions and labels of a segment.
@@ -114,7 +114,7 @@ def add_segment(
     file: File = None,
     tier: Tier = None,
     note: Note = "",
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """Add a segment and print its id.
@@ -142,7 +142,7 @@ def edit_segment(
     no_tier: Annotated[bool, typer.Option("--no-tier", help="Remove the tier.")] = False,
     note: Note = "",
     if_version: IfVersion = None,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """Store a new version of a segment. Opens $EDITOR if no change is given.
@@ -173,7 +173,7 @@ def edit_segment(
 def deactivate(
     name: SegmentId,
     undo: Annotated[bool, typer.Option("--undo", help="Activate it again.")] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Remove a segment from all prompts. Its text and versions stay in the store.
 

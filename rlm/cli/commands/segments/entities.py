@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.segments.options import Json, SegmentStoreOption, open_store
+from rlm.cli.commands.segments.options import Json, open_store
 from rlm.cli.console.exits import say
+from rlm.cli.store import StoreOption
 from rlm.escaping import json_bytes, terminal_text
 
 __all__ = ["entity", "link"]
@@ -18,7 +19,7 @@ def entity(
         str | None, typer.Argument(help="ruleset, world, entry or npc.", show_default=False)
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id.", show_default=False)] = None,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """Register a ruleset, world, entry or npc, so that segments can belong to it. Without ID, list them.
@@ -46,7 +47,7 @@ def link(
     ruleset: Annotated[str, typer.Argument(help="The id of the ruleset.", show_default=False)],
     order: Annotated[int, typer.Option(help="Position among the entry's rulesets, lowest first.")] = 0,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the link.")] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Link a ruleset to an entry.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.segments.options import SegmentStoreOption, open_store, read_text
+from rlm.cli.commands.segments.options import open_store, read_text
 from rlm.cli.console.exits import say
+from rlm.cli.console.out import OutOption, write_output
+from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
 
@@ -19,7 +20,7 @@ def migrate(
     to: Annotated[
         str | None, typer.Option(metavar="SCHEMA", help="The schema version.", show_default="the newest")
     ] = None,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Migrate the tables of a store to the newest schema, or to an older one.
 
@@ -49,7 +50,7 @@ def import_store(
     replace: Annotated[
         bool, typer.Option("--replace", help="Store a new version of each segment that differs.")
     ] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Import entities, rulesets and segments from JSON: an export, or a file written by hand.
 
@@ -73,12 +74,7 @@ def import_store(
     say(f"{done.added} added, {done.replaced} replaced, {done.unchanged} unchanged")
 
 
-def export_store(
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file to write.", show_default="stdout")
-    ] = None,
-    store: SegmentStoreOption = None,
-) -> None:
+def export_store(out: OutOption = None, store: StoreOption = None) -> None:
     """Export all segments with all versions as JSON.
 
     \b
@@ -89,7 +85,4 @@ def export_store(
 
     with open_store(store) as opened:
         data = json_bytes(export_segments(opened), indent=2)
-    if out is None:
-        typer.echo(data)
-    else:
-        Path(out).write_bytes(data + b"\n")
+    write_output(data.decode(), out)

@@ -20,7 +20,6 @@ __all__ = [
     "Json",
     "Note",
     "SegmentId",
-    "SegmentStoreOption",
     "Tier",
     "Version",
     "content_from",
@@ -29,15 +28,6 @@ __all__ = [
     "read_text",
 ]
 
-SegmentStoreOption = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RLM_STORE",
-        metavar="URL",
-        help="The store: a SQLite file, or postgresql://user@host/name.",
-        show_default="in the state folder",
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SegmentId = Annotated[
     str, typer.Argument(metavar="ID", help="The segment's id, or its first characters.", show_default=False)

@@ -11,13 +11,13 @@ from rlm.cli.commands.segments.options import (
     Json,
     Note,
     SegmentId,
-    SegmentStoreOption,
     Version,
     number_or_label,
     open_store,
 )
 from rlm.cli.commands.segments.view import report_version
 from rlm.cli.console.exits import say
+from rlm.cli.store import StoreOption
 from rlm.escaping import terminal_text
 
 __all__ = ["diff", "label", "rollback"]
@@ -33,7 +33,7 @@ def diff(
         str | None,
         typer.Argument(metavar="[NEW]", help="A number or a label. Default: the newest version."),
     ] = None,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Show the changes between two versions.
 
@@ -67,7 +67,7 @@ def label(
         ),
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the label.")] = False,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Label a version. `rlm assemble scoped --label production` uses the labelled versions.
 
@@ -91,7 +91,7 @@ def rollback(
     version: Version,
     note: Note = "",
     if_version: IfVersion = None,
-    store: SegmentStoreOption = None,
+    store: StoreOption = None,
     as_json: Json = False,
 ) -> None:
     """Store a new version with the text of an old one.
