@@ -64,7 +64,7 @@ def answer_by_arm(
         item = items[str(state.sample_id)]
         facts = {"suite": suite, "model": model, "sub_model": model, "seed": seed, "rlm": rlm.__version__}
         path = out / suite / find_arm(arm).name / f"{item.id}-{state.epoch}"
-        with BenchFolder.open(path, {**facts, "judge": None}, [item]) as folder:
+        with BenchFolder.open(path, facts, [item]) as folder:
             settings = Settings(store=folder.store, store_mb=1 << 30, document_cache=False)
             runtime = RLM(model, settings=replace(settings), limits=Limits(max_cost=max_cost))
             end = await Bench(runtime, [item], [find_arm(arm)], 1, folder, None, jobs=1).run()

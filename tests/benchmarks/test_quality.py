@@ -21,7 +21,6 @@ FACTS = {
     "suite": "needle",
     "model": "openai:m@http://127.0.0.1:1/v1",
     "sub_model": "m",
-    "judge": None,
     "seed": 1,
     "chars": 2_000,
     "limits": {"rounds": 7},

@@ -7,7 +7,7 @@ from benchmarks.quality.bench.bench import Bench, BenchEnd
 from benchmarks.quality.bench.folder import BenchFolder, Row, write_whole
 from benchmarks.quality.bench.item import Item
 from benchmarks.quality.bench.report import BenchReport, report_of
-from benchmarks.quality.bench.scoring import Judge, check_judge, score
+from benchmarks.quality.bench.scoring import score
 from benchmarks.quality.bench.suites import SUITES, Suite, find_suite, load_items
 
 __all__ = [
@@ -19,10 +19,8 @@ __all__ = [
     "BenchFolder",
     "BenchReport",
     "Item",
-    "Judge",
     "Row",
     "Suite",
-    "check_judge",
     "find_arm",
     "find_suite",
     "load_items",

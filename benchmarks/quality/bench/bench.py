@@ -13,7 +13,7 @@ from benchmarks.quality.bench.arms import Arm, TooLong
 from benchmarks.quality.bench.budget import BenchBudget
 from benchmarks.quality.bench.folder import BenchFolder, Key, Row
 from benchmarks.quality.bench.item import Item
-from benchmarks.quality.bench.scoring import Judge, score
+from benchmarks.quality.bench.scoring import score
 from rlm.documents import TextSource
 from rlm.errors import BudgetExhausted, ConfigurationError, JournalError, ModelError, RLMError
 from rlm.lazy_dataclass import dataclass
@@ -56,7 +56,6 @@ class Bench:
     repeats: int
     folder: BenchFolder
     max_cost: float | None
-    judge: Judge | None = None
     jobs: int = 4
     on_row: Callable[[Row], None] = lambda row: None
 
@@ -76,8 +75,6 @@ class Bench:
         end = BenchEnd()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.rlm.aclose)
-            if self.judge is not None:
-                stack.push_async_callback(self.judge.model.aclose)
             journal = await stack.enter_async_context(open_journal(self.rlm.settings))
             kernels = self.rlm.kernels(self.jobs)
             stack.push_async_callback(kernels.close)
@@ -100,12 +97,12 @@ class Bench:
         return row is not None and row.score is not None
 
     async def _spent(self, journal: Journal) -> float:
-        """Return what all runs in the journal and all verdicts cost, including runs without a result."""
+        """Return what all runs in the journal cost, including runs without a result."""
         costs = [
             one.totals.cost_usd if one.state == "finished" else await cost_of(journal, one.run_id)
             for one in await journal.runs(None)
         ]
-        return sum(filter(None, costs)) + self.folder.judge_cost
+        return sum(filter(None, costs))
 
 
 @dataclass(slots=True)
@@ -142,21 +139,9 @@ class _Work:
         row = folder.rows.get((item.id, arm.name, repeat))
         if row is None:
             row = await self._answered(item, arm, repeat)
-            if item.rule != "model" or not row.said.strip():
-                row = replace(row, score=score(item.rule, row.said, item.golds) if row.said else 0.0)
-            folder.append(row)
-        if row.score is None:
-            row = await self._judged(item, row)
+            row = replace(row, score=score(item.rule, row.said, item.golds) if row.said else 0.0)
             folder.append(row)
         self.bench.on_row(row)
-
-    async def _judged(self, item: Item, row: Row) -> Row:
-        judge = self.bench.judge
-        assert judge is not None, "a suite that needs a judge is refused without one"
-        async with self.budget.share(judge.at_most(item, row.said) or 0.0) as spent:
-            verdict = await judge.judge(item, row.said)
-            spent.append(verdict.cost_usd or 0.0)
-        return row.with_verdict(verdict)
 
     async def _answered(self, item: Item, arm: Arm, repeat: int) -> Row:
         row = Row(item.id, arm.name, repeat, "error", run_id=f"{item.id}.{arm.name}.{repeat:02d}")

@@ -12,7 +12,7 @@ __all__ = ["BenchBudget"]
 
 
 class BenchBudget:
-    """US dollars for all runs and verdicts together; None is no limit. Every run has the same limit of its
+    """US dollars for all runs together; None is no limit. Every run has the same limit of its
     own, so that no arm is cut short because it comes late."""
 
     def __init__(self, total: float | None, *, spent: float = 0.0) -> None:

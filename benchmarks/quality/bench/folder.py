@@ -11,12 +11,11 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.quality.bench.item import Item
-from benchmarks.quality.bench.scoring import Verdict
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes
 from rlm.lazy_dataclass import dataclass
@@ -33,7 +32,7 @@ class Row:
     """The result of one arm on one item.
 
     `status` is `answered`, `not found`, `no answer`, `too long` (the text does not fit the one prompt of the
-    arm) or `error`; `detail` says why. `said` is what was scored, and `score` is None until a judge decided.
+    arm) or `error`; `detail` says why. `said` is what was scored.
     `run_id` names the run in the journal, "" for none. `is_cut`: the arm got a part of the text. `supported`
     of `checked` claims are supported by their citations. `cost_usd` is None if a price is unknown."""
 
@@ -58,7 +57,6 @@ class Row:
     verified: int = 0
     supported: int = 0
     checked: int = 0
-    verdict: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> Key:
@@ -67,10 +65,6 @@ class Row:
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
-
-    def with_verdict(self, verdict: Verdict) -> Row:
-        """Return the row with the score that a judge gave."""
-        return replace(self, score=verdict.score, verdict=asdict(verdict))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:
@@ -94,11 +88,6 @@ class BenchFolder:
     def store(self) -> Path:
         """Return the file of the journal."""
         return self.path / _STORE
-
-    @property
-    def judge_cost(self) -> float:
-        """Return what verdicts cost so far."""
-        return sum((row.verdict or {}).get("cost_usd") or 0.0 for row in self.rows.values())
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -67,7 +67,6 @@ class BenchReport:
     facts: Mapping[str, Any]
     reference: str
     arms: Sequence[ArmReport]
-    unjudged: int
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-safe mapping. The questions are in `bench.json`, the answers in `results.jsonl`."""
@@ -76,7 +75,6 @@ class BenchReport:
             **facts,
             "items": len(self.facts["items"]),
             "reference": self.reference,
-            "unjudged": self.unjudged,
             "arms": [asdict(arm) for arm in self.arms],
         }
 
@@ -99,11 +97,8 @@ class BenchReport:
         return "\n".join([*lines, *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """Return a line for each arm of which runs have no answer, and for answers without a verdict."""
-        found = [line for arm in self.arms if (line := _remark(arm))]
-        if self.unjudged:
-            found.append(f"{self.unjudged:,} answers have no verdict yet and are left out")
-        return found
+        """Return a line for each arm of which runs have no answer."""
+        return [line for arm in self.arms if (line := _remark(arm))]
 
     def markdown(self) -> str:
         """Return the report as Markdown, with the command that replays a run."""
@@ -113,9 +108,7 @@ class BenchReport:
             f"# {markdown_line(str(facts['suite']))}",
             "",
             f"Model {markdown_line(str(facts['model']))}, children {markdown_line(str(facts['sub_model']))}, "
-            f"{len(facts['items']):,} items, seed {facts['seed']}, rlm {facts['rlm']}"
-            + (f", judged by {markdown_line(str(facts['judge']))}" if facts.get("judge") else "")
-            + ".",
+            f"{len(facts['items']):,} items, seed {facts['seed']}, rlm {facts['rlm']}" + ".",
             "",
             "| " + " | ".join(rows[0]) + " |",
             "| --- |" + " ---: |" * (len(rows[0]) - 1),
@@ -170,7 +163,7 @@ def report_of(folder: BenchFolder, reference: str | None = None) -> BenchReport:
     base = _scores(by_arm.get(reference, ()))
     groups = {name: item["group"] for name, item in folder.facts["items"].items()}
     arms = [_arm_report(name, by_arm[name], None if name == reference else base, groups) for name in names]
-    return BenchReport(folder.facts, reference, arms, sum(row.score is None for row in folder.rows.values()))
+    return BenchReport(folder.facts, reference, arms)
 
 
 def _arm_report(

@@ -1,4 +1,4 @@
-"""Test whole benches: what is written, what is done again, budgets, judges, reports and replays."""
+"""Test whole benches: what is written, what is done again, budgets, reports and replays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from benchmarks.quality.bench import (
     Bench,
     BenchFolder,
     Item,
-    Judge,
     find_arm,
     report_of,
 )
@@ -20,7 +19,6 @@ from rlm import RLM, Limits, Settings
 from rlm.errors import ModelError, UsageError
 from rlm.models.base import Reply, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
-from rlm.models.catalog.prices import Prices
 from rlm.testing import ScriptedModel
 
 FACT = "The crane costs 940 euros a day."
@@ -37,7 +35,7 @@ ITEMS = [
         (("940", "number", "a"), ("930", "near", "b"), ("940", "exact", "a"))
     )
 ]
-FACTS = {"suite": "test", "model": "m", "sub_model": "m", "seed": 1, "rlm": "0", "judge": None}
+FACTS = {"suite": "test", "model": "m", "sub_model": "m", "seed": 1, "rlm": "0"}
 DIRECT = f'940\nEvidence:\n"{FACT}"'
 PRICED = {"scripted:memory": ModelFacts(input_price=1.0, output_price=1.0)}
 
@@ -144,21 +142,6 @@ async def test_an_interrupted_bench_resumes_its_runs(opened, make, block) -> Non
     (row,) = opened.rows.values()
     assert (row.said, row.rounds, row.score) == ("940", 2, 1.0)
     assert len(rest.requests) == 1
-
-
-async def test_a_judge_decides_what_no_rule_can(opened, make) -> None:
-    """A verdict that failed is asked for again; the answer is not."""
-    item = replace(ITEMS[0], rule="model", golds=("about 940",))
-    judge = ScriptedModel.of(check=[ModelError("busy"), "the same\ncorrect"])
-    bench = make(opened, "direct", items=[item], judge=Judge(judge, Prices()))
-    assert (await bench.run()).missing == 1
-    (row,) = opened.rows.values()
-    assert (row.said, row.score) == ("940", None)
-    assert report_of(opened).unjudged == 1
-    again = make(opened, "direct", items=[item], judge=Judge(judge, Prices()), model=ScriptedModel.of())
-    assert (await again.run()).missing == 0
-    (row,) = opened.rows.values()
-    assert (row.score, row.verdict["reply"]) == (1.0, "the same\ncorrect")
 
 
 def test_a_folder_keeps_what_it_is(tmp_path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.bench.scoring.judge import Judge, Verdict, check_judge
 from benchmarks.quality.bench.scoring.rules import score
 from benchmarks.quality.bench.scoring.statistics import Interval, Paired, interval_of, paired
 
-__all__ = ["Interval", "Judge", "Paired", "Verdict", "check_judge", "interval_of", "paired", "score"]
+__all__ = ["Interval", "Paired", "interval_of", "paired", "score"]
