@@ -77,7 +77,7 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
         _read_models(facts, file.path)
         _read_card(card, file.path)
         servers = _read_mcp(data.get("mcp", {}), file.path)
-        if file.is_trusted:
+        if file.is_users:
             options |= own
             mcp |= servers
         else:

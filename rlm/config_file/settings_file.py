@@ -31,12 +31,12 @@ _TEXT = re.compile(
 class SettingsFile:
     """A settings file and its content, read once: what is checked is what is used.
 
-    is_trusted: it speaks for the user. False for the file of a folder.
+    is_users: the user wrote it. False for the file of a folder.
     """
 
     path: Path
     data: bytes
-    is_trusted: bool = True
+    is_users: bool = True
 
 
 def user_config_folder(env: Mapping[str, str]) -> Path:
@@ -72,7 +72,7 @@ def settings_files(explicit: Path | None, env: Mapping[str, str], folder: Path) 
     if explicit is None:
         data = _read_in_folder(folder / FILE_NAME)
         if data is not None:
-            files.append(SettingsFile(folder / FILE_NAME, data, is_trusted=False))
+            files.append(SettingsFile(folder / FILE_NAME, data, is_users=False))
     elif explicit.exists():
         files.append(SettingsFile(explicit, _read(explicit)))
     else:

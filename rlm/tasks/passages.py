@@ -43,7 +43,7 @@ async def find_passages(
     on_event: Callable[[Event], None] = _ignore,
 ) -> dict[str, Any]:
     """Return the passages that match `query` best (`packs`, as JSON), what was not read (`unread`) and
-    `warnings`. Reading takes at most half of `max_seconds` (default: that of a run). `cached`: texts and
+    `warnings`. Reading takes at most `max_seconds` (default: as in a run). `cached`: texts and
     indexes are kept in the user's cache folder. `on_read` gets the document and the bytes read so far, on
     another thread; `on_event` the progress of the index. Raises UsageError."""
     if not query.strip():
@@ -99,7 +99,7 @@ async def _load(
     cached: bool,
 ) -> Loaded:
     """Read the sources in the time that a run would take for it."""
-    seconds = (Limits().max_seconds if max_seconds is None else max_seconds) * LOADING_SHARE
+    seconds = Limits().max_seconds * LOADING_SHARE if max_seconds is None else max_seconds
     return await workspace.load(
         sources, on_read, cache=default_cache(os.environ) if cached else None, seconds=seconds
     )

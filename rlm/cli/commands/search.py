@@ -66,9 +66,7 @@ def search(
     ] = None,
     max_seconds: Annotated[
         float | None,
-        typer.Option(
-            help="Timeout in seconds. Reading may take half of it (default: 1,800).", show_default=False
-        ),
+        typer.Option(help="Timeout of reading the files, in seconds.", show_default="900"),
     ] = None,
     exclude: ExcludeOption = None,
     allow_host: AllowHostOption = None,
@@ -112,9 +110,6 @@ def search(
         # The advice is for code in a block.
         advice = ("use re.escape(text) to search for a plain text", "leave out --regex to search for words")
         raise UsageError(str(error).replace(*advice)) from None
-    except KeyboardInterrupt:
-        say("interrupted")
-        raise typer.Exit(Exit.INTERRUPTED) from None
     _print(found, query, as_json=as_json)
     for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
         say(warning)

@@ -114,4 +114,4 @@ async def test_a_search_has_the_time_limit_of_a_run(tmp_path: Path, find: Any) -
     slow_html(tmp_path / "slow.html")
     source = PathSource(tmp_path / "slow.html")
     with pytest.raises(DocumentError, match=r"not read within the 0\.2 s for loading"):
-        await find("word", [source], max_seconds=0.4, cached=False)
+        await find("word", [source], max_seconds=0.2, cached=False)
