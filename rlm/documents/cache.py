@@ -27,8 +27,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rlm.documents.encoding import HEAD
 from rlm.documents.folder import files_of
 from rlm.documents.formats.plugins import installed_readers
+from rlm.documents.kind import has_unread_log
 from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.sources.source import PathSource, Source
 from rlm.lazy_dataclass import dataclass
@@ -111,8 +113,10 @@ class ContextCache:
                     latest = max(latest, status.st_mtime)
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
                     _add(digest, str(path.resolve()), name, *facts)
-                    if path == source.path:  # a log of a database: in a folder it is a file of its own
-                        _add(digest, path.with_name(f"{path.name}-wal").exists())
+                    if path == source.path:
+                        # The note about an unread log depends on it. In a folder the log is a file itself.
+                        with path.open("rb") as file:
+                            _add(digest, has_unread_log(file.read(HEAD), path))
             except OSError:
                 return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:

@@ -1,7 +1,7 @@
 """Detection and decoding of a text's encoding, in a stream. The first byte beyond ASCII decides.
 
 What counts, in this order: a byte order mark, the NULs of UTF-16 and UTF-32, UTF-8, the label that the text
-declares, a guess.
+declares, a guess. A label given from outside (a page's or a mail's) counts before UTF-8.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _NULS = re.compile(rb"\0+")
 _NUL_SPACING = 1_000
 """In a text, one run of NULs in so many bytes is damage. More of them are a binary format."""
 _MAX_NULS = 0.5
+_MAX_BEYOND_ASCII = 0.3
+"""The share of bytes beyond ASCII up to which a NUL is damage, whatever the encoding."""
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _WIDE_SAMPLE = 4 * 1024
 _MIN_WIDE = 8
@@ -91,7 +93,7 @@ def codec_of(label: str) -> str | None:
 
 def looks_binary(head: bytes) -> bool:
     """Return whether a file that begins with `head` (up to `HEAD` bytes) is not text: it holds many NULs or
-    control characters, or a NUL and is not UTF-8."""
+    control characters, or a NUL among many bytes beyond ASCII that are not UTF-8."""
     if _encoding_by_mark(head) or _wide_encoding(head) or _escaped_encoding(head):
         return False
     if b"\0" in head:
@@ -100,8 +102,8 @@ def looks_binary(head: bytes) -> bool:
         kept = head.replace(b"\0", b"")
         if len(kept) < (1 - _MAX_NULS) * len(head):
             return True
-        # Only UTF-8 is certain enough to call a NUL damage: bytes of sound or pictures pass for any other.
-        if not _is_utf8(kept):
+        # Bytes of sound or pictures pass for any encoding of one byte.
+        if _count_beyond_ascii(kept) > _MAX_BEYOND_ASCII * len(kept) and not _is_utf8(kept):
             return True
         head = kept
     return len(_CONTROLS.findall(head)) > _MAX_CONTROLS * len(head) + 1
@@ -270,16 +272,16 @@ def _guess(data: bytes) -> str:
     try:
         import chardetng_py
     except ImportError:  # no wheel for this machine
-        short = "cp1252"
+        detected = "cp1252"
     else:
-        short = codec_of(chardetng_py.detect(data)) or "cp1252"
+        detected = codec_of(chardetng_py.detect(data)) or "cp1252"
         words = dict.fromkeys(word for word in data.split() if not word.isascii())
         if _count_beyond_ascii(b" ".join(words)) < _LEAST_RICH:
-            return short
+            return detected
     import chardet
 
     found = codec_of(chardet.detect(data)["encoding"] or "")
     # chardet takes a long text in Big5 for GB18030, which has a character for almost every pair of bytes.
-    if found is None or found.startswith(_DETECTED) or (found == "gb18030" and short == "big5hkscs"):
-        return short
+    if found is None or found.startswith(_DETECTED) or (found == "gb18030" and detected == "big5hkscs"):
+        return detected
     return found

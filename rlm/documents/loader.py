@@ -36,10 +36,9 @@ __all__ = ["Progress", "load"]
 
 _LISTING_GRACE_SECONDS = 1.0
 
-_UNREAD_LOG = Note(
+_UNREAD_LOG = (
     "changes that are only in its -wal file were not read: "
-    "run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` where it is in use",
-    is_remark=True,
+    "run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` where it is in use"
 )
 
 Progress = Callable[[str, int], None]
@@ -480,7 +479,8 @@ class _Loading:
     def _detect_kind(self, name: str, first: bytes, path: Path | None = None) -> str:
         kind = readable_kind(name, first, pictures=self._originals is not None)
         if kind == "sqlite" and has_unread_log(first, path):
-            self.account.note_all(name, [_UNREAD_LOG])
+            # Nobody knows whether a database from elsewhere has a log.
+            self.account.note_all(name, [Note(_UNREAD_LOG, is_remark=path is None)])
         if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):
             self._has_told_faults = True
             self.account.note(name, *(f"it was read as text, because {fault}" for fault in faults))

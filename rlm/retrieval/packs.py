@@ -223,15 +223,19 @@ def _flatten_character(character: str) -> str:
 _MAX_SEARCHED = 1 << 20
 """Characters of a document beyond which headings outside its index are not searched for."""
 _MAX_TITLE = 200
+_HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
 
 
 def heading_path(body: Body, char: int) -> tuple[str, ...]:
-    """Return the headings above `char`, outermost first. Where the index holds none, return the nearest
-    heading of Markdown above. Empty if there is none."""
+    """Return the headings above `char`, outermost first. Of a Markdown document, whose headings are in no
+    index, return the nearest one above. Empty if there is none."""
     path = body.heading_path(char)
     document = body.document_at(char)
-    if path or document is None or document.end - document.start > _MAX_SEARCHED:
+    if path or document is None or document.kind != "markdown":
         return path
+    if document.end - document.start > _MAX_SEARCHED:
+        return ()
     start = section_of(body, char).start
     line = body.text(start, min(start + _MAX_TITLE, document.end)).partition("\n")[0]
-    return (line.strip(" \t\r#"),) if line.startswith("#") else ()
+    heading = _HEADING.match(line)
+    return (line[heading.end() :].strip(" \t\r#"),) if heading else ()

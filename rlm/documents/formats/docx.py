@@ -14,7 +14,7 @@ from rlm.documents.formats import html
 from rlm.documents.formats.archive import Archive, refuse_compound
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.office.word_parts import main_part, pieces_beside
-from rlm.documents.formats.piece import Ended, Piece, Unreadable
+from rlm.documents.formats.piece import Piece, Unreadable
 
 __all__ = ["prepare", "read_docx"]
 
@@ -63,7 +63,6 @@ def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
         raise Unreadable("a DOCX that is damaged", "open it in its program and save it again") from error
     yield from shown
     yield from beside
-    yield Ended()
 
 
 def _no_source(image: Any) -> dict[str, str]:

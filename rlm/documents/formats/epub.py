@@ -31,18 +31,22 @@ def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
     locked = _locked(archive)
     if chapters and all(name in locked for name in chapters):
         raise Unreadable("an EPUB with copy protection", "get a copy without it")
-    missing = 0
+    missing = all_replaced = 0
+    first_guessed: str | None = None
     for name in chapters:
         if name in locked or name not in archive:
             missing += 1
             continue
-        yield from pieces_of_markup(decode_markup(archive.read(name))[0], titled=False)
+        markup, replaced, guessed = decode_markup(archive.read(name))
+        all_replaced += replaced
+        first_guessed = first_guessed or guessed
+        yield from pieces_of_markup(markup, titled=False)
         yield Text("\n")
     if missing == len(chapters):
         raise Unreadable("an EPUB without chapters", "get it again")
     if missing:
         yield Note(f"{missing:,} of {len(chapters):,} chapters are missing or locked: get it again")
-    yield Ended()
+    yield Ended(all_replaced, first_guessed)
 
 
 def _spine(archive: Archive) -> list[str]:

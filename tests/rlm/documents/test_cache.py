@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,23 @@ def test_notes_about_the_files_are_cached_too(cache: ContextCache, tmp_path: Pat
         assert len(second.skipped) == 2
         assert second.guessed[0].encoding == "cp1252"
         assert second.replaced == 1
+
+
+def test_a_log_that_became_empty_is_no_longer_noted(cache: ContextCache, tmp_path: Path) -> None:
+    """The file of an empty log stays while the database is in use."""
+    path, log = tmp_path / "a.db", tmp_path / "a.db-wal"
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("pragma journal_mode = wal")
+        made.execute("create table t (a)")
+        made.execute("insert into t values (?)", ["word " * 1_000])
+        made.commit()
+    settle(path)
+    log.write_bytes(b"changes")
+    with loaded_by(cache, path) as (loaded, _):
+        assert loaded.unread == ("a.db (in part)",)
+    log.write_bytes(b"")
+    with loaded_by(cache, path) as (loaded, _):
+        assert loaded.unread == ()
 
 
 def test_it_is_private(cache: ContextCache, source: Path) -> None:

@@ -111,6 +111,14 @@ def test_a_nul_among_bytes_that_are_not_utf_8_is_binary() -> None:
     assert looks_binary(sound[:HEAD])
 
 
+def test_a_nul_in_a_text_with_a_few_accents_is_damage(tmp_path: Path, tree: Path) -> None:
+    line = b"2026-01-06 INFO served the caf\xe9 in 868 ms\n"
+    (tree / "a.log").write_bytes(line * 300 + b"\0" + line * 300)
+    loaded = load([tree / "a.log"], tmp_path / "c")
+    assert text_of(loaded) == (line * 300).decode("cp1252") + "\ufffd" + (line * 300).decode("cp1252")
+    assert loaded.replaced == 1
+
+
 SENTENCES = {
     "cp1252": "Über die Kündigung entscheidet der Vorstand.",
     "cp1251": "Арендная плата девятьсот рублей в месяц.",

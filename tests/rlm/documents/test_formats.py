@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_docx_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
         assert body.heading_path(at(body, "Before all")) == ("The Annual Report",)
 
 
-def epub(path: Path, chapters: dict[str, str], spine: list[str], **extra: str | bytes) -> None:
+def epub(path: Path, chapters: Mapping[str, str | bytes], spine: list[str], **extra: str | bytes) -> None:
     items = "".join(
         f'<item id="{n}" href="text/{n}.xhtml" media-type="application/xhtml+xml"/>' for n in chapters
     )
@@ -168,6 +169,15 @@ def test_an_epub_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
     with loaded.context.open() as body:
         assert body.heading_path(at(body, "Ishmael")) == ("Call me",)
         assert body.heading_path(at(body, "drowned")) == ("The end",)
+
+
+def test_what_was_guessed_and_replaced_in_a_chapter_is_told(tmp_path: Path) -> None:
+    guessed = "<p>Über die Kündigung entscheidet der Vorstand.</p>".encode("cp1252")
+    broken = b'<?xml version="1.0" encoding="shift_jis"?><p>A damaged \x81 word.</p>'
+    epub(tmp_path / "a.epub", {"a": guessed, "b": broken}, ["a", "b"])
+    loaded = load([tmp_path / "a.epub"], tmp_path / "c")
+    assert loaded.replaced == 1
+    assert [(one.document, one.encoding) for one in loaded.guessed] == [("a.epub", "cp1252")]
 
 
 def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ async def test_an_extract_is_one_sentence_or_line_without_its_heading(run) -> No
         ('How many times does "/dev/sda" occur?', "50 lines match /dev/sda [¹][²][³]"),
         ("How many lines contain Zebra-99? Answer with the number only.", "1 line matches Zebra-99 [¹]"),
         ("How many FATAL lines are there?", "0 lines match FATAL"),
+        ('How many lines contain "it\'s"?', "0 lines match it's"),
+        ('How many lines contain "{C:\\temp}"?', "0 lines match {C:\\temp}"),
     ],
 )
 async def test_lines_are_counted_where_the_question_plainly_says_what(run, question, answer) -> None:

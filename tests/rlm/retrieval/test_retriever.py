@@ -126,6 +126,24 @@ def test_a_section_is_the_text_under_the_heading(body) -> None:
         assert pack.text == text[text.index("# Two") : text.index("# Three")].strip()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sum.py", "#!/usr/bin/env python\n\ndef zebra():\n    return 1\n"),
+        ("sum.py", "# Copyright of the authors\n\ndef zebra():\n    # Add.\n    return 1\n"),
+        ("sum.c", "#include <stdio.h>\n\nint zebra(void) { return 1; }\n"),
+        ("site.yaml", "# The site\nanimal: zebra\n"),
+        ("notes.txt", "#1 of the list\n\nThe zebra.\n"),
+        ("notes.md", "#zebras are a tag\n\nThe zebra.\n"),
+    ],
+)
+def test_a_line_that_is_no_heading_is_in_no_path(tmp_path, name, text) -> None:
+    (tmp_path / name).write_text(text)
+    with Retriever.over([tmp_path / name]) as retriever:
+        (pack,) = retriever.retrieve("zebra")
+        assert pack.heading_path == ()
+
+
 def test_a_long_section_is_cut_around_the_passage(body) -> None:
     text = "# One\n\n" + long_text(100)
     with body(text) as context, Retriever(context) as retriever:

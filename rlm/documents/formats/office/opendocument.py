@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import field
@@ -31,10 +30,6 @@ __all__ = ["prepare", "read_odp", "read_odt"]
 _CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
 _MAX_BLANKS = 200
 _MAX_COLUMNS = 1_000
-_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(cm|mm|in|pt|px)")
-_CENTIMETRES = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72, "px": 2.54 / 96}
-_LEAST_WIDTH, _LEAST_HEIGHT = 2.64, 0.79
-"""Of a picture that may hold words, 100 × 30 pixels, in centimetres."""
 # What stands in the text, but is not shown in it.
 _SILENT = frozenset(
     [
@@ -250,7 +245,7 @@ class _Flow:
     def _frame(self, frame: Element) -> None:
         """Read a frame: it holds one content in several forms, the best one first."""
         content = next(iter(frame), None)
-        if content is not None and not (local_name(content) == "image" and _is_small(frame)):
+        if content is not None:
             self.read_one(content)
         for told in ("title", "desc"):
             words = find(frame, told)
@@ -332,15 +327,6 @@ class _Flow:
                             row += [text] * min(times, _MAX_COLUMNS - len(row))
                     table.append(row)
         return table
-
-
-def _is_small(frame: Element) -> bool:
-    """Return whether a picture is too small to hold words: a bullet, an icon."""
-    for name, least in (("width", _LEAST_WIDTH), ("height", _LEAST_HEIGHT)):
-        length = _LENGTH.fullmatch(attribute(frame, name))
-        if length and float(length[1]) * _CENTIMETRES[length[2]] < least:
-            return True
-    return False
 
 
 def _annotation(element: Element) -> str:

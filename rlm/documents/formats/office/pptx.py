@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from rlm.documents.formats.archive import Archive, refuse_compound
 from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
-from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs, is_small
+from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs
 from rlm.documents.formats.office_xml.xml import (
     Element,
     Link,
@@ -164,10 +164,9 @@ class _Shapes:
             self.slide.blocks.append(text)
 
     def _picture(self, shape: Element) -> None:
-        if not is_small(shape):
-            blip = find(shape, "blipFill", "blip")
-            link = None if blip is None else self.links.get(_relation(blip, "embed"))
-            self.slide.pictures.append(link.target if link else "")
+        blip = find(shape, "blipFill", "blip")
+        link = None if blip is None else self.links.get(_relation(blip, "embed"))
+        self.slide.pictures.append(link.target if link else "")
         named = find(shape, "nvPicPr", "cNvPr")
         if named is not None and (words := " ".join(named.get("descr", "").split())):
             self.slide.blocks.append(f"[{words}]\n")

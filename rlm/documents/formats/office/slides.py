@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
@@ -42,13 +41,17 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
     headings below it. Raises Unreadable, which names `what`, if no slide can be read."""
     count = 0
     broken: list[int] = []
-    pictures: dict[int, list[str]] = {}
+    pictured: list[int] = []
+    known: set[str] = set()
     held: list[Piece] = []
     is_empty = True
     for count, slide in enumerate(slides, 1):
         if slide.is_broken:
             broken.append(count)
-        pictures[count] = slide.pictures
+        # A picture that is shown again, such as a logo, is named at its first slide.
+        if any(not file or file not in known for file in slide.pictures):
+            pictured.append(count)
+        known.update(slide.pictures)
         held += _pieces(slide, count)
         if slide.has_text:
             # The headings of slides before it: alone they are no text of the document.
@@ -67,9 +70,6 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
         yield Note(
             f"damaged slides were not read whole (slides: {_numbers(broken)}): save it again in its program"
         )
-    shown = Counter(file for files in pictures.values() for file in set(files))
-    # A logo that is on several slides holds no words of the talk.
-    pictured = [number for number, files in pictures.items() if any(not f or shown[f] == 1 for f in files)]
     if pictured:
         yield Note(
             f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)}): "

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.office_xml.drawings import chart_text, count_pictures, diagram_text, is_small
+from rlm.documents.formats.office_xml.drawings import chart_text, count_pictures, diagram_text
 from rlm.documents.formats.office_xml.xml import (
     Element,
     Link,
@@ -23,7 +23,7 @@ from rlm.documents.formats.office_xml.xml import (
     local_name,
     parse_member,
 )
-from rlm.documents.formats.piece import Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["main_part", "pieces_beside"]
@@ -60,8 +60,8 @@ def main_part(archive: Archive) -> str:
 
 
 def pieces_beside(archive: Archive, shown: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield what a document holds besides the pieces `shown`, each kind under a heading, and notes about what
-    is not read. Raises Unreadable or RecursionError for a damaged document."""
+    """Yield what a document holds besides the pieces `shown`, each kind under a heading, notes about what is
+    not read, and the end. Raises Unreadable or RecursionError for a damaged document."""
     main = main_part(archive)
     links = links_of(archive, main, _WHAT)
     root = parse_member(archive, main, _WHAT)
@@ -114,6 +114,7 @@ def pieces_beside(archive: Archive, shown: Iterable[Piece]) -> Iterator[Piece]:
     yield from _section("Comments", comments)
     yield from map(Note, faults)
     yield from text.notes()
+    yield text.ended
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[Piece]:
@@ -155,6 +156,8 @@ class _Part:
     pictures: list[str] = field(default_factory=list)
     """The file of each picture and embedded object, "" if it has none."""
     deleted: int = 0
+    ended: Ended = Ended()
+    """What was replaced and guessed in the documents that are put in."""
 
     def walk(self, element: Element, *, is_dropped: bool = False) -> None:
         """Collect the paragraphs below an element."""
@@ -204,8 +207,6 @@ class _Part:
                     return older, is_dropped
                 newer = find(element, "Choice")
                 return None if newer is None else (newer, True)
-            case "pic" if is_small(element):
-                return None
             case "blip" | "imagedata":
                 link = self.links.get(attribute(element, "embed") or attribute(element, "id"))
                 self.pictures.append(link.target if link else "")
@@ -280,9 +281,12 @@ class _Part:
             self.pictures.append("")
             return
         try:
-            self.chunks += pieces_of_markup(decode_markup(self.archive.read(link.target))[0], titled=False)
+            markup, replaced, guessed = decode_markup(self.archive.read(link.target))
+            self.chunks += pieces_of_markup(markup, titled=False)
         except Unreadable:
             self.pictures.append("")
+        else:
+            self.ended = Ended(self.ended.replaced + replaced, self.ended.guessed or guessed)
 
 
 def _wrapped(paragraph: Element) -> Element:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rlm.documents.formats.office_xml.xml import Element, attribute, children, find, local_name, rows
 
-__all__ = ["chart_text", "chart_titles", "count_pictures", "diagram_text", "drawn_paragraphs", "is_small"]
+__all__ = ["chart_text", "chart_titles", "count_pictures", "diagram_text", "drawn_paragraphs"]
 
 _MAX_POINTS = 10_000
 """Values of a chart's series that are read."""
 _MAX_SERIES = 500
-_LEAST_WIDTH, _LEAST_HEIGHT = 952_500, 285_750
-"""Of a picture that may hold words, 100 × 30 pixels, in the units of the format."""
 
 
 def drawn_paragraphs(body: Element | None) -> str:
@@ -36,22 +33,11 @@ def drawn_paragraphs(body: Element | None) -> str:
     return "".join(lines)
 
 
-def is_small(picture: Element) -> bool:
-    """Return whether a picture is too small to hold words: a bullet, an icon."""
-    size = find(picture, "spPr", "xfrm", "ext")
-    if size is None:
-        return False
-    width, height = attribute(size, "cx"), attribute(size, "cy")
-    if not (width.isdecimal() and height.isdecimal()):
-        return False
-    return int(width) < _LEAST_WIDTH or int(height) < _LEAST_HEIGHT
-
-
 def count_pictures(files: Iterable[str]) -> int:
-    """Return how many of these pictures are shown once: a logo that repeats holds no words of the text.
-    Objects without a file ("") all count."""
-    counts = Counter(files)
-    return counts.pop("", 0) + sum(count == 1 for count in counts.values())
+    """Return how many pictures and objects there are. One that is shown again counts once, and those without
+    a file ("") all count."""
+    files = list(files)
+    return files.count("") + len(set(files) - {""})
 
 
 def chart_text(root: Element) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import Stemmer
@@ -109,10 +109,14 @@ class Question:
     counted_text: str = ""
 
 
-@cache
 def read_question(question: str) -> Question:
     """Read a question in any language of the search. Sentences that only say how to answer are left out."""
-    asked = _without_instructions(question[:_MAX_QUESTION])
+    return _read_question(question[:_MAX_QUESTION])
+
+
+@lru_cache(maxsize=64)
+def _read_question(question: str) -> Question:
+    asked = _without_instructions(question)
     language = _language_of(asked)
     words = {word.pattern: word for word in _words(asked, language)}
     found = sorted(words.values(), key=lambda word: -len(word.text))[:_MAX_WORDS]

@@ -146,7 +146,7 @@ first = search({pattern}, max_hits=3, context=0)
 print(total)
 marks = "".join(["[¹]", "[²]", "[³]"][: len(first)])
 lines = "1 line matches" if total == 1 else f"{{total:,}} lines match"
-finalize(f"{{lines}} {{{text}}} {{marks}}".rstrip(), evidence=list(first))
+finalize(" ".join(filter(None, (lines, {text}, marks))), evidence=list(first))
 """
 
 _RESCUE = """

@@ -211,6 +211,21 @@ def test_proposed_deletions_pictures_and_foreign_parts_are_named(tmp_path: Path)
     )
 
 
+def test_a_picture_that_is_shown_twice_counts_once(tmp_path: Path) -> None:
+    """The words of a stamp are words of the text, however often it stands there."""
+    pictures = run(drawing("<a:blip r:embed='stamp_png'/>")) * 2 + run(drawing("<a:blip r:embed='x_png'/>"))
+    path = word(tmp_path / "a.docx", RENT + pictures, stamp_png=b"one", x_png=b"two")
+    (note,) = read(path, tmp_path).notes
+    assert note.startswith("a.docx: the words in pictures and embedded objects were not read (2)")
+
+
+def test_the_encoding_of_a_page_that_is_put_in_is_told(tmp_path: Path) -> None:
+    page = "<p>Über die Kündigung entscheidet der Vorstand.</p>".encode("cp1252")
+    chunk = RENT + "<w:altChunk r:id='aFChunk_html'/>"
+    (guess,) = read(word(tmp_path / "a.docx", chunk, aFChunk_html=page), tmp_path).guessed
+    assert (guess.document, guess.encoding) == ("a.docx", "cp1252")
+
+
 def test_a_damaged_part_is_named_and_the_text_is_read(tmp_path: Path) -> None:
     loaded = read(word(tmp_path / "a.docx", p("The rent."), header1_xml="<w:hdr broken"), tmp_path)
     assert text_of(loaded) == "The rent.\n"
