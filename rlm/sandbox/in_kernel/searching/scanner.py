@@ -284,12 +284,13 @@ class Scanner:
         shown = query.source if len(query.source) <= 80 else query.source[:80] + "…"
         if threading.current_thread() is not threading.main_thread():
             if query.linear is not None and not _BACKTRACKS.search(query.source):
-                # RE2 finds the places, and `re` cannot backtrack much at one of them.
+                # RE2 finds the places, and at one of them `re` tries each length of one repeat at most.
                 yield
                 return
             raise ValueError(
                 f"{shown!r} needs the backtracking engine, which has no time limit in a thread: search in "
-                "the cell itself, or leave out look-around, back-references and parts that can match nothing"
+                "the cell itself, or use a pattern without groups, alternatives and back-references, with "
+                "one repeat at most, that matches at least one character"
             )
         advice = (
             f"the search for {shown!r} was stopped after {self._seconds:g} s: it needs the backtracking "
@@ -300,8 +301,8 @@ class Scanner:
             yield
 
 
-_BACKTRACKS = re.compile(r"[*+{].*[*+{]|\(\?|\\[1-9]", re.DOTALL)
-"""Where `re` may backtrack much at one place: two repeats, a group with a mark, a back-reference."""
+_BACKTRACKS = re.compile(r"[*+?{].*[*+?{]|[(|]|\\[1-9]", re.DOTALL)
+"""Where `re` may backtrack much at one place: two repeats, a group, alternatives, a back-reference."""
 
 
 def _expire(advice: str) -> NoReturn:

@@ -4,6 +4,7 @@ import re
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
@@ -389,3 +390,12 @@ def test_a_thread_finds_whole_words_in_any_text(make_body) -> None:
     thread.start()
     thread.join()
     assert found == [(expected(r"\bword\b", text), False)]
+
+
+@pytest.mark.parametrize("pattern", [r"\b(a|a)+!|\ba", r"\b" + "a?" * 25 + "a" * 25, r"\b(a|a)(a|a)!|\ba"])
+def test_a_thread_is_refused_patterns_that_backtrack_at_one_place(make_body, pattern: str) -> None:
+    """`re` holds the interpreter while it tries every way to match, and only a signal stops it."""
+    scanner = Scanner(make_body("é " + "a" * 12))
+    query = understand(pattern, ascii_body=False, engine=ENGINE)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="with one repeat at most"):
+        pool.submit(scanner.first, query, 9).result()
