@@ -14,6 +14,7 @@ __all__ = [
     "marks_of",
     "unknown_marks",
     "unmark_unknown",
+    "without_indices",
     "write_marks",
 ]
 
@@ -23,6 +24,8 @@ _NUMBER = r"(?:[1-9][0-9]{0,2}|[¹²³⁴⁵⁶⁷⁸⁹][⁰¹²³⁴⁵⁶⁷�
 """A mark has at most three digits and does not begin with 0: `[0]` is an index, and `[2024]` a year."""
 _SHOWN_MARK = re.compile(rf"\[([⁰¹²³⁴⁵⁶⁷⁸⁹]+(?:[ \t]*[,;][ \t]*{_NUMBER})*)\]")
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
+_LOOSE_MARK = re.compile(rf"\[(\s*\^?{_NUMBER}(?:\s*[,;]\s*\^?{_NUMBER})*\s*)\]")
+"""A mark, also as a footnote, with spaces, or before a colon or a link."""
 _IN_PROSE = re.compile(r"(?:[\w.,;:!?…\"'”’»)%。！？]|(?:\A|\n)[ \t]*)[ \t]?\Z")
 """What stands before a mark. Before a list in code stands an operator or a bracket:
 `x = [4]`, `f([4])`."""
@@ -47,14 +50,17 @@ def marker(number: int) -> str:
     return f"[{str(number).translate(_SUPERSCRIPT)}]"
 
 
-def marks_in(text: str) -> Iterator[Mark]:
-    """Yield the marks of `text` in order. Skips code and Markdown links."""
-    for match in _MARK.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
+def marks_in(text: str, *, loose: bool = False) -> Iterator[Mark]:
+    """Yield the marks of `text` in order. Skips code and, unless `loose`, Markdown links. With `loose`,
+    `[^1]` and `[ 1 ]` are marks, too."""
+    pattern = _LOOSE_MARK if loose else _MARK
+    for match in pattern.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
         numbers = tuple(int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, match[1]))
         before = text[max(0, match.start() - 1) : match.start()]
-        superscript = not match[1][0].isascii()
+        first = match[1].lstrip()[0]
+        is_plain = first.isascii() and first != "^"
         is_index = before in ("", "_", ")") or (before.isascii() and before.isalnum())
-        yield Mark(*match.span(), numbers, superscript or not is_index)
+        yield Mark(*match.span(), numbers, not (is_plain and is_index))
 
 
 def disarm_marks(text: str) -> str:
@@ -65,12 +71,17 @@ def disarm_marks(text: str) -> str:
 def marks_of(text: str, known: Collection[int]) -> list[Mark]:
     """Return the marks of `text` that name only these sources.
 
-    Beside superscript marks, plain brackets are text. Beside marks with a space before them, brackets right
-    after a word are indices: in `values[1] is 5 [1]` only the last is a mark.
+    Beside superscript marks, plain brackets are text.
     """
     marks = [mark for mark in marks_in(text) if all(number in known for number in mark.numbers)]
     if any(_is_superscript(text, mark) for mark in marks):
         return [mark for mark in marks if _is_superscript(text, mark)]
+    return without_indices(text, marks)
+
+
+def without_indices(text: str, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of `text` that are no index. Beside marks with a space before them, plain brackets
+    right after a word are indices: in `values[1] is 5 [1]` only the last is a mark."""
     if any(text[mark.start - 1].isspace() for mark in marks if mark.start):
         return [mark for mark in marks if mark.certain]
     return marks

@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlm.citation_markers import marks_in, without_indices
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.section import Citation
 
 __all__ = ["CitationCheck", "CitedPlace", "check_citations"]
 
-_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_NUMBER = r"\^?(?:[1-9]\d{0,2}|[¹²³⁴⁵⁶⁷⁸⁹][⁰¹²³⁴⁵⁶⁷⁸⁹]{0,2})"
-"""A marker has at most three digits, and none is 0: `[2024]` is a year, `[0]` an index."""
-_MARKER = re.compile(rf"\[\s*{_NUMBER}(?:\s*[,;]\s*{_NUMBER})*\s*\]")
-_DEFINITION = re.compile(rf"^[ \t]*\[{_NUMBER}\]:.*$", re.MULTILINE)
+_DEFINITION = re.compile(r"^[ \t]*\[\^?[0-9⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}\]:.*$", re.MULTILINE)
 _SENTENCE = re.compile(
     r"\S.*?(?:[.!?…。！？]+[\"'»”’)]*(?:\s*\[[^\]\n]{1,80}\])*(?=\s|$)|\n\s*\n|\Z)", re.DOTALL
 )
 _WORD = re.compile(r"\w{2,}")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +53,28 @@ class CitationCheck:
 def check_citations(reply: str, citations: Sequence[Citation]) -> CitationCheck:
     """Compare the markers in `reply` with the citations of its prompt.
 
-    `[¹]`, `[1]` and `[^1]` are the same marker. A footnote definition is neither a citation nor a sentence.
+    `[¹]`, `[1]` and `[^1]` are the same marker. Beside markers after a space, a plain one right after a word
+    or a closing bracket, or at the start of the reply, is an index: `arr[1]`. A footnote definition is
+    neither a citation nor a sentence.
     """
-    numbered = {_number(citation.marker): citation for citation in citations}
-    body = _DEFINITION.sub(_blank, reply)
-    markers = _markers(_CODE.sub(_blank, body))
+    numbered = {
+        number: citation
+        for citation in citations
+        for mark in marks_in(citation.marker, loose=True)
+        for number in mark.numbers
+    }
+    body = _DEFINITION.sub(lambda definition: " " * len(definition[0]), reply)
+    marks = without_indices(body, list(marks_in(body, loose=True)))
     places: list[CitedPlace] = []
     unknown: dict[str, None] = {}
-    for found in markers:
-        for number in re.finditer(_NUMBER, found[0]):
-            citation = numbered.get(_number(number[0]))
+    for mark in marks:
+        written = re.findall(r"[^\s,;]+", body[mark.start + 1 : mark.end - 1])
+        for number, shown in zip(mark.numbers, written, strict=True):
+            citation = numbered.get(number)
             if citation is None:
-                unknown[f"[{number[0]}]"] = None
+                unknown[f"[{shown}]"] = None
             else:
-                places.append(CitedPlace(citation.marker, found.start(), found.end(), citation))
+                places.append(CitedPlace(citation.marker, mark.start, mark.end, citation))
     known = tuple(dict.fromkeys(place.marker for place in places))
     return CitationCheck(
         known=known,
@@ -80,28 +84,7 @@ def check_citations(reply: str, citations: Sequence[Citation]) -> CitationCheck:
             sentence
             for found in _SENTENCE.finditer(body)
             if _WORD.search(sentence := found[0].strip())
-            and not any(found.start() <= one.start() < found.end() for one in markers)
+            and not any(found.start() <= mark.start < found.end() for mark in marks)
         ),
         places=tuple(places),
     )
-
-
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
-
-
-def _markers(body: str) -> list[re.Match[str]]:
-    """Return the markers. Beside markers after a space, one right after a word is an index: `arr[1]`."""
-    found = list(_MARKER.finditer(body))
-    before = [body[max(0, one.start() - 1) : one.start()] for one in found]
-    if not any(one.isspace() for one in before):
-        return found
-    return [
-        one
-        for one, char in zip(found, before, strict=True)
-        if not (char.isascii() and (char.isalnum() or char == "_"))
-    ]
-
-
-def _number(marker: str) -> int:
-    return int(marker.strip("[]^ ").translate(_DIGITS))

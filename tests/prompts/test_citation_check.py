@@ -78,3 +78,15 @@ def test_an_index_a_year_and_code_are_no_markers() -> None:
     assert found.unknown == ()
     assert len(found.places) == 1
     assert found.uncited == ("So arr[2] it is.",)
+
+
+def test_marks_that_are_no_index_count_right_after_a_word() -> None:
+    """Only plain brackets can be an index, and only beside marks after a space."""
+    for first in ("[¹]", "[^1]"):
+        reply = f"The fee is four percent{first}. The term is two years [²]."
+        check = check_citations(reply, CITATIONS)
+        assert check.known == ("[¹]", "[²]")
+        assert check.uncited == ()
+    assert check_citations("It is values[1], or f(x)[3], of five [2].", CITATIONS).known == ("[²]",)
+    assert check_citations("It says [1]: four. One[1]; two[2].", CITATIONS).known == ("[¹]",)
+    assert check_citations("One[1]. Two[2].", CITATIONS).known == ("[¹]", "[²]")
