@@ -41,6 +41,7 @@ def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
     """In the prompt a default may be left out, so that the parameter is given."""
     owner = Helpers if hasattr(Helpers, helper.name) else Handle
     assert bare(getattr(owner, helper.name)) == helper.signature
+    assert inspect.getdoc(getattr(owner, helper.name))
     own = parameters(helper.call)
     for name, default in parameters(helper.short_call).items():
         assert default in (own[name], None)

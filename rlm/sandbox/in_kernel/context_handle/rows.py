@@ -6,15 +6,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
 from ..body.body import Body, Document, Span
-from ..columns.column_types import SAMPLED, ColumnTypes
 from .access_log import AccessLog
+from .columns import SAMPLED, ColumnTypes, distinct
 from .json_stream import BadJson, JsonStream
 from .lines import iterate_lines
 from .records import Record
@@ -254,7 +254,7 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
             continue
         if header is None:
             if not titles:
-                header, names = fields, _distinct(fields)
+                header, names = fields, distinct(fields)
             titles -= 1
             continue
         error = None
@@ -264,19 +264,6 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
         columns = zip(names, header, fields, strict=False)
         named = {name: own for name, title, own in columns if title or own}
         yield start, lines.read, named, error
-
-
-def _distinct(header: Sequence[str]) -> list[str]:
-    """Return the names of columns, with a number after each that was there before."""
-    taken = set(header)
-    names: list[str] = []
-    for name in header:
-        own, number = name, 1
-        while own in names or (number > 1 and own in taken):
-            number += 1
-            own = f"{name or 'column'}_{number}"
-        names.append(own)
-    return names
 
 
 def _csv_head(head: str) -> tuple[str, int]:

@@ -223,11 +223,11 @@ class Helpers:
         return self._database
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
+        """Return your variables and their types."""
         return self._variables()
 
     def repl_set(self, name: str, value: Any) -> None:
         """Set a variable by name."""
-        """Return your variables and their types."""
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"{name!r} is not a valid variable name")
         self._namespace[name] = value

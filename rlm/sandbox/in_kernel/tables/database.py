@@ -18,13 +18,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..body.body import Body, Span
-from ..columns.column_types import MISSING
 from ..context_handle.access_log import AccessLog, bounded
+from ..context_handle.columns import MISSING, distinct
 from ..context_handle.rows import is_joined
 from .connection import MAX_ROWS, fetch, open_connection
 from .results import SqlRow, SqlRows
 from .table import Table, find_tables
-from .table_names import distinct
 
 if TYPE_CHECKING:
     import sqlite3
@@ -136,7 +135,7 @@ class Database:
         if numbered and not all(isinstance(row[0], int) for row in rows):
             numbered = ""
             columns, rows, truncated = self._rows(text, params)
-        columns = distinct(columns[1:] if numbered else columns)
+        columns = distinct(columns[1:] if numbered else columns, str.casefold)
         places = tuple(one.table.span for one in used)
         return SqlRows(
             (
@@ -320,14 +319,16 @@ class Database:
 
     def _create(self, loaded: _Loaded) -> None:
         names = list(loaded.table.types.by_name)[:_MAX_COLUMNS] or ["value"]
-        for name, column in zip(names, distinct([_column(name) for name in names]), strict=True):
+        for name, column in zip(
+            names, distinct([_column(name) for name in names], str.casefold), strict=True
+        ):
             loaded.columns[name] = column
         types = loaded.table.types
-        columns = ", ".join(
+        declared = ", ".join(
             f"{_quoted(column)} {_DECLARED.get(types.by_name.get(name, ''), 'TEXT')}"
             for name, column in loaded.columns.items()
         )
-        self._open().execute(f"CREATE TABLE {_quoted(loaded.table.name)} ({columns})")
+        self._open().execute(f"CREATE TABLE {_quoted(loaded.table.name)} ({declared})")
 
     def _insert(self, loaded: _Loaded, batch: Sequence[tuple[int, int, Mapping[str, Any]]]) -> None:
         connection, name = self._open(), _quoted(loaded.table.name)
@@ -354,7 +355,7 @@ class Database:
         if len(loaded.columns) >= _MAX_COLUMNS:
             loaded.is_cut = True
             return
-        column = distinct([*loaded.columns.values(), _column(name)])[-1]
+        column = distinct([*loaded.columns.values(), _column(name)], str.casefold)[-1]
         loaded.columns[name] = column
         self._open().execute(f"ALTER TABLE {_quoted(loaded.table.name)} ADD COLUMN {_quoted(column)}")
 

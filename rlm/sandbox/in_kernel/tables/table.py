@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import islice
 
 from ..body.body import Body, Document, Span
-from ..columns.column_types import SAMPLED, ColumnTypes
 from ..context_handle.access_log import AccessLog
+from ..context_handle.columns import SAMPLED, ColumnTypes, distinct
 from ..context_handle.rows import RawRow, format_of, raw_rows
 from .pipe_tables import PipeTable, find_pipe_tables, pipe_rows
-from .table_names import distinct, table_names
+from .table_names import table_names
 
 __all__ = ["Table", "find_tables"]
 
@@ -108,4 +108,7 @@ def find_tables(body: Body, log: AccessLog) -> list[Table]:
         numbers[index] += 1
         names.append(f"{stems[index]}_{numbers[index]}")
         found.append((one.document, "pipes", one))
-    return [Table(body, log, name, *facts) for name, facts in zip(distinct(names), found, strict=True)]
+    return [
+        Table(body, log, name, *facts)
+        for name, facts in zip(distinct(names, str.casefold), found, strict=True)
+    ]

@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-__all__ = ["distinct", "table_names"]
+from ..context_handle.columns import distinct
+
+__all__ = ["table_names"]
 
 _DATA_SUFFIXES = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xlsx", ".xls", ".ods"})
 _KEYWORDS = """
@@ -31,21 +33,7 @@ def table_names(documents: Sequence[str]) -> list[str]:
         "_".join(one[-2:]) if often[name.casefold()] > 1 and len(one) > 1 else name
         for one, name in zip(parts, last, strict=True)
     ]
-    return distinct([_allowed(name) for name in long])
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names with a number added to each that was there before, in any case."""
-    taken: set[str] = set()
-    result = []
-    for name in names:
-        own, number = name, 1
-        while own.casefold() in taken:
-            number += 1
-            own = f"{name}_{number}"
-        taken.add(own.casefold())
-        result.append(own)
-    return result
+    return distinct([_allowed(name) for name in long], str.casefold)
 
 
 def _identifier(part: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from datetime import date, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.columns.column_types import ColumnTypes, fits
+from rlm.sandbox.in_kernel.context_handle.columns import ColumnTypes, distinct, fits
 
 WRITTEN: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "integer": (st.integers(-(10**17), 10**17), str),
@@ -114,3 +115,18 @@ def test_what_a_value_is() -> None:
         "list",
         "object",
     ]
+
+
+def test_names_are_numbered_and_stay_distinct() -> None:
+    assert distinct(["a", "b", "a", "a_2", "", "A", ""]) == ["a", "b", "a_3", "a_2", "", "A", "column_2"]
+    assert distinct(["a", "A", "a_2"], str.casefold) == ["a", "A_3", "a_2"]
+
+
+def test_a_header_of_many_equal_names_is_fast(make_views) -> None:
+    """A folder's file may hold any header."""
+    text = ",".join(["x"] * 5_000) + "\n" + ",".join(map(str, range(5_000))) + "\n"
+    began = time.process_time()
+    (row,) = make_views(("t.csv", "csv", text)).read_records()
+    assert time.process_time() - began < 2
+    assert len(row.value) == 5_000
+    assert (row.value["x"], row.value["x_2"], row.value["x_5000"]) == ("0", "1", "4999")

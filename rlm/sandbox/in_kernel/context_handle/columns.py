@@ -1,4 +1,4 @@
-"""Finds the types of a table's columns from its first rows, and converts the texts of CSV to them.
+"""Names the columns of a table, finds their types from its first rows, and converts the texts of CSV to them.
 
 A type belongs to a column: `007` is a text in a column of codes, though it has digits only. A text that does
 not fit its column stays a text.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-__all__ = ["MISSING", "SAMPLED", "ColumnTypes", "fits"]
+__all__ = ["MISSING", "SAMPLED", "ColumnTypes", "distinct", "fits"]
 
 SAMPLED = 1_000
 """Rows that decide the types of a table."""
@@ -46,6 +46,23 @@ _CONVERTERS: Mapping[str, Callable[[str], Any]] = {
     "date": date.fromisoformat,
     "datetime": datetime.fromisoformat,
 }
+
+
+def distinct(names: Sequence[str], fold: Callable[[str], str] = str) -> list[str]:
+    """Return the names with a number added to each that was there before, so that none equals another.
+    `fold=str.casefold` takes no notice of case."""
+    taken = set(map(fold, names))
+    last: dict[str, int] = {}
+    result = []
+    for name in names:
+        key = fold(name)
+        own, number = name, last.get(key, 0) + 1
+        while number > 1 and fold(own := f"{name or 'column'}_{number}") in taken:
+            number += 1
+        last[key] = number
+        taken.add(fold(own))
+        result.append(own)
+    return result
 
 
 def fits(value: Any) -> str:
