@@ -13,11 +13,23 @@ from ipykernel.ipkernel import IPythonKernel
 from ..helper_api.helpers import Finalized
 from .cells import Cells
 from .output import bounded
-from .shell import MESSAGE_LIMIT, TRACEBACK_LIMIT, CellShell
+from .shell import MESSAGE_LIMIT, TRACEBACK_LIMIT, CellShell, cell_traceback
 
 __all__ = ["CellKernel"]
 
 _INTERRUPTED = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    """Return the reply to a cell that failed outside of its own code."""
+    name = type(error).__name__
+    trace = cell_traceback(type(error), error, error.__traceback__)
+    return {
+        "status": "error",
+        "ename": name,
+        "evalue": trace.rpartition(f"{name}: ")[2],
+        "traceback": [trace],
+    }
 
 
 class CellKernel(IPythonKernel):
@@ -58,6 +70,10 @@ class CellKernel(IPythonKernel):
             # It came before the cell began, or after it ended.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             reply = {**_INTERRUPTED}
+        except Exception as error:
+            # IPython compiles a cell outside of its own `try`, and reads the message of its error there: an
+            # expression of 20,000 terms, or a message that raises. Without a reply the cell would hang.
+            reply = _failed(error)
         if reply.get("ename") == Finalized.__name__:
             reply = {
                 "status": "ok",

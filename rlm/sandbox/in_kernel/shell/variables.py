@@ -82,17 +82,21 @@ def passing_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
         for target in node.targets
         for name in _bound(target)
     }
-    outside = {name for statement in tree.body for name in _assigned(statement)}
-    return frozenset(passing - kept), frozenset(looped - outside)
+    return frozenset(passing - kept), frozenset(looped - _assigned_outside_loops(tree))
 
 
-def _assigned(statement: ast.AST) -> set[str]:
-    """Return the names that a statement outside of a loop assigns."""
-    if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-        return set()
-    own = {name for target in getattr(statement, "targets", ()) for name in _bound(target)}
-    own |= _bound(getattr(statement, "target", None))
-    return own.union(*map(_assigned, ast.iter_child_nodes(statement)))
+def _assigned_outside_loops(tree: ast.AST) -> set[str]:
+    # No recursion: a sum of a thousand terms is as deep.
+    names: set[str] = set()
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            continue
+        for target in (*getattr(node, "targets", ()), getattr(node, "target", None)):
+            names |= _bound(target)
+        left.extend(ast.iter_child_nodes(node))
+    return names
 
 
 def _bound(target: ast.AST | None) -> set[str]:
