@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rlm.prompts import BudgetExceeded, Item, Section, SectionError, assemble, counter_names, get_counter
 from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Drop, Policy, Skip, StopFirst
 from rlm.prompts.assembly.section import Derived
@@ -54,14 +53,6 @@ def test_a_text_that_gets_shorter_as_items_enter_makes_room_for_them() -> None:
     assert assemble(parts, Budget(10, counter=CHARS)).text == ""
     three = pair("aaaaa", "bbbbb", "c" * 50, text=missing)
     assert assemble(three, Budget(12, counter=CHARS)).text == "aaaaa|bbbbb"
-
-
-def test_it_is_reported_like_any_other_section() -> None:
-    made = assemble(pair("aaaa"), Budget(100, counter=CHARS))
-    assert [(d.section, d.status, d.tokens_after) for d in made.report.decisions] == [
-        ("items", "included", 4),
-        ("list", "included", 6),
-    ]
 
 
 def test_wrong_sources_are_faults() -> None:
@@ -117,28 +108,3 @@ def test_messages_measured_apart_do_not_pay_for_the_blank_line_between_them() ->
         assemble(parts, Budget(12, counter=CHARS, by_message=True))
     with pytest.raises(BudgetExceeded):
         assemble(parts, Budget(14, counter=CHARS))
-
-
-@given(
-    keys=st.lists(st.sampled_from(["", "a", "bb", "ccc", "dddd"]), min_size=1, max_size=12),
-    entering=st.lists(st.booleans(), min_size=12, max_size=12),
-)
-def test_the_cost_of_an_item_depends_on_those_that_are_in(keys: list[str], entering: list[bool]) -> None:
-    """The cached cost of a key is discarded when another item enters."""
-    items = [Item(f"i{n}", "x", group=key or None) for n, key in enumerate(keys)]
-    part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, list_ids))
-
-    def fresh(places: list[int]) -> int:
-        followers = DerivedSections([part], items, Measure(CHARS), 2)
-        followers.accept(places)
-        return followers.cost
-
-    followers = DerivedSections([part], items, Measure(CHARS), 2)
-    entered: list[int] = []
-    for place, enters in zip(range(len(items)), entering, strict=False):
-        for offered in range(len(items)):
-            assert followers.offer([offered]) == fresh([*entered, offered])
-        if enters:
-            followers.accept([place])
-            entered.append(place)
-        assert followers.cost == fresh(entered)

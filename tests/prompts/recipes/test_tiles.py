@@ -61,28 +61,6 @@ def test_p0_first_then_score_descending_stable_nan_last() -> None:
     assert re.findall(r"Q: Q (\w+)", text) == ["p0", "first", "second", "low", "nan", "p2"]
 
 
-def test_equality_fits_and_one_token_less_does_not() -> None:
-    """Measured to the byte, with separators."""
-    tiles = [Tile(f"t{n}", f"Question {n}?", "x" * (n + 3), "d", 1 - n / 10) for n in range(7)]
-    whole = build(*tiles, system_prefix="Prefix.", max_tokens=BIG)
-    exact = whole.stats.total_tokens
-    assert build(*tiles, system_prefix="Prefix.", max_tokens=exact).text == whole.text
-    less = build(*tiles, system_prefix="Prefix.", max_tokens=exact - 1)
-    assert less.stats.tiles_included == 6
-    assert less.stats.excluded == 1
-
-
-def test_too_big_is_skipped_and_the_next_is_tried() -> None:
-    """A huge tile does not keep a small one out."""
-    made = build(
-        Tile("big", "A" * 20_000, "B" * 20_000, "x", 0.9), Tile("small", "Q?", "A.", "y", 0.5), max_tokens=100
-    )
-    assert (made.stats.tiles_included, made.stats.excluded) == (1, 1)
-    assert "Q: Q?" in made.text
-    fates = {decision.id: decision.status for decision in made.report.decisions}
-    assert (fates["big"], fates["small"]) == ("dropped", "included")
-
-
 def test_a_prefix_larger_than_the_budget_is_an_error_that_names_it() -> None:
     """Prefix and query can't be dropped."""
     with pytest.raises(BudgetExceeded) as caught:
@@ -133,14 +111,6 @@ def test_json_is_a_valid_array_for_any_text_in_the_tiles() -> None:
     assert array[2]["score"] is None
 
 
-@pytest.mark.parametrize("form", ["structured", "markdown", "json", "compact"])
-def test_no_tiles_leave_the_query(form: str) -> None:
-    """The query comes last, even without tiles."""
-    made = build(format=form)
-    assert made.text == "Query: test"
-    assert made.stats.tiles_included == 0
-
-
 GAP = (
     Tile("safe", "Safe topic question here", "Safe answer here", "safe_domain", 0.9),
     Tile("gap", "Critical safety question " * 10, "Critical answer", "unsafe_domain", 0.1, "P0"),
@@ -156,15 +126,6 @@ def test_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
         "[safe_domain]Q: Safe topic question here\nA: Safe answer here\n\n"
         "## Deadband Warnings\n\n- ⚠️ P0 gap: no coverage for [unsafe_domain]\n\nQuery: test"
     )
-
-
-def test_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
-    """The tile that is left out was given first."""
-    made = build(*reversed(GAP), max_tokens=50)
-    assert "no coverage for [unsafe_domain]" in made.text
-    covered = build(*GAP, Tile("also", "Q", "A", "unsafe_domain", 0.0), max_tokens=60)
-    assert "Deadband" not in covered.text
-    assert covered.stats.deadband_tokens == 0
 
 
 def test_a_domain_that_is_nearly_uncovered_is_warned_of() -> None:
@@ -210,27 +171,6 @@ def test_values_of_wrong_types_are_refused() -> None:
 def test_without_p0_tiles_there_is_nothing_to_warn_of() -> None:
     made = build(Tile("t", "Q" * 400, "A", "d"), max_tokens=5)
     assert made.report.warnings == ()
-
-
-def test_warnings_are_unique_and_sorted() -> None:
-    """One line for each domain."""
-    tiles = [Tile(f"t{n}", "Q" * 400, "A", domain, 0.1, "P0") for n, domain in enumerate("bacab")]
-    lines = re.findall(r"\[(.)\]", build(*tiles, max_tokens=80).text)
-    assert lines == ["a", "b", "c"]
-
-
-def test_also_when_nothing_was_included() -> None:
-    """All domains are warned of."""
-    made = build(GAP[1], max_tokens=40)
-    assert made.stats.tiles_included == 0
-    assert "no coverage for [unsafe_domain]" in made.text
-
-
-def test_none_when_disabled_or_covered() -> None:
-    """There is no heading either."""
-    for made in (build(*GAP, max_tokens=50, inject_deadband=False), build(*GAP, max_tokens=BIG)):
-        assert "Deadband" not in made.text
-        assert made.stats.deadband_tokens == 0
 
 
 def test_more_gaps_than_there_is_room_for_are_counted_and_reported() -> None:

@@ -93,22 +93,6 @@ async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, 
     assert -(-len(BODY) // advised) <= 10
 
 
-async def test_identical_calls_are_answered_once(run, block) -> None:
-    """Identical calls are cached for the run; sample=n asks again."""
-    code = (
-        "a = sub_query_batch('q', [(0, 9)] * 5)\n"
-        "b = sub_query('q', (0, 9))\n"
-        "c = sub_query('q', (0, 9), sample=1)\n"
-        "finalize([r.cached for r in a].count(True) + b.cached + 10 * c.cached)"
-    )
-    model = ScriptedModel.of(
-        root=[block(code)],
-        child="x",
-    )
-    result = await run(model, BODY)
-    assert (result.answer, result.sub_calls) == (5, 2)
-
-
 async def test_a_failed_child_can_be_asked_again_without_paying_the_others(run, block) -> None:
     failures = iter([True])
 

@@ -156,12 +156,3 @@ async def test_an_answer_without_a_slice_is_no_evidence(run, block) -> None:
     ).answer
     assert (ok, found, grounded, count) == (True, False, False, 0)
     assert joined.count("[no slice: the model's own knowledge, not from the input]\n1901") == 2
-
-
-async def test_a_sub_rlm_that_says_not_in_the_documents_found_nothing(run, block) -> None:
-    def root(request) -> str:
-        if "deeper" in request.task:
-            return block("peek(0, 1)\nfinalize('Not in the documents: there is no yard.')")
-        return block("r = sub_rlm('deeper', (0, 3))\nfinalize([r.ok, r.found])")
-
-    assert (await run(ScriptedModel.of(root=root, child="-"))).answer == [True, False]

@@ -6,7 +6,6 @@ import asyncio
 import time
 
 from rlm import Limits
-from rlm.children.cooperative_yield import CooperativeYield
 from rlm.testing import ScriptedModel
 
 # As hostile code sends it: the helpers of a cell are not asked.
@@ -62,24 +61,3 @@ async def test_a_block_that_waits_for_its_children_ends_with_the_run(run, block)
     result = await run(model, "one two three", limits=Limits(max_seconds=3.0, cell_seconds=1.0))
     assert result.stop_reason == "time"
     assert time.monotonic() - began < 15
-
-
-async def test_a_long_computation_yields_by_time() -> None:
-    others = CooperativeYield()
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.ensure_future(count_turns())
-    for _ in range(1_000):
-        await others.checkpoint()
-    assert turns <= 1
-    for _ in range(5):
-        time.sleep(0.02)
-        await others.checkpoint()
-    counting.cancel()
-    assert 4 <= turns <= 7

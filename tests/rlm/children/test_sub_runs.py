@@ -285,27 +285,6 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
     assert left == []
 
 
-async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch) -> None:
-    """A thousand sub-RLMs must not read the whole journal a thousand times."""
-    read: list[str] = []
-    events = Journal.events
-
-    async def count_reads(journal: Journal, run_id: str):
-        read.append(run_id)
-        return await events(journal, run_id)
-
-    monkeypatch.setattr(Journal, "events", count_reads)
-    model = ScriptedModel.of(
-        root=by_task(
-            block,
-            top="a = sub_rlm(['inner'] * 3, [(0, 5), (5, 9), (9, 14)])\nfinalize(len(a.found))",
-            inner="finalize(peek(0, 4))",
-        )
-    )
-    assert (await run(model, BODY, task="top")).answer == 3
-    assert read == []
-
-
 async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
     """A tree reports each warning once, and marks the warnings of sub-RLMs."""
     model = ScriptedModel.of(

@@ -129,20 +129,6 @@ async def test_openai_refusal_text_is_a_refusal(provider_server, providers):
     await model.aclose()
 
 
-async def test_openai_content_may_come_in_parts(provider_server, providers):
-    """Some servers send a list, with the reasoning in it."""
-    parts = [
-        {"type": "thinking", "thinking": []},
-        {"type": "text", "text": "4"},
-        {"type": "text", "text": "2"},
-    ]
-    chunk = {"choices": [{"index": 0, "delta": {"content": parts}, "finish_reason": "stop"}]}
-    provider_server.play(providers.Raw(f"data: {json.dumps(chunk)}\n\n".encode()))
-    model = resolve(f"openai:m@{provider_server.url}/v1", {})
-    assert (await model.generate(ask())).text == "42"
-    await model.aclose()
-
-
 async def test_a_compressed_reply_is_read(make_model, provider_server, providers):
     """The SDKs accept compression, and some gateways use it."""
     events = providers.anthropic_events if make_model.protocol == "anthropic" else providers.openai_events
@@ -150,12 +136,6 @@ async def test_a_compressed_reply_is_read(make_model, provider_server, providers
     provider_server.play(providers.Raw(stream, headers={"content-encoding": "gzip"}))
     assert (await make_model(provider_server.url).generate(ask())).text == "forty-two"
     assert "gzip" in provider_server.requests[0].headers["accept-encoding"]
-
-
-async def test_reasoning_is_not_part_of_the_text(make_model, provider_server, providers):
-    provider_server.play(providers.Answer("42", reasoning="let me think", usage=(5, 900, 0)))
-    reply = await make_model(provider_server.url).generate(ask())
-    assert (reply.text, reply.usage.output_tokens) == ("42", 900)
 
 
 async def test_a_server_that_counts_no_tokens_gets_an_estimate(provider_server, providers):

@@ -106,17 +106,3 @@ async def test_no_error_of_any_status_names_the_key(make_provider, provider_serv
         with pytest.raises(ModelError) as caught:
             await model.generate(REQUEST)
         assert key not in f"{caught.value!r}{caught.value.__cause__!r}{caught.value.__context__!r}"
-
-
-async def test_what_the_server_counts_is_what_we_count(make_provider, provider_server, providers, variant):
-    """Tokens of input, output and cache, over calls of all sizes."""
-    counts = [(1000 + 17 * n, 3 * n + 1, 10 * n) for n in range(12)]
-    provider_server.play(*(providers.Answer("ok", usage=count) for count in counts))
-    model = make_provider(variant, provider_server.url)
-    total = TokenUsage()
-    for _ in counts:
-        total += (await model.generate(REQUEST)).usage
-    assert total.input_tokens == sum(count[0] for count in counts)
-    assert total.output_tokens == sum(count[1] for count in counts)
-    if protocol_of(variant) != "ollama":  # which reports no cache
-        assert total.cached_tokens + total.cache_write_tokens == sum(count[2] for count in counts)

@@ -37,11 +37,6 @@ async def test_no_more_than_the_ceiling_are_in_flight():
     assert await _most_at_once(Limiter(16), 100) == 16
 
 
-async def test_it_begins_at_its_ceiling():
-    """A run of 500 children starts at full speed."""
-    assert Limiter(50).allowed == 50
-
-
 async def test_slower_halves_the_concurrency():
     """A 429 or 529 halves the concurrency."""
     limiter = Limiter(16)

@@ -62,13 +62,6 @@ async def test_a_status_that_stays_is_not_tried_again(model, provider_server, pr
     assert (len(provider_server.requests), notices) == (1, [])
 
 
-async def test_a_refusal_is_not_tried_again(model, provider_server, providers):
-    """A refusal is a reply."""
-    provider_server.play(providers.Answer("no", finish="content_filter"))
-    assert (await model.generate(REQUEST)).finish_reason == "refusal"
-    assert len(provider_server.requests) == 1
-
-
 async def test_an_empty_account_is_not_tried_again(model, provider_server, providers):
     """OpenAI also sends 429 if no credit is left. Waiting does not help."""
     provider_server.play(providers.Status(429, kind="insufficient_quota"))
@@ -122,14 +115,6 @@ def test_retry_after_in_all_its_forms(headers, low, high):
         assert asked is None
     else:
         assert low <= asked <= high
-
-
-@pytest.mark.parametrize("how", [{}, {"politely": True}, {"reset": True}], ids=str)
-async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, notices, how):
-    """A stream without its last event counts as a dropped connection; no incomplete reply is returned."""
-    provider_server.play(providers.Dropped("half", **how))
-    assert (await model.generate(REQUEST)).text == "ok"
-    assert [why for _, _, why in notices] == ["dropped"]
 
 
 @pytest.mark.parametrize(
@@ -322,15 +307,6 @@ async def test_waits_grow_at_random_up_to_their_cap():
     assert waits[1] <= 0.0002
     assert max(waits) <= 0.0004
     assert len(set(waits)) > 30
-
-
-async def test_a_reply_is_passed_on_as_it_is():
-    reply = Reply("x")
-
-    async def attempt():
-        return reply
-
-    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), has_answered=lambda: True) == reply
 
 
 async def test_calls_that_go_well_are_let_out_faster_again():

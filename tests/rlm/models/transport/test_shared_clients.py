@@ -6,12 +6,10 @@ import asyncio
 import gc
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from rlm.models.base import Message, Request
-from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.options import ModelOptions
 from rlm.models.resolution import resolve
 
@@ -29,21 +27,6 @@ def test_nothing_of_http_is_imported_before_the_first_call():
         "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
-
-
-async def test_an_import_does_not_block_the_event_loop(make_model, provider_server, monkeypatch):
-    """The import takes a moment, in which the event loop serves other calls and the kernel."""
-    threads = []
-
-    def importing(clients):
-        threads.append(threading.current_thread())
-        return import_library(clients)
-
-    import_library = ClientPool.import_library
-    monkeypatch.setattr(ClientPool, "import_library", importing)
-    await make_model(provider_server.url).generate(ask())
-    assert len(threads) == 1
-    assert threads[0] is not threading.main_thread()
 
 
 async def test_fifty_calls_share_one_client(make_model, provider_server):
