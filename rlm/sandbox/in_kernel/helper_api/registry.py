@@ -70,7 +70,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "quote",
         "(text, within=None)",
-        "where exact words stand: a str with .span",
+        "where exact words are: a str with .span",
         short="(text)",
         example=(
             'clause = quote("may be terminated by either party")\n'
@@ -80,7 +80,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "around",
         "(where, lines=3, by=None)",
-        "the lines around a hit or an offset; by='sentence' or 'section': the one it stands in",
+        "the lines around a hit or an offset; by='sentence' or 'section': the one that holds it",
         example="print(around(hits[0], lines=5))\nprint(around(hits[0], by='section')[:500])",
     ),
     Helper(
@@ -204,7 +204,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "evaluate_progress",
         "()",
-        "limits left, coverage, and whether an answer exists",
+        "variables, limits left, coverage, and whether an answer exists",
         example="print(evaluate_progress()['limits'])",
     ),
     Helper(
