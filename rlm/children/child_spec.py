@@ -26,9 +26,8 @@ _PICTURE_CHARS = 6_000
 class ChildSpec:
     """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory.
 
-    `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the one that it is
-    asked of. `pages` are what the child sees
-    as pictures.
+    `refusal` is why the cell refused an earlier answer to the same call, or "". `model` is the model that
+    is asked. `pages` are those that the child sees as pictures.
     """
 
     prompt: str

@@ -158,8 +158,7 @@ class ChildAnswer:
     """The answer or the failure of one child. `error` is None exactly when the child answered.
 
     `how` is "child" for one model call and "rlm" for a sub-RLM, which makes `calls` calls of its own.
-    `evidence` holds the spans that a sub-RLM cited. `cost_usd`
-    is None if a price is not known.
+    `evidence` holds the spans that a sub-RLM cited. `cost_usd` is None if a price is not known.
     """
 
     text: str

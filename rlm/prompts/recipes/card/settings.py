@@ -28,8 +28,7 @@ CONTEXT_KINDS: Mapping[str, int] = MappingProxyType(
 
 _BUDGETS = ("system_prompt", "agent_prompt", "chat_history", "other_context")
 _FOLDER_MAY_SET = ("context_priority", "rlm.threshold_percentage")
-"""What `rlm.toml` of a folder may set, besides the budgets. It may not choose words of a
-prompt, or a model."""
+"""What a folder's `rlm.toml` may set, besides the budgets. It may not choose words of a prompt or a model."""
 PROMISE = "<promise>COMPLETE</promise>"
 
 
