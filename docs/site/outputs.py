@@ -1,7 +1,7 @@
 """Run the `console` blocks of the pages again, and write what they print below their commands.
 
 `make docs` runs this for docs/index.md, docs/howto and docs/guide. Blocks that are marked as not run stay as
-they are, and so does an output that differs in numbers and names of runs only.
+they are, and so does an output that differs in names of runs and seconds only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from blocks import ROOT, Block, blocks_of, missing_lines, run, scratch
+from blocks import ROOT, Block, blocks_of, run, scratch, stable
 
 __all__ = ["main", "rewritten"]
 
@@ -26,13 +26,11 @@ def rewritten(page: Path, folder: Path) -> str:
             done = run(command, work)
             if done.returncode:
                 raise SystemExit(f"{block.place}: {command.script}\n{done.stdout}")
-            claimed = command.output or ""
-            same = (
-                claimed
-                and not missing_lines(claimed, done.stdout)
-                and not missing_lines(done.stdout, claimed)
-            )
-            text += f"$ {command.script}\n{claimed if same else _tidy(done.stdout)}"
+            claimed, printed = command.output or "", _tidy(done.stdout)
+            same = [stable(line) for line in claimed.splitlines()] == [
+                stable(line) for line in printed.splitlines()
+            ]
+            text += f"$ {command.script}\n{claimed if same else printed}"
         if block.language == "console" and not block.reason:
             made.append((block, text))
     for block, text in reversed(made):

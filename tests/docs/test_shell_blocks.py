@@ -49,9 +49,11 @@ def test_a_block_that_fails_is_noticed(tmp_path: Path) -> None:
     assert run(Command("rlm ask --no-such-option", None), folder / "work").returncode == 2
 
 
-def test_a_claimed_output_is_compared_but_for_numbers_and_names_of_runs() -> None:
-    printed = "rlm, 2 rounds, 1.31 s\nanswer: dora\nrun 20261123-050550-3xjwdh\n"
-    assert missing_lines("rlm, 3 rounds, 12.5 s\nrun 20260101-000000-abcdef", printed) == []
+def test_a_claimed_output_is_compared_but_for_seconds_and_names_of_runs() -> None:
+    printed = "rlm, 2 rounds, 1.31 s\nanswer: dora\nrun 20261123-050550-3xjwdh\n2.5 tasks a second\n"
+    assert missing_lines("rlm, 2 rounds, 12.5 s\nrun 20260101-000000-abcdef", printed) == []
+    assert missing_lines("9 tasks a second", printed) == []
+    assert missing_lines("rlm, 3 rounds, 1.31 s", printed) == ["rlm, 3 rounds, 1.31 s"]
     assert missing_lines("answer: …", printed) == []
     assert missing_lines("answer: emil", printed) == ["answer: emil"]
     assert missing_lines("answer: dora\nrlm, 2 rounds, 1.31 s", printed) == ["rlm, 2 rounds, 1.31 s"]
