@@ -52,7 +52,6 @@ text is paid for. It also resumes a summary that was interrupted.
 
 @takes_run_options(
     without_effect={
-        "verbose": "a summary runs no code",
         "strategy": "a summary has no root",
         "contract": "a summary has no root",
         "max_rounds": "a summary has no root",
