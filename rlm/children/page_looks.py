@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from rlm.children.run_input import RunInput
-from rlm.documents.pictures.extra import EXTRA, is_installed
+from rlm.documents.pictures.extra import is_installed
 from rlm.documents.pictures.originals import Original, Originals
 from rlm.documents.pictures.renderer import PageRenderer, Unrenderable
 from rlm.lazy_dataclass import dataclass
@@ -21,6 +21,7 @@ from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import MAX_PAGES, pages_within
 from rlm.sandbox.types import Span
+from rlm.version import install_command
 
 __all__ = ["LookFailed", "LookedPage", "PageLooks", "can_look", "key_with_pages"]
 
@@ -77,7 +78,7 @@ class PageLooks:
             known = "blind" if self._model.window.sees is False else "unknown"
             raise BadCall("value", words[known].format(model=self._model.name))
         if not is_installed():
-            raise BadCall("value", words["extra"].format(extra=EXTRA))
+            raise BadCall("value", words["extra"].format(command=install_command("vision")))
 
     def pages(self, spans: Sequence[Span]) -> tuple[LookedPage, ...]:
         """Return the pages that spans of the run's body touch. Raises BadCall if they hold none, or too many,

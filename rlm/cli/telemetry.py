@@ -6,6 +6,7 @@ import logging
 import os
 
 from rlm.cli.console.exits import say
+from rlm.version import install_command
 
 __all__ = ["start_telemetry"]
 
@@ -28,7 +29,7 @@ def start_telemetry() -> None:
         from opentelemetry.instrumentation.auto_instrumentation import initialize
     except ImportError:
         say(
-            f"{_ENDPOINT} is set, but what sends traces is not installed: pip install 'rlm-kernel[otel]', or "
+            f"{_ENDPOINT} is set, but what sends traces is not installed: {install_command('otel')}, or "
             "set OTEL_SDK_DISABLED=true"
         )
         return

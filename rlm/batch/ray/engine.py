@@ -24,7 +24,7 @@ from rlm.batch.ray.worker import FATAL, NOT_HERE, Worker
 from rlm.errors import ConfigurationError, DocumentError, UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.settings import Limits, Settings
-from rlm.version import __version__
+from rlm.version import __version__, install_command
 
 __all__ = ["RayEngine", "ray_engine"]
 
@@ -90,7 +90,7 @@ def ray_engine(
         import ray
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "--engine ray needs Ray: install rlm-kernel[ray], or use --engine local"
+            f"--engine ray needs Ray: {install_command('ray')}, or use --engine local"
         ) from None
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -310,7 +310,7 @@ class RayEngine:
                 if isinstance(error, self._ray.exceptions.RayTaskError) or "creation task" in str(error):
                     reason = str(error).strip().splitlines()[-1]
                     raise ConfigurationError(
-                        f"it cannot be started ({reason}): install rlm-kernel[ray] on every node"
+                        f"it cannot be started ({reason}): {install_command('ray')} on every node"
                     ) from error
             await asyncio.sleep(_PAUSE_SECONDS)
         if failure is not None:

@@ -10,6 +10,7 @@ from rlm.children.tools import Toolbox
 from rlm.config_file.mcp_servers import McpServer
 from rlm.errors import ConfigurationError
 from rlm.events import Event, Warned
+from rlm.version import install_command
 
 __all__ = ["open_toolbox", "require_mcp"]
 
@@ -17,7 +18,7 @@ __all__ = ["open_toolbox", "require_mcp"]
 def require_mcp() -> None:
     """Check that the extra is installed. Raises ConfigurationError."""
     if find_spec("mcp") is None:
-        raise ConfigurationError("MCP needs the extra mcp: pip install 'rlm-kernel[mcp]'")
+        raise ConfigurationError(f"MCP needs the extra mcp: {install_command('mcp')}")
 
 
 @asynccontextmanager

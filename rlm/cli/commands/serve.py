@@ -12,6 +12,7 @@ import typer
 from rlm.cli.console.exits import say
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
+from rlm.version import install_command
 
 if TYPE_CHECKING:
     from rlm.server.config import ServerConfig
@@ -122,9 +123,7 @@ def _config(**values: Any) -> ServerConfig:
         import sse_starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"rlm serve needs {error.name}: install the extra server (pip install 'rlm-kernel[server]')"
-        ) from None
+        raise ConfigurationError(f"rlm serve needs {error.name}: {install_command('server')}") from None
     from rlm.server.config import ServerConfig
 
     return ServerConfig(**values)

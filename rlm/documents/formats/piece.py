@@ -7,6 +7,7 @@ before the pieces of each. What comes before the first one belongs to the file i
 from __future__ import annotations
 
 from rlm.lazy_dataclass import dataclass
+from rlm.version import install_command
 
 __all__ = [
     "LOOK_REMEDY",
@@ -96,11 +97,11 @@ class Ended:
 Piece = Text | Heading | Page | Note | Member | Data | Unread | Ended
 
 
-LOOK_REMEDY = "let a model look at it: a --sub-model that sees, and pip install 'rlm-kernel[vision]'"
+LOOK_REMEDY = f"let a model look at it: a --sub-model that sees, and {install_command('vision')}"
 """What to do with pages and pictures that hold no text."""
 
 
-RECOGNIZE_REMEDY = "have its words recognized: pip install 'rlm-kernel[ocr]'"
+RECOGNIZE_REMEDY = f"have its words recognized: {install_command('ocr')}"
 """The same without a model that sees."""
 
 

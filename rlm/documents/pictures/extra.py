@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["EXTRA", "is_installed"]
-
-EXTRA = "rlm-kernel[vision]"
+__all__ = ["is_installed"]
 
 
 def is_installed() -> bool:

@@ -14,10 +14,11 @@ from pathspec import GitIgnoreSpec
 from rlm.documents.loaded import Skip
 from rlm.documents.sources.fetched import Check, Fetched, NotFetched
 from rlm.errors import DocumentError
+from rlm.version import install_command
 
 __all__ = ["read_cloud"]
 
-_EXTRA = "pip install 'rlm-kernel[cloud]'"
+_EXTRA = install_command("cloud")
 _MOST_OBJECT = 2 << 30
 _MOST_OBJECTS = 100_000
 _BLOCK = 1 << 20

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from rlm.journal.database.database import Database
 from rlm.journal.database.schema import ColumnTypes, has_tables, make_tables
 from rlm.journal.database.transaction import Row, RowConflict, Transaction
+from rlm.version import install_command
 
 __all__ = ["PostgresDatabase"]
 
@@ -168,7 +169,7 @@ class PostgresDatabase(Database):
 
     def _remedy(self, reason: str) -> str:
         if "no module named" in reason:
-            return "install rlm-kernel[postgres]"
+            return install_command("postgres")
         return "check its URL, its password and that its server runs"
 
 

@@ -22,6 +22,7 @@ from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
+from rlm.version import install_command
 
 if TYPE_CHECKING:
     import httpx2
@@ -41,9 +42,7 @@ def make_bedrock_model(
     """Return the model with this id, inference profile or ARN. Raises ConfigurationError if AWS's library is
     not installed, or if there is half a pair of keys."""
     if find_spec("boto3") is None:
-        raise ConfigurationError(
-            f"{name or model} needs the extra `bedrock`: pip install 'rlm-kernel[bedrock]'"
-        )
+        raise ConfigurationError(f"{name or model} needs the extra `bedrock`: {install_command('bedrock')}")
     if bool(endpoint.setting("access_key")) != bool(endpoint.setting("secret_key")):
         raise ConfigurationError(
             f"{name or model} needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: set both, or neither"

@@ -19,6 +19,7 @@ from rlm.models.http.model import HttpModel
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
+from rlm.version import install_command
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,9 +45,7 @@ def make_vertex_model(
     installed."""
     if endpoint.key_remedy:
         if find_spec("google") is None or find_spec("google.auth") is None:
-            raise ConfigurationError(
-                f"{name or model} needs the extra `vertex`: pip install 'rlm-kernel[vertex]'"
-            )
+            raise ConfigurationError(f"{name or model} needs the extra `vertex`: {install_command('vertex')}")
         endpoint = replace(endpoint, key_remedy=_REMEDY)
     location = endpoint.setting("location")
     if endpoint.base_url == f"https://{location}-aiplatform.googleapis.com/v1":

@@ -29,6 +29,7 @@ from rlm.prompts.segments.errors import StoreOutdated, StoreUnavailable
 from rlm.prompts.segments.migration import HEAD, MigrationStep, current_revision, is_held, move_to
 from rlm.prompts.segments.tables import store_revision
 from rlm.store_file import keep_private, make_private_file
+from rlm.version import install_command
 
 __all__ = ["Database"]
 
@@ -193,7 +194,7 @@ class Database:
     def _remedy(self, reason: str, error: Exception) -> str:
         reason = reason.casefold()
         if isinstance(error, ModuleNotFoundError):
-            return "install PostgreSQL's driver with `pip install 'rlm-kernel[postgres]'`"
+            return f"install PostgreSQL's driver with `{install_command('postgres')}`"
         if isinstance(error, IntegrityError):
             return "the data violates a constraint of its table: correct it"
         if not self._is_sqlite:

@@ -81,7 +81,7 @@ def test_what_is_not_installed_is_one_line(environment, tmp_path) -> None:
     command = [sys.executable, "-m", "rlm", "ask", "fee", "--model", "extractive", "-"]
     ran = subprocess.run(command, input="The fee is 5.", env=env, capture_output=True, text=True, check=True)
     (line,) = [line for line in ran.stderr.splitlines() if line.startswith("rlm: ")]
-    assert "pip install 'rlm-kernel[otel]'" in line
+    assert "pip install -e '.[otel]'" in line
 
 
 def test_what_is_not_known_is_one_line(ask) -> None:

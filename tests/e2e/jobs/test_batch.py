@@ -237,7 +237,7 @@ def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> 
     command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
     ran = rlm(*command)
     assert ran.code == 2
-    assert "install rlm-kernel[ray]" in ran.one_line
+    assert "pip install -e '.[ray]'" in ran.one_line
 
 
 def test_a_cluster_with_other_versions_is_named_with_both(run_process, tasks, tmp_path) -> None:

@@ -11,7 +11,7 @@ from rlm import Limits, Settings
 from rlm.errors import UsageError
 from rlm.replay import replay
 
-pytest.importorskip("inspect_ai", reason="needs the extra inspect: pip install 'rlm-kernel[inspect]'")
+pytest.importorskip("inspect_ai", reason="needs the extra inspect: pip install -e '.[inspect]'")
 pytestmark = pytest.mark.filterwarnings("default")  # the packages below have warnings of their own
 
 from inspect_ai import Task, eval_async  # noqa: E402

@@ -201,7 +201,7 @@ def test_a_missing_extra_is_one_line(place: Place) -> None:
         [sys.executable, "-c", hidden], capture_output=True, text=True, env=place.env, check=False, timeout=60
     )
     assert ran.returncode == 2
-    assert ran.stderr == "rlm: MCP needs the extra mcp: pip install 'rlm-kernel[mcp]'\n"
+    assert ran.stderr == "rlm: MCP needs the extra mcp: pip install -e '.[mcp]'\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -169,9 +169,7 @@ async def test_a_scan_without_a_model_that_sees_names_the_remedy(run, block, sca
     photo = save_picture(tmp_path / "photo.jpg", "A photo")
     model = ScriptedModel.of(root=[block("finalize('no')")])
     for path in (scan, photo):
-        with pytest.raises(
-            DocumentError, match=r"--sub-model that sees, and pip install 'rlm-kernel\[vision\]'"
-        ):
+        with pytest.raises(DocumentError, match=r"--sub-model that sees, and pip install -e '\.\[vision\]'"):
             await run(model, path)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
+from rlm.version import install_command
 
 __all__ = ["prepare", "read_7z"]
 
@@ -43,7 +44,7 @@ def read_7z(file: BinaryIO, size: int) -> Iterator[Piece]:
         from py7zr.exceptions import ArchiveError, PasswordRequired
         from py7zr.io import BytesIOFactory
     except ImportError as error:
-        raise Unreadable("a 7z archive", "pip install 'rlm-kernel[7z]', or unpack it") from error
+        raise Unreadable("a 7z archive", f"{install_command('7z')}, or unpack it") from error
     written: dict[str, Any] = {}
     try:
         # py7zr opens a file that has a name once more, which is not possible here.

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
+from rlm.version import install_command
 
 try:
     import pyarrow
@@ -43,7 +44,7 @@ def read_parquet(file: BinaryIO, size: int) -> Iterator[Piece]:
     if pyarrow is None:
         raise Unreadable(
             "a Parquet file, whose reader is not installed",
-            "pip install 'rlm-kernel[parquet]', or convert it to CSV",
+            f"{install_command('parquet')}, or convert it to CSV",
         )
     try:
         table = parquet.ParquetFile(pyarrow.PythonFile(file, mode="r"), pre_buffer=False)

@@ -15,7 +15,7 @@ from rlm.documents.formats.office import ocr_extra
 from rlm.errors import DocumentError
 
 HAS_OCR = ocr_extra.is_installed()
-needs_ocr = pytest.mark.skipif(not HAS_OCR, reason="needs the extra ocr: pip install 'rlm-kernel[ocr]'")
+needs_ocr = pytest.mark.skipif(not HAS_OCR, reason="needs the extra ocr: pip install -e '.[ocr]'")
 LINES = ("The notice period is three weeks.", "The buyer is Kestrel Foods.", "The rent is 900 euros.")
 
 
@@ -93,5 +93,5 @@ def test_without_the_extra_the_refusal_names_both_ways(tmp_path: Path, name: str
     scanned(*LINES).save(tmp_path / name)
     with pytest.raises(DocumentError) as raised:
         load([tmp_path / name], tmp_path / "c")
-    assert "pip install 'rlm-kernel[ocr]'" in str(raised.value)
+    assert "pip install -e '.[ocr]'" in str(raised.value)
     assert "let a model look at it: a --sub-model that sees" in str(raised.value)

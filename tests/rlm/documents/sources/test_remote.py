@@ -128,5 +128,5 @@ def test_a_storage_without_its_library_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "s3fs", None)
-    with pytest.raises(DocumentError, match=r"pip install 'rlm-kernel\[cloud\]'"):
+    with pytest.raises(DocumentError, match=r"pip install -e '\.\[cloud\]'"):
         load([CloudSource("s3://bucket/key")], tmp_path / "context")

@@ -21,7 +21,7 @@ def test_without_the_extra_the_refusal_names_it(monkeypatch: pytest.MonkeyPatch,
     reader.prepare()
     with (tmp_path / "a.parquet").open("rb") as file, pytest.raises(Unreadable) as refused:
         list(reader.read_parquet(file, 4))
-    assert refused.value.remedy == "pip install 'rlm-kernel[parquet]', or convert it to CSV"
+    assert refused.value.remedy == "pip install -e '.[parquet]', or convert it to CSV"
 
 
 def written(path: Path) -> bytes:

@@ -56,7 +56,7 @@ def _parquet(file: Path) -> Iterator[Row]:
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise ConfigurationError(
-            f"{file} is Parquet, which needs an extra: pip install 'rlm-kernel[parquet]'"
+            f"{file} is Parquet, which needs an extra: pip install -e '.[parquet]'"
         ) from None
     try:
         for batch in ParquetFile(file).iter_batches(batch_size=16):
