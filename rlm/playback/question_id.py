@@ -13,9 +13,7 @@ from collections.abc import Sequence
 
 from rlm.models.base import SliceText
 
-__all__ = ["identify_check", "identify_child", "identify_direct", "identify_job_call", "identify_notes"]
-
-_PURPOSE_WORDS = 4
+__all__ = ["identify_check", "identify_child", "identify_direct", "identify_notes"]
 
 
 def identify_child(
@@ -54,12 +52,6 @@ def identify_notes(model: str, last_round: int, room: int) -> str:
     """Identify a call that summarizes folded rounds. The calls of one compaction have the same id and are
     found in order."""
     return _digest("summary", model, last_round, room)
-
-
-def identify_job_call(model: str, prompt: str) -> str:
-    """Identify a call that a job makes only once, by the first words of its prompt, which say its purpose.
-    They stay when the rest of the prompt is reworded."""
-    return _digest("job", model, prompt.split(maxsplit=_PURPOSE_WORDS)[:_PURPOSE_WORDS])
 
 
 def _hashes(pieces: Sequence[SliceText]) -> list[object]:

@@ -14,7 +14,7 @@ from rlm.citation_markers import Mark, marks_of
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found, states_absence
 
-__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "Claim", "claims_of", "sentence_places"]
+__all__ = ["MAX_CLAIMS", "MAX_CLAIM_CHARS", "TABLE_RULE", "Claim", "claims_of", "sentence_places"]
 
 MAX_CLAIMS = 1_000
 """Claims of one answer. Later ones are joined to the last, which is then too long to be checked."""
@@ -37,8 +37,9 @@ _TRAILING = " \t|*_"
 _CLOSING = "\"'”’»"
 _SECOND_STOP = re.compile(r"(?<=[^.!?…][.!?…])([\"'”’»)\]*_]{0,3})[ \t]*[.!?…]$")
 _BEFORE_STOP = re.compile(r" (?=[.,;:!?…](?:\s|$))")
-_TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-| :\t]*$")
+TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-| :\t]*$")
 _WORD = re.compile(r"[^\W_]")
+_QUOTE = re.compile('"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,7 @@ class Claim:
     """A sentence or a line of an answer, without its marks.
 
     `sources` are the numbers of the passages that it cites, from 1; () if it cites none. `start` and `end`
-    are its place in the answer with its marks, or None in a value that is no text. `candidates` are passages
-    that it does not cite and that may prove it.
+    are its place in the answer with its marks, or None in a value that is no text.
     """
 
     text: str
@@ -110,7 +110,7 @@ def _sentences(answer: str) -> Iterator[tuple[int, int]]:
         if _FENCE.match(line):
             in_fence = not in_fence
             continue
-        if in_fence or _HEADING.match(line) or ("|" in line and _TABLE_RULE.match(following)):
+        if in_fence or _HEADING.match(line) or ("|" in line and TABLE_RULE.match(following)):
             continue
         lead = _LEAD.match(line)
         low, high = start + (lead.end() if lead else 0), start + len(line.rstrip())
@@ -153,8 +153,12 @@ def _split(answer: str, low: int, high: int) -> Iterator[tuple[int, int]]:
 
 def _is_in_quotation(begun: str) -> bool:
     """Return whether the beginning of a sentence ends within a quotation, whose full stop it then is."""
+    is_open = False
+    for mark in _QUOTE.finditer(begun):
+        # Behind a digit it opens none: `5'10"` is a length.
+        is_open = not is_open and not begun[max(0, mark.start() - 1) : mark.start()].isdigit()
     opened = begun.count("“") + begun.count("„") - begun.count("”")
-    return begun.count('"') % 2 == 1 or opened > 0 or begun.count("«") > begun.count("»")
+    return is_open or opened > 0 or begun.count("«") > begun.count("»")
 
 
 def _values(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:

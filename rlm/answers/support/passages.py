@@ -28,7 +28,7 @@ _HEAD_CHARS = 200
 class Passage:
     """A cited passage. `near` is the text around it. `label` is its place, with author and time of a message.
 
-    `complete` is False if the passage was cut. `found` is False if the text does not hold it. A message of a
+    `found` is False if the text does not hold it. A message of a
     conversation says little alone: `window` holds the numbers, from 1, of the first and the last passage that
     a model is shown with it. They are the messages around it, and each of them is a passage, too.
     `follows`: it stands right after the passage before it in the text. `shown` is what a model sees instead
@@ -38,7 +38,6 @@ class Passage:
     text: str
     near: str = ""
     label: str = ""
-    complete: bool = True
     found: bool = True
     window: tuple[int, int] | None = None
     follows: bool = False
@@ -71,7 +70,6 @@ def _passage(citation: Citation, body: Body) -> Passage:
         body.text(start, cut),
         near=near,
         label=f"{citation.place}; {headings}" if headings else citation.place,
-        complete=cut == end,
         shown=shown,
         around=" … ".join(filter(None, (_one_line(before), _one_line(after)))),
     )

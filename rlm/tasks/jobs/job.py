@@ -123,14 +123,12 @@ class Job:
         *,
         keep_cut: Literal["", "lines", "text"] = "",
         is_answer: bool = False,
-        question_id: str = "",
     ) -> str:
         """Call a model once and return the reply without the reasoning that some models write.
 
         Raises BudgetExhausted, and ModelError, also for a reply that was cut off. With `keep_cut`, a warning
         says so instead, and the whole lines or all of the text is returned. With `is_answer`, observers hear
-        the reply as the answer of the job. `question_id` finds the reply of a resumed job if its prompt was
-        worded differently."""
+        the reply as the answer of the job."""
         max_tokens = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
@@ -139,7 +137,6 @@ class Job:
                 model,
                 request,
                 prompt_tokens=tokens,
-                question_id=question_id,
                 answer=reply_so_far if is_answer else None,
                 event_fields={"prompt": prompt},
             )
@@ -151,6 +148,10 @@ class Job:
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not complete its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()
+
+    def withdraw_draft(self) -> None:
+        """Tell the observers that the answer they heard from `ask` is replaced."""
+        self._metered.withdraw_answer()
 
     async def children(
         self,

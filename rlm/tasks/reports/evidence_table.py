@@ -14,7 +14,6 @@ from rlm.models.offline.extractive.texts import is_extracts
 from rlm.results import Citation, RunResult
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.reports.questions import Question
-from rlm.tasks.summaries.summary_lines import words_of
 
 __all__ = [
     "EvidenceTable",
@@ -25,7 +24,6 @@ __all__ = [
     "statement_of",
 ]
 
-_ALIKE = 0.9
 _OVERLAP = 0.5
 
 
@@ -107,7 +105,7 @@ class EvidenceTable:
             for cited in (source.citation, *source.also):
                 if _overlap(cited, citation):
                     return source.number
-            if _has_same_words(source.citation.quote, citation.quote):
+            if _is_same_text(source.citation.quote, citation.quote):
                 self.sources[at] = replace(source, also=(*source.also, citation))
                 return source.number
         self.sources.append(Source(len(self.sources) + 1, citation))
@@ -141,9 +139,10 @@ def _overlap(one: Citation, other: Citation) -> bool:
     return shorter > 0 and right - left >= _OVERLAP * shorter
 
 
-def _has_same_words(one: str, other: str) -> bool:
-    left, right = words_of(one), words_of(other)
-    return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
+def _is_same_text(one: str, other: str) -> bool:
+    """Return whether two passages are equal but for blanks. One other word may turn the meaning around."""
+    words = one.split()
+    return len(words) > 2 and words == other.split()
 
 
 def is_sourced(result: RunResult) -> bool:

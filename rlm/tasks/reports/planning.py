@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
-from rlm.playback.question_id import identify_job_call
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.jobs.job import Job
@@ -46,7 +45,7 @@ async def _ask_for_plan(job: Job, task: str, most: int) -> Plan:
     documents = _list_documents(job.body)
     prompt = words["plan"].strip().format(task=task, most=most, documents=documents)
     model = job.config.model
-    reply = await job.ask(model, prompt, _PLAN_TOKENS, question_id=identify_job_call(model.name, prompt))
+    reply = await job.ask(model, prompt, _PLAN_TOKENS)
     try:
         plan = _reviewed(job, from_markdown(reply, task))
         seen = (task, documents)

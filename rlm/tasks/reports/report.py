@@ -27,8 +27,8 @@ def report(
     """Return the report: the answer first, then what it rests on. Sections without content are left out.
 
     What models wrote is shown as they wrote it, so that only links, images and HTML in it are not live. Text
-    from documents is escaped. A plan of one question has no findings besides its answer. An answer whose
-    sources the summary cites is not shown beside it.
+    from documents is escaped. A plan of one question has no findings besides its answer. An answer
+    is left out if it has sources and the summary cites them all.
     """
     parts = [markdown_answer(summary)] if summary else []
     reasons = {one.number: why for one, why in gaps}
@@ -45,7 +45,7 @@ def report(
         told = {
             leaf.number
             for leaf in plan.leaves
-            if cited.issuperset(source for one in table.of_question(leaf) for source in one.sources)
+            if (own := {source for one in table.of_question(leaf) for source in one.sources}) and own <= cited
         }
         findings = _findings(plan.questions, table, 3, without=told)
         if findings:

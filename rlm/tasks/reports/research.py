@@ -12,8 +12,7 @@ from rlm.citation_markers import marks_of, unknown_marks
 from rlm.documents import Context, sources_of
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Model, is_extractive
-from rlm.playback.question_id import identify_job_call
+from rlm.models.base import is_extractive
 from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
 from rlm.runs.setup import check_question
@@ -23,7 +22,7 @@ from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
 from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
 from rlm.tasks.reports.checking import check_findings, check_summary, join_support
-from rlm.tasks.reports.conflicts import Conflict, may_conflict, read_conflicts
+from rlm.tasks.reports.conflicts import Conflict, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
 from rlm.tasks.reports.plan_review import asks_for_form, own_plan
@@ -159,8 +158,6 @@ async def _run_research(job: Job, task: str, given: Plan | None, most: int) -> R
     result = await job.finish(text, cited, parts=done, support=support)
     return Research(
         plan,
-        # The stored report of a research that ended before, which another version may have worded
-        # differently.
         result.answer,
         result,
         tuple(table.findings),
@@ -185,10 +182,7 @@ def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[
 
 
 def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable, list[tuple[Question, str]]]:
-    """Return the evidence table, and the questions without a verified answer, each with the reason.
-
-    The reasons are also in the prompt of the summary.
-    """
+    """Return the evidence table, and the questions without a verified answer, each with the reason."""
     table = EvidenceTable()
     gaps: list[tuple[Question, str]] = []
     for leaf in plan.leaves:
@@ -216,22 +210,20 @@ def _collect_evidence(job: Job, plan: Plan, asked: Asked) -> tuple[EvidenceTable
 
 
 async def _find_conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
-    """Let a model list conflicts between the passages, in whole sentences. None is searched without a model,
-    or if no two passages are about the same thing."""
+    """Let a model list conflicts between the passages, in whole sentences. Without a model there is none."""
     model = job.config.summary_model
     if is_extractive(job.config.model) or is_extractive(model):
         return []
     statements = {one.number: statement_of(job.body, one.citation) for one in table.sources}
     # Rows of data are not compared: another row is about another thing.
     records = {one.number for one in table.sources if _is_record(job.body, one)}
-    numbers = may_conflict({n: text for n, text in statements.items() if n not in records})
-    if not numbers:
+    compared = [one for one in table.sources if one.number not in records]
+    if len(compared) < 2:
         return []
     ask = words_table("tasks.toml")["conflicts"].strip()
-    compared = [one for one in table.sources if one.number in numbers]
     prompt = ask.format(passages=passages(compared, statements))
     try:
-        return read_conflicts(await _ask_once(job, model, prompt, _CONFLICT_TOKENS), statements)
+        return read_conflicts(await job.ask(model, prompt, _CONFLICT_TOKENS), statements)
     except (ModelError, BudgetExhausted, ValueError) as error:
         job.warn(f"contradictions were not searched: {cause_of(error)}")
         return []
@@ -255,7 +247,7 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
     try:
-        reply = await _ask_once(job, model, prompt, 4 * _REPORT_WORDS, is_answer=True)
+        reply = await job.ask(model, prompt, 4 * _REPORT_WORDS, is_answer=True)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
@@ -270,10 +262,3 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
 def _is_task(plan: Plan) -> bool:
     own = own_plan(plan.task, MAX_QUESTIONS)
     return own is not None and own.questions == plan.questions
-
-
-async def _ask_once(
-    job: Job, model: Model, prompt: str, output_tokens: int, *, is_answer: bool = False
-) -> str:
-    question_id = identify_job_call(model.name, prompt)
-    return await job.ask(model, prompt, output_tokens, is_answer=is_answer, question_id=question_id)

@@ -48,10 +48,10 @@ _WEIGHT = re.compile(r"^[*_`]{0,2}([!?])[*_`]{0,2}\s+(?=\S)")
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
 _NUMBERS = r"\d{1,7}(?:\s*[-–—]\s*[mp]?\d{1,7})?"
-MARK = re.compile(rf"\s*\[([mp]{_NUMBERS}(?:\s*[,;&]\s*[mp]?{_NUMBERS})*)\](?!\()", re.IGNORECASE)
+MARK = re.compile(rf"(?<!\s)\s*\[([mp]{_NUMBERS}(?:\s*[,;&]\s*[mp]?{_NUMBERS})*)\](?!\()", re.IGNORECASE)
 """A mark of messages or paragraphs: `[m12]`, `[m3, m7]`, `[p12-p15]`."""
 _RANGE = re.compile(r"([mp])?(\d+)(?:\s*[-–—]\s*[mp]?(\d+))?", re.IGNORECASE)
-_MAX_RANGE = 20
+_MAX_RANGE = 500
 _PARAGRAPH = 4  # sentences
 _WORD = re.compile(r"\w[\w.'’/@:+-]*\w|\w")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -229,12 +229,14 @@ def _join(item: Sequence[str]) -> Iterator[str]:
 
 
 def names_in(mark: str) -> list[str]:
-    """Return the names in the text of a mark. `m120-25` ends at m125, and `m15-m12` begins at m12."""
+    """Return the names in the text of a mark. `m120-25` ends at m125, and `m15-m12` begins at m12. Of a
+    range of more than 500 these are the two ends."""
     names: list[str] = []
     letter = "m"
     for kind, first, last in _RANGE.findall(mark):
         letter = kind.lower() or letter
         whole = first[: len(first) - len(last)] + last
         low, high = sorted((int(first), int(whole)))
-        names += [f"{letter}{number}" for number in range(low, min(high, low + _MAX_RANGE) + 1)]
+        numbers = range(low, high + 1) if high - low < _MAX_RANGE else (low, high)
+        names += [f"{letter}{number}" for number in numbers]
     return names

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from rlm.answers.support.claims import sentence_places
+from rlm.answers.support.claims import TABLE_RULE, sentence_places
 from rlm.errors import BudgetExhausted, ModelError, cause_of
 from rlm.escaping import markdown_answer
 from rlm.lazy_dataclass import dataclass
@@ -39,8 +40,9 @@ _TOO_LONG = 1.3
 _PARAGRAPH_CHARS = 1_500
 _MAX_SHOWN = 5
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
-_NO_STATEMENT = re.compile(r"[ \t]*(?:#{1,6}[ \t].*|[-=*_|: \t]+|\*\*[^*\n]+\*\*:?[ \t]*|[^\n]*[:：][ \t]*)?")
-"""A heading, a rule, or a line that introduces others."""
+_NO_STATEMENT = re.compile(r"(?:#{1,6}[ \t].*|[-=*_|: \t]+|\*\*[^*\n]+\*\*:?|.*[:：])?")
+"""A heading, a rule, or a line that introduces others, without the blanks around it."""
+_EDGE = " \t|"
 _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 
 
@@ -117,12 +119,6 @@ async def summarize_whole(
     output = _output(model, request.tokens)
     try:
         text = await job.ask(model, _prompt(entries, request), output, keep_cut="text", is_answer=True)
-        size = _size(text)
-        if size > request.tokens * _TOO_LONG:
-            ask = table("summaries.toml")["whole"]["shorten"].strip()
-            ask = ask.format(words=request.words, now=len(MARK.sub("", text).split()), summary=text)
-            shorter = await job.ask(model, ask, output, keep_cut="text")
-            text = shorter if shorter.strip() and _size(shorter) < size else text
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the summarizer failed ({type(error).__name__}: {cause_of(error)})")
         job.note_stop(error)
@@ -131,8 +127,26 @@ async def summarize_whole(
         job.warn("the summary was empty")
         return None
     if _size(text) > request.tokens * _TOO_LONG:
+        text = await _shortened(job, model, text, request, output)
+    if _size(text) > request.tokens * _TOO_LONG:
         job.warn(f"the summary is longer than the {request.tokens:,} tokens that were asked for")
     return await _checked(job, model, markdown_answer(text.strip()), entries, alone)
+
+
+async def _shortened(job: Job, model: Model, text: str, request: WholeRequest, output: int) -> str:
+    """Return what the model makes of a text that is too long; the text itself if the call fails, or its reply
+    is cut off or no shorter."""
+    ask = table("summaries.toml")["whole"]["shorten"].strip()
+    ask = ask.format(words=request.words, now=len(MARK.sub("", text).split()), summary=text)
+    try:
+        shorter = await job.ask(model, ask, output)
+    except (ModelError, BudgetExhausted) as error:
+        job.warn(f"the summary was not shortened: {cause_of(error)}")
+        return text
+    if not shorter.strip() or _size(shorter) >= _size(text):
+        return text
+    job.withdraw_draft()
+    return shorter
 
 
 def _output(model: Model, tokens: int) -> int:
@@ -236,19 +250,26 @@ async def _checked(
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the places of the paragraphs and list items. Headings, rules and code are left out."""
+    """Yield the places of the paragraphs, list items and rows of tables. Headings, rules and code are left
+    out."""
     start: int | None = None
     at = end = 0
-    in_fence = False
-    for line in text.splitlines(keepends=True):
+    in_fence = in_table = False
+    for line, following in pairwise([*text.splitlines(keepends=True), ""]):
         first, at = at, at + len(line)
         is_fence = _FENCE.match(line) is not None
         in_fence = in_fence != is_fence
-        is_apart = is_fence or in_fence or _NO_STATEMENT.fullmatch(line.rstrip()) is not None
-        if start is not None and (is_apart or _ITEM.match(line)):
+        is_head = not in_fence and "|" in line and TABLE_RULE.match(following) is not None
+        in_table = "|" in line and (in_table or is_head)
+        is_apart = is_fence or in_fence or is_head or _NO_STATEMENT.fullmatch(line.strip()) is not None
+        if start is not None and (is_apart or in_table or _ITEM.match(line)):
             yield start, end
             start = None
-        if not is_apart:
+        if in_table and not is_apart:
+            # A remark behind the last bar would be a cell more.
+            inside = line.rstrip().rstrip(_EDGE)
+            yield first + len(line) - len(line.lstrip(_EDGE)), first + len(inside)
+        elif not is_apart:
             start, end = first if start is None else start, first + len(line.rstrip())
     if start is not None:
         yield start, end

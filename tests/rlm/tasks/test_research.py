@@ -121,8 +121,8 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
         "The crane costs 90,000 euros.",
         "The notice is three months.",
     ]
-    # No passage is about the subject of another one: none can contradict it.
-    assert found.conflicts == ()
+    # The second conflict names one source that exists, and is dropped.
+    assert [one.sources for one in found.conflicts] == [(1, 2)]
     assert found.report.startswith(
         "It costs 90,000 euros [1]. Nobody said this. And this is false [77].\n\n##"
     )
@@ -463,7 +463,61 @@ async def test_what_the_summary_tells_is_not_told_again(researched: Run) -> None
 
     found = await researched("Compare the offers", ScriptedModel.of(direct=scripted, summary=telling))
     assert found.report.count("The crane costs 90,000 euros") == 1
-    findings = found.report.partition("## Findings")[2].partition("## Sources")[0]
+    findings = found.report.partition("## Findings")[2].partition("## Conflicts")[0]
     assert "The notice is three months." in findings
     assert "90,000" not in findings
     assert len(found.findings) == 2
+
+
+async def test_a_resumed_research_does_not_take_the_summary_of_other_findings(
+    researched: Run, tmp_path: Path, sandbox_level: int
+) -> None:
+    """The summary was paid before one question failed for a while; now that question has an answer."""
+    gone = True
+
+    def fails(request: Request) -> str:
+        if gone and "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for a while")
+        return scripted(request)
+
+    def tells(request: Request) -> str:
+        prompt = request.messages[-1].content
+        if prompt.startswith("Below are the questions"):
+            return (
+                "The notice is three months [2]." if "three months" in prompt else "Nothing of a notice [1]."
+            )
+        return summaries(request)
+
+    def dies(request: Request) -> str:
+        if gone:
+            raise RuntimeError("the process dies here")
+        return '{"unsupported": []}'
+
+    model = ScriptedModel.of(direct=fails, summary=tells, check=dies)
+    with pytest.raises(RuntimeError):
+        await researched("Compare the offers", model)
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (left,) = await journal.runs()
+    gone = False
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level))
+    found = await resume_research(rlm, left.run_id)
+    assert found.report.startswith("The notice is three months [2].")
+
+
+def test_an_answer_without_a_source_is_shown_next_to_the_summary() -> None:
+    question = Question("1", "Cost?")
+    table = EvidenceTable(findings=[Finding(question, "It costs 5.", ())], answers={"1": "It costs 5."})
+    plan = Plan("T", (question, Question("2", "Notice?")))
+    assert "*Unverified:* It costs 5." in report(plan, "The whole.", table, [], [])
+
+
+def test_passages_that_differ_in_one_word_are_two_sources() -> None:
+    """One of them says that it is not so."""
+    words = "The crane of the northern yard that was bought in May is insured against fire and theft."
+    table = EvidenceTable()
+    for place, quote in enumerate((words, words.replace("is insured", "is not insured"), words)):
+        start = place * 500
+        end = start + len(quote)
+        cited = Citation("[¹]", quote, start, end, f"{place}.txt", None, 1, verified=True)
+        table._add_source(cited)
+    assert [len(one.also) for one in table.sources] == [1, 0]

@@ -53,6 +53,13 @@ def test_a_summary_is_read_line_by_line_with_its_marks() -> None:
     ]
 
 
+def test_a_range_is_read_whole_and_of_an_endless_one_the_ends() -> None:
+    (line,) = parse_lines("- All of it [m1-m40]")
+    assert line.names == tuple(f"m{number}" for number in range(1, 41))
+    (line,) = parse_lines("- All of it [m2-m9999999]")
+    assert line.names == ("m2", "m9999999")
+
+
 def test_a_line_that_begins_with_no_is_kept_but_a_statement_of_no_lines_is_not() -> None:
     said = [
         "No queue.",

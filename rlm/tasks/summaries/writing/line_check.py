@@ -152,7 +152,6 @@ def _passage(
             if one != place
         ),
         label=label,
-        complete=len(text) <= MAX_PASSAGE_CHARS,
         window=(numbers[window[0]], numbers[window[-1]]) if is_row else None,
         follows=place - 1 in numbers and entries[place - 1].document == entry.document,
     )

@@ -34,6 +34,11 @@ from rlm.answers.support.claims import MAX_CLAIMS, claims_of
         ("She wrote “Go. Now” [2]. It rained [1].", [("She wrote “Go. Now”.", (2,)), ("It rained.", (1,))]),
         ('He said "No." [1]. It broke! [2] [1].', [('He said "No."', (1,)), ("It broke!", (2, 1))]),
         ('"No." [1]. [2] It rained.', [('"No."', (1, 2)), ("It rained.", ())]),
+        (
+            "Ben is 5'10\" tall [1]. Ann is taller [2].",
+            [("Ben is 5'10\" tall.", (1,)), ("Ann is taller.", (2,))],
+        ),
+        ('He said "in 1910. Or 1911" [1]. So?', [('He said "in 1910. Or 1911".', (1,)), ("So?", ())]),
         ("Well... it broke [1]...", [("Well...", ()), ("it broke ...", (1,))]),
         ("Not in the documents: they name no price.", []),
         ({"price": 5, "who": ["Ann", None, ""]}, [("price: 5", (1, 2)), ("who: Ann", (1, 2))]),

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlm.errors import ModelUnavailable
 from rlm.journal import Journal
 from rlm.models.base import Request
 from rlm.tasks.reports.questions import from_markdown
@@ -183,16 +182,3 @@ async def test_a_contradiction_is_judged_on_whole_sentences_and_shown_with_both_
     conflicts = found.report.partition("## Conflicts between sources")[2]
     assert f"letters.txt:2: “{letter}”" in conflicts
     assert f"press.txt:2: “{press}”" in conflicts
-
-
-async def test_facts_of_different_things_are_not_compared_by_a_model(researched: Run) -> None:
-    def one_fact(request: Request) -> str:
-        if "Quill" in request.task:
-            return 'In 1631. [1]\nEvidence:\n"The town of Quill was founded in 1631."'
-        return '240. [1]\nEvidence:\n"the ferry Halcyon carries 240 passengers"'
-
-    model = ScriptedModel.of(direct=one_fact, summary=ModelUnavailable("must not be asked"))
-    task = "When was the town of Quill founded? How wide is the ferry Halcyon?"
-    found = await researched(task, model)
-    assert len(found.findings) == 2
-    assert [request.role for request in model.requests] == ["direct", "direct", "check"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlm import RLM, Settings
 from rlm.documents import TextSource
 from rlm.errors import ModelUnavailable
+from rlm.events import AnswerDelta, TextDelta
 from rlm.models.base import ModelWindow, Reply, Request
+from rlm.tasks.summaries.summarize import summarize
 from rlm.testing import ScriptedModel
 
 SAID = (
@@ -175,3 +180,77 @@ async def test_a_text_that_does_not_fit_the_window_is_read_in_parts(summary: Any
     await summary([chat_of(*said)], model, check=False)
     assert len(model.requests) > 1
     assert said[0][1].strip() in prompt_of(model)
+
+
+LONG = " ".join(["The refund is never paid twice [m2]."] * 60)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ModelUnavailable("nothing listens"),
+        Reply("The refund is never paid twice [m2]. And", "length"),
+        "   ",
+    ],
+)
+async def test_a_text_that_could_not_be_shortened_is_kept_whole(
+    summary: Any, chat_of: Any, careful: Any, second: Any
+) -> None:
+    """It is paid for, and a failed second call takes nothing of it."""
+    found = await summary(
+        [chat_of(*SAID)], ScriptedModel.of(summary=[LONG, second], check=careful), tokens=120
+    )
+    assert found.text == LONG
+    assert found.form == "subjects"
+    assert found.result.stop_reason == "finalized"
+    assert any("longer than the 120 tokens" in one for one in found.result.warnings)
+
+
+async def test_a_shorter_text_withdraws_the_draft_that_was_shown(
+    tmp_path: Path, chat_of: Any, careful: Any
+) -> None:
+    deltas: list[TextDelta] = []
+    model = ScriptedModel.of(summary=[LONG, "The refund is paid once [m2]."], check=careful)
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db"), observe_text=deltas.append)
+    found = await summarize(rlm, [chat_of(*SAID)], tokens=120)
+    shown = ""
+    for one in deltas:
+        if isinstance(one, AnswerDelta):
+            shown = one.text if one.restarted else shown + one.text
+    assert shown.strip() in ("", found.text)
+
+
+async def test_the_rows_of_a_table_are_checked_one_by_one_and_stay_rows(
+    summary: Any, chat_of: Any, careful: Any
+) -> None:
+    """The header states nothing, and a remark stands within the last cell of its row."""
+    text = (
+        "These are the debts:\n\n"
+        "| who | what |\n"
+        "| --- | --- |\n"
+        "| Evan | a spaceship [m1] |\n"
+        "| Ben | the school |\n"
+        "| Ann | the webhook [m4] |\n\n"
+        "Done [m4]."
+    )
+
+    def check(request: Request) -> str:
+        return str(careful(request, "spaceship"))
+
+    found = await summary([chat_of(*SAID)], ScriptedModel.of(summary=text, check=check))
+    assert found.text == text.replace("[m1] |", "[m1] (not supported by its source) |").replace(
+        "school |", "school (no source found) |"
+    )
+    assert [one.text for one in found.result.support.claims] == [
+        "Evan | a spaceship",
+        "Ben | the school",
+        "Ann | the webhook",
+        "Done.",
+    ]
+
+
+async def test_a_reply_of_blanks_is_read_in_no_time(summary: Any, chat_of: Any, careful: Any) -> None:
+    text = "Evan bought a Prius [m1].\n\n" + "\t " * 30_000 + "x" + " " * 30_000 + "y [m1]."
+    began = time.monotonic()
+    await summary([chat_of(*SAID)], ScriptedModel.of(summary=text, check=careful))
+    assert time.monotonic() - began < 3
