@@ -286,7 +286,7 @@ class MeteredModel:
             except (BudgetExhausted, ModelError):
                 break
             except BaseException:
-                await self._charge(model, request, sent.reply.usage, sent.cost_usd, "a cut reply")
+                await self._charge(model, request, sent.reply.usage, sent.cost_usd, "a cut reply", calls=0)
                 raise
             known = sent.cost_usd is not None and more.cost_usd is not None
             sent = _Sent(

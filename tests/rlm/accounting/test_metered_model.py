@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -126,6 +126,32 @@ async def test_a_cancelled_call_is_charged_in_the_journal_too(tmp_path: Path) ->
         assert charge["usage"] == asdict(TokenUsage(input_tokens=5_000))
         assert (metered.usage()[0].input_tokens, charge["cost_usd"]) == (5_000, 0.0)
         assert Recording.of(await log.events()).spent.tokens == 5_000
+
+
+async def test_a_cut_reply_whose_rest_was_cancelled_is_charged_and_counts_as_no_call(tmp_path: Path) -> None:
+    """A resumed run makes the call again, and it counts then."""
+    began = asyncio.Event()
+
+    class Endless(ScriptedModel):
+        async def generate(self, request: Request) -> Reply:
+            if len(request.messages) == 1:
+                return Reply("The first half", "length", TokenUsage(3_000, 40))
+            began.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    model = Endless([], name="scripted:endless")
+    request = replace(REQUEST, max_output_tokens=50)
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
+        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        call = asyncio.ensure_future(metered.ask(model, request, prompt_tokens=3_000, event_fields={}))
+        await began.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        spent = Recording.of(await log.events()).spent
+    assert spent.calls == 0
+    assert spent.tokens > 6_000
 
 
 async def test_a_cancelled_call_of_a_batch_is_not_charged(tmp_path: Path) -> None:
