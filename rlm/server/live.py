@@ -188,6 +188,7 @@ class Runs:
         run = self._accept(f"{new_run_id()}{_SUFFIX}", task, size)
         try:
             sources = await self._reader.sources(context)
+            self._check_open()  # it may have been stopped meanwhile
         except BaseException:
             self._forget(run)
             raise
@@ -252,13 +253,16 @@ class Runs:
         described: dict[str, Any] = self._redaction.blank({"event": type(event).__name__, **asdict(event)})
         return described
 
-    def _accept(self, run_id: str, task: str, size: int) -> LiveRun:
-        """Count a run, so that requests that come meanwhile see it. Raises ApiError."""
+    def _check_open(self) -> None:
         if self.is_stopping:
             raise ApiError(
                 503, "the server is stopping; try again later", kind="server_error", code="stopping",
                 headers={"retry-after": "10"},
             )  # fmt: skip
+
+    def _accept(self, run_id: str, task: str, size: int) -> LiveRun:
+        """Count a run, so that requests that come meanwhile see it. Raises ApiError."""
+        self._check_open()
         if self._open >= self.config.at_once + self.config.waiting:
             raise overloaded(f"{self.config.waiting:,} runs wait for their turn: try again later")
         if self._held + size > self.config.held_mb << 20:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import aiohttp
+import pytest
 
+from rlm import RLM
+from rlm.documents import Source, TextSource
 from rlm.models.offline.scripted import ScriptedModel
-from rlm.settings import Limits
+from rlm.server.config import ServerConfig
+from rlm.server.errors import ApiError
+from rlm.server.serving import open_runs
+from rlm.settings import Limits, Settings
 
 NOTES = "Northern yard.\n\nThe crane costs 12,400 euros. The lift costs 800 euros.\n"
 BODY = {"task": "What does the crane cost?", "context": NOTES}
@@ -178,3 +185,26 @@ async def test_health_and_openapi(server) -> None:
         async with http.get("/openapi.json") as reply:
             paths = (await reply.json())["paths"]
         assert {"/v1/runs", "/v1/chat/completions", "/v1/files"} <= paths.keys()
+
+
+async def test_a_run_whose_sources_arrive_after_the_stop_is_not_begun(tmp_path: Path, monkeypatch) -> None:
+    """Nobody would wait for it, and its work would meet a closed store."""
+    reading, arrived = asyncio.Event(), asyncio.Event()
+    model = ScriptedModel.of(direct="The crane costs 12,400 euros.")
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db"))
+    async with open_runs(rlm, ServerConfig(files=tmp_path / "files"), ()) as runs:
+
+        async def slowly(_: object) -> list[Source]:
+            reading.set()
+            await arrived.wait()
+            return [TextSource("notes", NOTES)]
+
+        monkeypatch.setattr(runs._reader, "sources", slowly)
+        asking = asyncio.ensure_future(runs.submit("What does the crane cost?", None))
+        await reading.wait()
+        await runs.stop(0.0)
+        arrived.set()
+        with pytest.raises(ApiError, match="the server is stopping"):
+            await asking
+        assert runs.open == 0
+    assert not model.requests
