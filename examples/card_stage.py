@@ -49,7 +49,7 @@ finalize("Two connections that write in one test caused it [1].", evidence=hits)
 
 def root(request: Request) -> str:
     """Return what a model would write. It depends on whether the notes contain the report."""
-    if "Answer from the documents alone" in request.task:
+    if "Answer from the documents, the answer first" in request.task:
         return FOUND
     return ACT if "Research on “" in request.task else LOOK
 

@@ -102,11 +102,13 @@ def test_a_document_can_not_talk_to_the_terminal(rlm, tmp_path) -> None:
 def test_an_interrupt_while_indexing_leaves_no_index(rlm_process, tmp_path, environment, signum) -> None:
     """The exit code is 130, with one line."""
     big = tmp_path / "big.txt"
+    lines = "".join(
+        f"Line {number}: " + " ".join(f"w{number * 31 % 9973 + at}" for at in range(60)) + "\n"
+        for number in range(20_000)
+    )
     with big.open("w") as file:
-        for number in range(200_000):
-            file.write(
-                f"Line {number}: " + " ".join(f"w{number * 31 % 9973 + at}" for at in range(60)) + "\n"
-            )
+        for _ in range(40):
+            file.write(lines)
     process = rlm_process("search", "w77", str(big))
     for line in process.stderr:
         if "indexing" in line:

@@ -25,7 +25,7 @@ TEXT = (
 
 
 async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
-    """Packs by BM25 with span, score, heading path, document, text."""
+    """Packs by BM25 with span, score, heading path (none in a plain text), document, text."""
     code = (
         "packs = rank('fishing cats', k=2)\n"
         "answer = sub_query('read', packs[0])\n"
@@ -36,7 +36,7 @@ async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
     )
     model = ScriptedModel.of(root=[block(code)], child=["seen"])
     result = await run(model, TEXT)
-    assert result.answer == ["seen", ["Cats"], "text", 0, True]
+    assert result.answer == ["seen", [], "text", 0, True]
     (citation,) = result.citations
     assert "A cat fished once" in citation.quote
     assert citation.verified
