@@ -28,7 +28,7 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
 
-__all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
+__all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts", "stored_result"]
 
 _MB = 1 << 20
 MAX_KEPT_FROM_PATHS = 16 * _MB
@@ -62,8 +62,11 @@ class StoredRun:
         facts = summary.settings
         if facts.get("job") != job:
             raise JournalError(_wrong_kind(name, facts.get("job"), job))
+        result = stored_result(name, events)
+        if result is not None and result.stop_reason in RESUMABLE:
+            result = None
         with damage_reported(name):
-            stored = cls(name, summary.task, facts, events, _result(events))
+            stored = cls(name, summary.task, facts, events, result)
             stored._check()
         return stored
 
@@ -163,9 +166,9 @@ class StoredRun:
             return Loaded(await asyncio.to_thread(ContextFile.of, folder))
         if lost and not again:
             raise UsageError(
-                f"the input of run {self.run_id} ({lost}) was not kept (it was given with --no-document-cache, "
-                f"over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key), and only files are read "
-                "again. Ask the question again, with the same input"
+                f"the input of run {self.run_id} ({lost}) was not kept (it was given with "
+                f"--no-document-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key), and "
+                "only files are read again. Ask the question again, with the same input"
             )
         try:
             loaded = loaded or await workspace.load(again, cache=cache, pictures=pictures)
@@ -268,9 +271,12 @@ def _file(facts: Mapping[str, Any]) -> PathSource | None:
     return PathSource(Path(facts["path"]), tuple(facts["exclude"])) if "path" in facts else None
 
 
-def _result(events: Sequence[JournalEvent]) -> RunResult | None:
-    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in RESUMABLE:
+def stored_result(run_id: str, events: Sequence[JournalEvent]) -> RunResult | None:
+    """Return the result of a run from its events; None if it has not ended. Raises JournalError if it is
+    damaged."""
+    if not events or events[-1].kind != "finished":
         return None
-    if events[-1].data["stop_reason"] not in get_args(StopReason):
-        raise ValueError("its stop reason is unknown")
-    return RunResult.from_json(events[-1].data)
+    with damage_reported(run_id):
+        if events[-1].data["stop_reason"] not in get_args(StopReason):
+            raise ValueError("its stop reason is unknown")
+        return RunResult.from_json(events[-1].data)

@@ -161,6 +161,19 @@ async def test_damaged_facts_are_refused_before_a_replay(store: Copy, damage: st
             await views.get(store.run_id, "overview")
 
 
+async def test_an_end_without_an_answer_is_damage(store: Copy) -> None:
+    """Also of a run whose provider failed: it can be resumed, and a session asked for its answer."""
+    (data,) = store.ask("SELECT data FROM events WHERE kind = 'finished'")[0]
+    end = {**json.loads(data), "stop_reason": "model"}
+    del end["answer"]
+    store.ask("UPDATE events SET data = ? WHERE kind = 'finished'", json.dumps(end))
+    model = ScriptedModel.of(root=[], child="one")
+    with pytest.raises(JournalError, match="damaged") as caught:
+        async with RLM(model, settings=Settings(store=store.path)).session(after=store.run_id):
+            pass
+    assert one_line(caught)
+
+
 async def test_a_run_that_continues_itself_is_refused(store: Copy) -> None:
     store.change_settings(after=store.run_id)
     async with asyncio.timeout(10):
