@@ -13,15 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlm.errors import JournalError
-from rlm.journal.database import Database, RowConflict, Transaction
 from rlm.journal.redaction import Redaction
+from rlm.journal.store import RowConflict, Store, Transaction
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 
 __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]
 
 _NAMES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
 _PART = 1 << 20
-_BATCH = 16
 _MAX_PARTS = 256
 """Of one file. The journal stores a body of at most 64 MB."""
 
@@ -41,23 +40,22 @@ def may_be_kept(folder: Path, most: int, redaction: Redaction) -> bool:
     return body.stat().st_size <= most and not redaction.occurs_in(body)
 
 
-async def keep(database: Database, name: str, folder: Path) -> None:
+async def keep(store: Store, name: str, folder: Path) -> None:
     """Store the folder's files as the input `name`, unless they are stored already."""
-    if await database.rows("SELECT input FROM inputs WHERE input = :name LIMIT 1", name=name):
+    if await store.rows("SELECT input FROM inputs WHERE input = :name LIMIT 1", name=name):
         return
 
     def put(transaction: Transaction) -> None:
-        parts = _parts(name, folder)
-        while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
-            transaction.insert("inputs", rows)
+        for part in _parts(name, folder):
+            transaction.insert("inputs", [part])
 
     try:
-        await database.write(put)
+        await store.write(put)
     except RowConflict:
         return  # another process has just stored the same input
 
 
-async def restore(database: Database, name: str, folder: Path) -> bool:
+async def restore(store: Store, name: str, folder: Path) -> bool:
     """Write the input `name` to `folder`, which must not exist. Return False if it is not stored. Raises
     JournalError if it is damaged."""
     query = "SELECT part FROM inputs WHERE input = :input AND name = :name LIMIT 1"
@@ -71,13 +69,13 @@ async def restore(database: Database, name: str, folder: Path) -> bool:
         return True
 
     try:
-        if not await database.read(write_files):
+        if not await store.read(write_files):
             return False
         if identify(folder) != name:
             raise _Damaged("it is not the text of its name")
     except (_Damaged, zlib.error, TypeError) as error:
         raise JournalError(
-            f"the stored input of this run is damaged in {database.name} ({error}); give its files again"
+            f"the stored input of this run is damaged in {store.name} ({error}); give its files again"
         ) from error
     return True
 

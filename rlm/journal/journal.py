@@ -15,14 +15,13 @@ from typing import Any, get_args
 from rlm.errors import JournalError
 from rlm.journal import inputs
 from rlm.journal.checks import is_record, is_time, parse
-from rlm.journal.database import Database, Row, RowConflict, Transaction, database_at
-from rlm.journal.database.transaction import one_of
 from rlm.journal.events import JournalEvent, RunState, RunSummary
-from rlm.journal.provider_batches.ledger import drop_calls_of
+from rlm.journal.location import opened
+from rlm.journal.provider_batches import drop_calls_of
 from rlm.journal.redaction import Redaction
+from rlm.journal.store import Row, RowConflict, Store, Transaction, one_of
 from rlm.journal.stored_events import encode, event_bytes, read_events, read_last_event
 from rlm.journal.stored_log import StoredLog
-from rlm.journal.writes import WriteQueue
 from rlm.results import RESUMABLE, RunTotals
 from rlm.sandbox import OwnerProcess
 
@@ -41,10 +40,9 @@ _LATEST = re.compile(r"(?:latest|last)(?:~(\d{1,4}))?")
 class Journal:
     """One store. Any number of runs, in any number of processes, may write to it concurrently."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._redaction = Redaction()
-        self._writes = WriteQueue()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -53,28 +51,13 @@ class Journal:
 
         Leaving the context waits for writes in flight. Raises JournalError if the store cannot be opened.
         """
-        database = database_at(path_or_url)
-        await database.open()
-        journal = cls(database)
-        try:
-            yield journal
-        finally:
-            await journal._close()
-
-    @property
-    def database(self) -> Database:
-        """The open database, for the other tables of this room."""
-        return self._database
-
-    @property
-    def writes(self) -> WriteQueue:
-        """The writes in flight, which leaving the journal waits for."""
-        return self._writes
+        async with opened(path_or_url) as store:
+            yield cls(store)
 
     @property
     def name(self) -> str:
         """The store's file, or its URL without a password."""
-        return self._database.name
+        return self._store.name
 
     def redact(self, values: Iterable[str]) -> None:
         """Blank each of `values` (keys, tokens) in every task, settings and event written from now on.
@@ -94,10 +77,10 @@ class Journal:
         """
         log = self._log(run_id, owner := _new_claim())
         name = None if input is None else await asyncio.to_thread(inputs.identify, input)
-        await self._writes.finish(self._insert_run(run_id, task, settings, name, owner))
         try:
+            await self._insert_run(run_id, task, settings, name, owner)
             if input is not None and name is not None:
-                await self._writes.finish(inputs.keep(self._database, name, input))
+                await inputs.keep(self._store, name, input)
             await log.append("run_started", {"task": task, "settings": settings})
             yield log
         finally:
@@ -111,10 +94,9 @@ class Journal:
         With `take_over` the run is taken from its present owner, whose next append fails.
         """
         await self.get(run_id)
-        await self._writes.finish(self._claim(run_id, take_over, owner := _new_claim()))
-        found = await self.events(run_id)
-        log = self._log(run_id, owner, found[-1].seq if found else 0)
+        log = self._log(run_id, owner := _new_claim())
         try:
+            await self._claim(run_id, take_over, owner)
             await log.append("resumed", {})
             yield log
         finally:
@@ -124,11 +106,11 @@ class Journal:
         """Write the stored context of a run to `folder`, which must not exist. Return False if the context
         was not stored."""
         summary = await self.get(run_id)
-        return summary.input is not None and await inputs.restore(self._database, summary.input, folder)
+        return summary.input is not None and await inputs.restore(self._store, summary.input, folder)
 
     async def size(self) -> int:
         """Return the size of the store in bytes."""
-        return await self._database.size()
+        return await self._store.size()
 
     def may_keep(self, folder: Path, most: int) -> bool:
         """Return whether a context has at most `most` bytes and holds no secret."""
@@ -138,9 +120,9 @@ class Journal:
         """Return the newest runs, newest first; `limit` None returns all. Skips damaged ones."""
         query = f"SELECT * FROM runs {_NEWEST_FIRST}"  # noqa: S608 - a constant
         if limit is None:
-            rows = await self._database.rows(query)
+            rows = await self._store.rows(query)
         else:
-            rows = await self._database.rows(f"{query} LIMIT :most", most=limit)
+            rows = await self._store.rows(f"{query} LIMIT :most", most=limit)
         found: list[RunSummary] = []
         for row in rows:
             with contextlib.suppress(JournalError):  # whoever asks for that run by name is told
@@ -149,14 +131,14 @@ class Journal:
 
     async def get(self, run_id: str) -> RunSummary:
         """Return one run by its full name. Raises JournalError if it is not found."""
-        found = await self._database.rows(_RUN, run_id=run_id)
+        found = await self._store.rows(_RUN, run_id=run_id)
         if not found:
             raise self._unknown(run_id)
         return _summarize(self.name, found[0])
 
     async def holds(self, run_id: str) -> bool:
         """Return whether there is a run of that name."""
-        return bool(await self._database.rows(_NAME, run_id=run_id))
+        return bool(await self._store.rows(_NAME, run_id=run_id))
 
     async def unfinished(self, prefix: str) -> tuple[str, ...]:
         """Return the names that begin with `prefix` of runs that are running or can be resumed."""
@@ -165,7 +147,7 @@ class Journal:
             f"SELECT run_id FROM runs WHERE {_BEGINS} "  # noqa: S608 - constants
             f"AND NOT (state = 'finished' AND stop_reason NOT IN {listed})"
         )
-        rows = await self._database.rows(query, pattern=_pattern(prefix), **parameters)
+        rows = await self._store.rows(query, pattern=_pattern(prefix), **parameters)
         return tuple(row["run_id"] for row in rows)
 
     async def events(
@@ -174,11 +156,11 @@ class Journal:
         """Return the committed events of a run, in order: at most `limit`, those with a `seq` above `after`.
         Raises JournalError if the run is not found."""
         await self.get(run_id)
-        return await read_events(self._database, run_id, after, limit)
+        return await read_events(self._store, run_id, after, limit)
 
     async def last_event(self, run_id: str) -> JournalEvent | None:
         """Return the newest committed event of a run. Raises JournalError if it is damaged."""
-        return await read_last_event(self._database, run_id)
+        return await read_last_event(self._store, run_id)
 
     async def release(self, run_id: str) -> None:
         """Mark a run as interrupted, whoever its owner is: an owner that still lives can write no more.
@@ -189,7 +171,7 @@ class Journal:
         def put(transaction: Transaction) -> None:
             transaction.update("runs", ended, "run_id = :run_id AND state = 'running'", run_id=run_id)
 
-        await self._writes.finish(self._database.write(put))
+        await self._store.write(put)
 
     async def resolve(self, prefix: str) -> str:
         """Return the full name of the one run whose name is or starts with `prefix`. `latest` is the run that
@@ -200,21 +182,19 @@ class Journal:
         if (counted := _LATEST.fullmatch(prefix)) is not None:
             back = int(counted[1] or 0)
             nth = f"SELECT run_id FROM runs {_NEWEST_FIRST} LIMIT 1 OFFSET :back"  # noqa: S608 - a constant
-            rows = await self._database.rows(nth, back=back)
+            rows = await self._store.rows(nth, back=back)
             if not rows:
-                raise JournalError(f"{self._database.name} has no run {prefix!r}: ask something first")
+                raise JournalError(f"{self._store.name} has no run {prefix!r}: ask something first")
             return str(rows[0]["run_id"])
-        rows = await self._database.rows(_NAME, run_id=prefix)
+        rows = await self._store.rows(_NAME, run_id=prefix)
         if not rows:
             query = f"SELECT run_id FROM runs WHERE {_BEGINS} {_NEWEST_FIRST} LIMIT :most"  # noqa: S608 - constants
-            rows = await self._database.rows(query, pattern=_pattern(prefix), most=_LISTED + 1)
+            rows = await self._store.rows(query, pattern=_pattern(prefix), most=_LISTED + 1)
         names = [row["run_id"] for row in rows]
         if len(names) == 1:
             return str(names[0])
         if not names:
-            raise JournalError(
-                f"no run in {self._database.name} starts with {prefix!r}; `rlm runs` lists them"
-            )
+            raise JournalError(f"no run in {self._store.name} starts with {prefix!r}; `rlm runs` lists them")
         listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
         raise JournalError(f"several runs start with {prefix!r}: {listed}; give more of the name")
 
@@ -223,7 +203,7 @@ class Journal:
 
         Raises JournalError if the run is not found or still running.
         """
-        found = await self._database.rows(_RUN, run_id=run_id)
+        found = await self._store.rows(_RUN, run_id=run_id)
         is_running = False
         with contextlib.suppress(JournalError):  # a damaged run can be removed
             is_running = bool(found) and _summarize(self.name, found[0]).state == "running"
@@ -231,8 +211,8 @@ class Journal:
             raise JournalError(f"run {run_id} is still running; stop it first")
         if not found:
             raise self._unknown(run_id)
-        await self._writes.finish(self._delete(run_id))
-        await self._writes.finish(self._database.shrink())
+        await self._delete(run_id)
+        await self._store.shrink()
 
     async def prune(
         self, *, keep: int | None = None, older_than: float | None = None, most_bytes: int | None = None
@@ -245,7 +225,7 @@ class Journal:
         """
         if keep is None and older_than is None:
             # The first look is cheap. Every run begins with it.
-            if most_bytes is None or await self._database.size_on_disk() <= most_bytes:
+            if most_bytes is None or await self._store.size_on_disk() <= most_bytes:
                 return ()
             if await self.size() <= most_bytes:
                 return ()
@@ -258,34 +238,32 @@ class Journal:
                 if (keep is None or place >= keep) and (older_than is None or run.started_at < older_than)
             ][::-1]
             for run_id in chosen:
-                await self._writes.finish(self._delete(run_id))
+                await self._delete(run_id)
         if most_bytes is not None:
             oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
             # The size of a run is cheap to query. The size of the store needs a scan, so it is checked again
             # only when the runs removed so far should be enough.
-            excess = await self._database.size() - most_bytes
+            excess = await self._store.size() - most_bytes
             for run in oldest:
-                if excess <= 0 and (excess := await self._database.size() - most_bytes) <= 0:
+                if excess <= 0 and (excess := await self._store.size() - most_bytes) <= 0:
                     break
                 if run.run_id not in chosen:
-                    excess -= await event_bytes(self._database, run.run_id)
-                    await self._writes.finish(self._delete(run.run_id))
+                    excess -= await event_bytes(self._store, run.run_id)
+                    await self._delete(run.run_id)
                     chosen.append(run.run_id)
         if chosen:
-            await self._writes.finish(self._database.shrink())
+            await self._store.shrink()
         return tuple(chosen)
 
     def _unknown(self, run_id: str) -> JournalError:
-        return JournalError(f"there is no run {run_id!r} in {self._database.name}; `rlm runs` lists them")
+        return JournalError(f"there is no run {run_id!r} in {self._store.name}; `rlm runs` lists them")
 
-    def _log(self, run_id: str, owner: str, last_seq: int = 0) -> StoredLog:
-        return StoredLog(
-            self._database, self._writes, self._redaction, run_id=run_id, owner=owner, last_seq=last_seq
-        )
+    def _log(self, run_id: str, owner: str) -> StoredLog:
+        return StoredLog(self._store, self._redaction, run_id=run_id, owner=owner)
 
     async def _claim(self, run_id: str, take_over: bool, owner: str) -> None:
         """Make this process the owner of the run."""
-        (row,) = await self._database.rows(_RUN, run_id=run_id)
+        (row,) = await self._store.rows(_RUN, run_id=run_id)
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
         if _summarize(self.name, row).state == "running" and not take_over:
             raise taken
@@ -304,7 +282,7 @@ class Journal:
             if transaction.scalar(_OWNER, run_id=run_id) != owner:
                 raise taken
 
-        await self._database.write(put)
+        await self._store.write(put)
 
     async def _insert_run(
         self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None, owner: str
@@ -321,10 +299,10 @@ class Journal:
         }
 
         try:
-            await self._database.write(lambda transaction: transaction.insert("runs", [row]))
+            await self._store.write(lambda transaction: transaction.insert("runs", [row]))
         except RowConflict as error:
             # The server may have gone away just after it committed a first attempt.
-            found = await self._database.rows(_OWNER, run_id=run_id)
+            found = await self._store.rows(_OWNER, run_id=run_id)
             if found and found[0]["process"] == owner:
                 return
             raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
@@ -336,13 +314,7 @@ class Journal:
             transaction.execute("DELETE FROM runs WHERE run_id = :run_id", run_id=run_id)
             inputs.drop_unused(transaction)
 
-        await self._database.write(put)
-
-    async def _close(self) -> None:
-        try:
-            await self._writes.drain()
-        finally:
-            await self._database.close()
+        await self._store.write(put)
 
 
 def _new_claim() -> str:

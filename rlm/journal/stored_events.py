@@ -8,8 +8,8 @@ from typing import Any
 
 from rlm.errors import JournalError
 from rlm.journal.checks import is_count, is_event, is_record, is_time, parse
-from rlm.journal.database import Database, Row
 from rlm.journal.events import EVENT_KINDS, JournalEvent
+from rlm.journal.store import Row, Store
 
 __all__ = ["encode", "event_bytes", "find_reply", "read_events"]
 
@@ -20,7 +20,7 @@ def encode(value: Any) -> str:
 
 
 async def read_events(
-    database: Database, run_id: str, after: int = 0, limit: int | None = None
+    store: Store, run_id: str, after: int = 0, limit: int | None = None
 ) -> tuple[JournalEvent, ...]:
     """Return the committed events of a run behind `after`, in order, at most `limit`; () if the run is not in
     the store. Raises JournalError for a damaged event."""
@@ -28,24 +28,24 @@ async def read_events(
         "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id AND seq > :after ORDER BY seq"
     )
     if limit is None:
-        rows = await database.rows(query, run_id=run_id, after=after)
+        rows = await store.rows(query, run_id=run_id, after=after)
     else:
-        rows = await database.rows(f"{query} LIMIT :most", run_id=run_id, after=after, most=limit)
-    return tuple(_decode(database.name, row) for row in rows)
+        rows = await store.rows(f"{query} LIMIT :most", run_id=run_id, after=after, most=limit)
+    return tuple(_decode(store.name, row) for row in rows)
 
 
-async def read_last_event(database: Database, run_id: str) -> JournalEvent | None:
+async def read_last_event(store: Store, run_id: str) -> JournalEvent | None:
     """Return the newest committed event of a run, or None. Raises JournalError for a damaged event."""
     query = "SELECT run_id, seq, at, kind, data FROM events WHERE run_id = :run_id ORDER BY seq DESC LIMIT 1"
-    rows = await database.rows(query, run_id=run_id)
-    return _decode(database.name, rows[0]) if rows else None
+    rows = await store.rows(query, run_id=run_id)
+    return _decode(store.name, rows[0]) if rows else None
 
 
-async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
+async def find_reply(store: Store, key: str, settings: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the newest complete reply to the child call `key`, from any run with these settings of the
     model's calls."""
     query = "SELECT data FROM events WHERE key = :key AND kind = 'child' ORDER BY at DESC"
-    for row in await database.rows(query, key=key):
+    for row in await store.rows(query, key=key):
         try:
             data: Mapping[str, Any] = parse(row["data"])
         except ValueError:
@@ -58,10 +58,10 @@ async def find_reply(database: Database, key: str, settings: Mapping[str, Any]) 
     return None
 
 
-async def event_bytes(database: Database, run_id: str) -> int:
+async def event_bytes(store: Store, run_id: str) -> int:
     """Return the approximate size of a run's events in the store."""
     query = "SELECT sum(length(data)) AS bytes FROM events WHERE run_id = :run_id"
-    return int((await database.rows(query, run_id=run_id))[0]["bytes"] or 0)
+    return int((await store.rows(query, run_id=run_id))[0]["bytes"] or 0)
 
 
 def _decode(store: str, row: Row) -> JournalEvent:

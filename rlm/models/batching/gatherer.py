@@ -85,7 +85,6 @@ class Gatherer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._ledger.drain()
 
     def _gather(self, call: WaitingCall) -> None:
         loop = asyncio.get_running_loop()

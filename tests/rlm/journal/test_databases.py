@@ -12,7 +12,8 @@ import pytest
 
 from rlm.errors import JournalError
 from rlm.journal import Journal
-from rlm.journal.database import Transaction, postgres, schema, sqlite
+from rlm.journal.sqlite import SqliteStore
+from rlm.journal.store import Store, Transaction
 from rlm.sandbox.context.writer import ContextFileWriter
 
 
@@ -86,7 +87,7 @@ async def test_processes_make_and_share_one_store(store: str) -> None:
 
 def shape(transaction: Transaction) -> dict[str, set[tuple[str, bool]]]:
     """Return the columns of each table, and whether they may be null."""
-    if isinstance(transaction, sqlite._Statements):
+    if isinstance(transaction._store, SqliteStore):
         query = (
             'SELECT tables.name AS one, columns.name AS two, columns."notnull" AS three '
             "FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns "
@@ -104,21 +105,20 @@ def shape(transaction: Transaction) -> dict[str, set[tuple[str, bool]]]:
 
 async def test_both_databases_have_the_same_tables(tmp_path: Path, postgres_url: str) -> None:
     async with Journal.open(tmp_path / "rlm.db") as one, Journal.open(postgres_url) as two:
-        made = await one.database.read(shape)
-        assert made == await two.database.read(shape)
+        made = await one._store.read(shape)
+        assert made == await two._store.read(shape)
         assert made["journal_version"] == {("version_num", False)}
         assert len(made) == 6
 
 
 async def test_tables_are_made_completely_or_not_at_all(store: str, monkeypatch) -> None:
-    make_tables = schema.make_tables
+    make_tables = Store._make_tables
 
-    def break_off(transaction: Transaction, types: schema.ColumnTypes) -> None:
-        make_tables(transaction, types)
+    def break_off(self: Store, transaction: Transaction) -> None:
+        make_tables(self, transaction)
         raise OSError("the machine went away")
 
-    monkeypatch.setattr(sqlite, "make_tables", break_off)
-    monkeypatch.setattr(postgres, "make_tables", break_off)
+    monkeypatch.setattr(Store, "_make_tables", break_off)
     with pytest.raises(JournalError):
         async with Journal.open(store):
             pass
@@ -226,3 +226,23 @@ async def test_a_reply_is_found_by_the_key_of_its_call(store: str) -> None:
         async with journal.run("r3", "t", {}) as log:
             assert (await log.find_reply("k" * 64, {}) or {})["reply"] == "first"
             assert await log.find_reply("j" * 64, {}) is None
+
+
+@pytest.mark.parametrize("address", ["ann:geheim@h/db", "h/db?user=ann&password=geheim&sslmode=require"])
+async def test_a_password_is_in_no_message(address: str) -> None:
+    async def open_it() -> None:
+        async with Journal.open(f"postgresql://{address}"):
+            pass
+
+    with pytest.raises(JournalError, match="check its URL") as caught:
+        await open_it()
+    assert "geheim" not in str(caught.value)
+    assert "***" in str(caught.value)
+
+
+async def test_without_its_driver_a_database_is_named_with_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "rlm.journal.postgres", raising=False)
+    with pytest.raises(JournalError, match=r"needs psycopg; .*\[postgres\]"):
+        async with Journal.open("postgresql://h/db"):
+            pass

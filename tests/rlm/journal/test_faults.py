@@ -9,15 +9,16 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy.engine import make_url
 
 from rlm.errors import JournalError
 from rlm.journal import Journal, stored_log
-from rlm.journal.database import Database, postgres
+from rlm.journal import store as stores
+from rlm.journal.store import Store
 from rlm.results import RunTotals
 
 
@@ -135,8 +136,8 @@ async def cut_after_commit(url: str, folder: Path) -> AsyncIterator[tuple[str, l
 
     proxy = await asyncio.start_unix_server(serve_client, str(folder / ".s.PGSQL.5432"))
     async with proxy:
-        through = make_url(url).update_query_dict({"host": str(folder), "port": "5432"})
-        yield through.render_as_string(hide_password=False), cuts
+        where = urlencode({"host": folder, "port": 5432, "user": facts.get("user", "")})
+        yield f"postgresql:///{facts['dbname']}?{where}", cuts
 
 
 async def test_a_commit_whose_answer_was_lost_is_not_made_twice(postgres_url: str) -> None:
@@ -167,7 +168,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(postgres_url: st
 async def test_a_server_that_stays_away_is_named_with_what_to_do(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "_SERVER_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(stores, "_SERVER_WAIT_SECONDS", 1.0)
     name = conninfo_to_dict(postgres_url)["dbname"]
     async with Journal.open(postgres_url) as journal:
         async with journal.run("r", "task", {}) as log:
@@ -193,13 +194,13 @@ async def test_a_fresh_check_of_the_owner_is_not_repeated_yet_the_next_write_is_
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 3_600.0)
     async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
         asked: list[str] = []
-        rows = Database.rows
+        rows = Store.rows
 
-        async def noted(database: Database, sql: str, **parameters: Any) -> Any:
+        async def noted(database: Store, sql: str, **parameters: Any) -> Any:
             asked.append(sql)
             return await rows(database, sql, **parameters)
 
-        monkeypatch.setattr(Database, "rows", noted)
+        monkeypatch.setattr(Store, "rows", noted)
         await asyncio.gather(*(lost.check_ownership() for _ in range(50)))
         assert asked == []
         async with new.resume("r", take_over=True):

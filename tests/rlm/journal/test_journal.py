@@ -36,11 +36,6 @@ def spawn(script: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-async def trace_statements(journal: Journal, statements: list[str]) -> None:
-    """Add to `statements` what is executed on the connection that writes."""
-    await journal._database._writer.run(lambda connection: connection.set_trace_callback(statements.append))
-
-
 def one_line(error: pytest.ExceptionInfo[JournalError]) -> str:
     message = str(error.value)
     assert "\n" not in message
@@ -178,25 +173,6 @@ async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
         assert (run.state, run.stop_reason) == ("interrupted", None)
         assert run.finished_at is not None
         assert [event.data.get("n") for event in await journal.events("r1")] == [None, 1, 2]
-
-
-async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kernel dies while a reply is being written. The next read returns the reply."""
-    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
-        at_once = log._write
-
-        async def slow(batch) -> None:
-            await asyncio.sleep(0.1)
-            await at_once(batch)
-
-        monkeypatch.setattr(log, "_write", slow)
-        writing = asyncio.create_task(log.append("cell", {"n": 1}))
-        await asyncio.sleep(0.01)
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
-        assert [event.kind for event in await log.events()] == ["run_started", "cell"]
 
 
 async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
@@ -377,21 +353,6 @@ async def test_events_that_come_together_are_written_in_order_and_together(store
         events = await journal.events("r1")
         assert [event.data["n"] for event in events[1:]] == list(range(200))
         assert [event.seq for event in events] == list(range(1, 202))
-
-
-async def test_a_crowd_of_writers_costs_few_transactions(store) -> None:
-    """Events that arrive during a write share the next transaction."""
-    commits: list[str] = []
-    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
-
-        async def one_after_another():
-            for _ in range(10):
-                await log.append("warning", {})
-
-        await trace_statements(journal, commits)
-        await asyncio.gather(*(one_after_another() for _ in range(50)))
-        assert commits.count("COMMIT") <= 20
-        assert len(await log.events()) == 501
 
 
 async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:

@@ -173,7 +173,7 @@ async def test_a_damaged_run_is_told_and_the_list_shows_the_others(journal, view
     def damage(transaction):
         transaction.execute("UPDATE events SET data = '[1' WHERE run_id = 'damaged'")
 
-    await journal.database.write(damage)
+    await journal._store.write(damage)
     with pytest.raises(JournalError, match="rlm runs rm damaged"):
         await views.get("damaged", "overview")
     listed = {run["run_id"]: run["answer"] for run in await views.runs()}

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rlm.journal.checks import damage_reported
 from rlm.tasks.jobs.job import PreviousJob
 from rlm.tasks.summaries.summary_lines import Line
 from rlm.tasks.summaries.writing.draft import Draft
@@ -36,13 +35,12 @@ def carried_start(past: PreviousJob, known: int, form: Form | None, focus: str) 
     if not known:
         return Start(), ""
     kept = (past.ended or {}).get("draft")
-    if not isinstance(kept, Mapping):
-        return Start(), ""
-    with damage_reported(past.run_id):
-        draft, read = _read_draft(kept), min(known, int(kept["read"]))
+    if isinstance(kept, Mapping):
+        draft = _read_draft(kept)
         if kept["focus"] != focus or (form is not None and form.headings != draft.form.headings):
             return Start(), f"run {past.run_id} has another form or focus: all messages are read again"
-    return Start(draft, read), ""
+        return Start(draft, min(known, int(kept["read"]))), ""
+    return Start(), ""
 
 
 def _read_draft(kept: Mapping[str, Any]) -> Draft:

@@ -8,7 +8,7 @@ import pytest
 from batch_server import ask
 
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
-from rlm.journal.provider_batches.record import BatchRecord
+from rlm.journal.provider_batches import BatchRecord
 from rlm.models.base import TokenUsage
 from rlm.models.batching.provider_batch import ProviderBatch
 from rlm.models.batching.slow_model import make_slow

@@ -1,4 +1,6 @@
-"""The batches of a store. A batch is recorded before it is sent, and its calls are found again by their keys.
+"""The batches that runs have sent to providers, so that a killed run finds its paid replies again.
+
+A batch is recorded before it is sent, and its calls are found again by their keys.
 
 The store is opened for each question: there are few, and hours may lie between them.
 """
@@ -7,33 +9,45 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from rlm.journal.database import Database, Row, Transaction, database_at
-from rlm.journal.database.transaction import one_of
-from rlm.journal.provider_batches.record import BatchRecord
-from rlm.journal.writes import WriteQueue
+from rlm.journal.location import opened, store_at
+from rlm.journal.store import Row, Transaction, one_of
+from rlm.lazy_dataclass import dataclass
 
-__all__ = ["BatchLedger", "drop_calls_of"]
+__all__ = ["BatchLedger", "BatchRecord", "BatchState", "drop_calls_of"]
 
 _ROWS = 500
 """Rows of one statement: databases limit its parameters."""
 
 _T = TypeVar("_T")
-_Work = Callable[[Transaction], object]
+
+BatchState = Literal["creating", "open", "ended"]
+"""`creating`: it may or may not have reached the provider. `ended`: the provider has all its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """`batch` is our own name of it and `provider_id` the provider's, once it is known. `sent_at` is Unix
+    time."""
+
+    batch: str
+    model: str
+    sent_at: float
+    requests: int
+    provider_id: str | None = None
+    state: BatchState = "creating"
 
 
 class BatchLedger:
-    """The batches in the store at `path_or_url`. Every method raises JournalError if it fails. A
-    question that has begun is finished when its caller is cancelled."""
+    """The batches in the store at `path_or_url`. Every method raises JournalError if it fails. What
+    has begun is finished when its caller is cancelled."""
 
     def __init__(self, path_or_url: str | Path) -> None:
-        database_at(path_or_url)  # refuses one that cannot be read
+        store_at(path_or_url)  # refuses one that cannot be read
         self._store = path_or_url
-        self._questions = WriteQueue()
 
     async def begin(self, model: str, calls: Mapping[str, str]) -> BatchRecord:
         """Record a batch that is about to be sent. `calls` maps the key of each call to its run. A call that
@@ -103,32 +117,13 @@ class BatchLedger:
             lambda transaction: transaction.update("provider_batches", values, "batch = :batch", batch=batch)
         )
 
-    async def drain(self) -> None:
-        """Wait for the questions that cancelled callers began: no connection may outlive its event loop."""
-        await self._questions.drain()
-
-    async def _write(self, work: _Work) -> None:
-        async def write() -> None:
-            async with self._open() as database:
-                await database.write(work)
-
-        await self._questions.finish(write())
+    async def _write(self, work: Callable[[Transaction], object]) -> None:
+        async with opened(self._store) as store:
+            await store.write(work)
 
     async def _rows(self, query: str, **parameters: str) -> list[Row]:
-        async def read() -> list[Row]:
-            async with self._open() as database:
-                return await database.rows(query, **parameters)
-
-        return await self._questions.finish(read())
-
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Database]:
-        database = database_at(self._store)
-        await database.open()
-        try:
-            yield database
-        finally:
-            await database.close()
+        async with opened(self._store) as store:
+            return await store.rows(query, **parameters)
 
 
 def drop_calls_of(transaction: Transaction, run_id: str) -> None:
@@ -139,7 +134,8 @@ def drop_calls_of(transaction: Transaction, run_id: str) -> None:
 
 def _drop(transaction: Transaction, keys: Sequence[str]) -> None:
     for part in _parts(keys):
-        transaction.delete_any("batch_calls", "key", part)
+        listed, parameters = one_of(part)
+        transaction.execute(f"DELETE FROM batch_calls WHERE key IN {listed}", **parameters)  # noqa: S608
 
 
 def _parts(rows: Sequence[_T]) -> Iterator[list[_T]]:
