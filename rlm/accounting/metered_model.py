@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -172,7 +171,6 @@ class MeteredModel:
         key: str | None = None,
         question_id: str = "",
         last_round: bool = False,
-        slot: AbstractAsyncContextManager[object] | None = None,
         on_sent: Callable[[], None] = lambda: None,
         answer: ShownPart | None = None,
         event_fields: dict[str, Any],
@@ -182,10 +180,8 @@ class MeteredModel:
         `prompt_tokens` is an estimate, which the usage of earlier calls corrects. `key` is the request's
         `call_key` if the caller has computed it. `question_id` identifies the question in a run that is
         resumed or replayed after our prompts have changed. `last_round` uses the amount held for the last
-        round. `slot` is held while the call is in flight, and released before the reply is journalled, so
-        that the next call can start. `on_sent` is called when the request is sent. `answer` says that
-        the reply is that of the whole run, and which part of it. `event_fields` go into the journal's event
-        with the reply.
+        round. `on_sent` is called when the request is sent. `answer` says that the reply is that of the whole
+        run, and which part of it. `event_fields` go into the journal's event with the reply.
 
         A call that fits the budget only when calls in flight are settled waits for them. A call that is
         cancelled in flight is charged for its prompt, because the provider bills it. Raises
@@ -210,13 +206,12 @@ class MeteredModel:
                 )
                 return found
         await self._log.check_ownership()
-        async with slot or nullcontext():
-            listener, text = self._listener(request, answer)
-            request = replace(request, listener=listener, run=f"{self._log.run_id}/{self._log.within}")
-            sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
-            sent = await self._complete(model, request, sent)
-            if text is not None:
-                text.end(sent.reply)
+        listener, text = self._listener(request, answer)
+        request = replace(request, listener=listener, run=f"{self._log.run_id}/{self._log.within}")
+        sent = await self._send(model, request, prompt_tokens, last_round, on_sent)
+        sent = await self._complete(model, request, sent)
+        if text is not None:
+            text.end(sent.reply)
         reply, cost = sent.reply, sent.cost_usd
         kept = _kept_for_next_round(reply) if request.role == "root" else {}
         settings = settings_of(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from rlm.models.base import SliceText
@@ -60,10 +61,10 @@ class SlicePlaces:
             cut_end=document is not None and span.end < document.end and self._is_cut(span.end, document),
         )
 
-    def are_numbered(self, spans: tuple[Span, ...]) -> bool:
-        """Return whether lines of these slices are shown with their numbers, if the cell does not say: where
+    def are_numbered(self, pieces: Sequence[Span | str]) -> bool:
+        """Return whether lines of these pieces are shown with their numbers, if the cell does not say: where
         all of them come from transcripts, logs and code that do not number their lines themselves."""
-        documents = [self._body.document_at(span.start) for span in spans]
+        documents = [None if isinstance(one, str) else self._body.document_at(one.start) for one in pieces]
         return bool(documents) and all(
             one is not None and self._is_line_based(one) and not self._numbers_itself(one)
             for one in documents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from rlm.children.tally import ChildTally
+from rlm.children.child_answers import ChildTally
 from rlm.driver.rerun import DIED
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded

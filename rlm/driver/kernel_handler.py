@@ -88,19 +88,19 @@ class RunHandler:
         return self._finalizer.answer
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._serve_batch("children", partial(self._child_calls.serve, batch, answered))
+        await self._serve_batch("children", partial(self._child_calls.ask_all, batch, answered))
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._serve_batch("sub_rlms", partial(self._sub_runs.serve, batch, answered))
+        await self._serve_batch("sub_rlms", partial(self._sub_runs.ask_all, batch, answered))
 
-    async def _serve_batch(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
+    async def _serve_batch(self, helper: str, ask: Callable[[], Awaitable[object]]) -> None:
         """Serve a batch. A cell that is re-run gets the recorded refusal, whatever budget is left now."""
         order = self._playback.order(helper)
         refused = self._playback.helper(helper, order)
         if refused is not None:
             raise BadCall(refused["type"], refused["message"])
         try:
-            await serve()
+            await ask()
         except BadCall as error:
             await self._journal_reply(helper, order, {"type": error.type, "message": str(error)})
             raise

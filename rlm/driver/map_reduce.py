@@ -190,7 +190,7 @@ class MapReduce:
 
     async def _ask(self, prompt: str, slices: Sequence[ChildSlice]) -> list[ChildAnswer]:
         batch = ChildBatch((prompt,) * len(slices), tuple(slices), chunked=True)
-        answers = await self.child_calls.answers(batch)
+        answers = await self.child_calls.ask_all(batch)
         errors = [answer.error for answer in answers if answer.error_type == "model"]
         if errors and len(errors) == len(answers):
             raise ModelError(f"the model answered no part: {errors[0]}")

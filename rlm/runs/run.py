@@ -95,7 +95,6 @@ class Run:
             input_.body,
             run_context=self.run_context,
             settings=config.settings.child,
-            concurrency=config.limits.concurrency,
             looks=self._looks,
         )
         self._sub_runs = SubRuns(
@@ -276,15 +275,14 @@ class Run:
                 raise
             except (RLMError, SandboxError) as error:
                 outcome = error
-        usage = run.run_context.metered.branch_usage
-        if not isinstance(outcome, RunResult):
-            return SubRunResult(None, outcome, usage)
+        citations = outcome.citations if isinstance(outcome, RunResult) else ()
         cited = [
             Span(one.start, one.end)
-            for one in outcome.citations
+            for one in citations
             if one.verified and one.start is not None and one.end is not None
         ]
-        return SubRunResult(outcome, None, usage, tuple(sub_input.stretches.above(cited)))
+        usage = run.run_context.metered.branch_usage
+        return SubRunResult(outcome, usage, tuple(sub_input.stretches.above(cited)))
 
     def _ranking_of_a_source(self, body: Body) -> Ranking:
         """Return the ranking of a sub-RLM's source. Its index is removed with the run: a cell may rank any

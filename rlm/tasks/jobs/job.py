@@ -98,7 +98,6 @@ class Job:
             body,
             run_context=self._run_context,
             settings=config.settings.child,
-            concurrency=config.limits.concurrency,
         )
 
     @property
@@ -163,7 +162,7 @@ class Job:
         """Return the children's answers, in order. A limit or a failing model becomes the stop reason. Raises
         BadCall before anything is spent if a slice is too large."""
         batch = ChildBatch(tuple(prompts), tuple(slices), schema=schema, chunked=True)
-        answers = await self._children.answers(batch)
+        answers = await self._children.ask_all(batch)
         if self._children.exhausted is not None:
             self.note_stop(self._children.exhausted)
         elif any(answer.error_type == "model" for answer in answers):

@@ -13,7 +13,7 @@ from rlm import Limits
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.errors import BudgetExhausted, JournalError
-from rlm.journal import Journal, StoredLog, stored_log
+from rlm.journal import Journal, stored_log
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.catalog.prices import Prices
 from rlm.playback.cursor import ReplayCursor
@@ -40,54 +40,6 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
         with pytest.raises(BudgetExhausted, match="tokens"):
             await metered.ask(model, REQUEST, prompt_tokens=1_000, event_fields={})
     assert len(model.requests) == 1
-
-
-class _SlowLog(StoredLog):
-    """A log whose writes wait for permission."""
-
-    may: asyncio.Event
-
-    async def append(self, kind, payload, *, totals=None):
-        await self.may.wait()
-        return await super().append(kind, payload, totals=totals)
-
-
-async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: Path) -> None:
-    """The next call is sent meanwhile. No reply is returned before it is journalled."""
-    model, room = ScriptedModel.of(child="!"), asyncio.Semaphore(1)
-    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        slow = _SlowLog(
-            journal._database, log._writes, log._redaction, run_id="r", owner=log._owner, last_seq=1
-        )
-        slow.may = asyncio.Event()
-        metered = MeteredModel(Budget(Limits()), slow, ReplayCursor(), lambda _: None, Prices())
-        calls = [
-            asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=1, slot=room, event_fields={}))
-            for _ in range(3)
-        ]
-        while len(model.requests) < 3:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
-        assert not any(call.done() for call in calls)
-        slow.may.set()
-        assert [call.reply.text for call in await asyncio.gather(*calls)] == ["!"] * 3
-        assert [event.kind for event in await log.events()] == ["run_started", "child", "child", "child"]
-
-
-async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> None:
-    """A waiting call takes no room in the ledger from calls that can be sent."""
-    model, room, budget = ScriptedModel.of(child="!"), asyncio.Semaphore(0), Budget(Limits())
-    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
-        waiting = asyncio.ensure_future(
-            metered.ask(model, REQUEST, prompt_tokens=9, slot=room, event_fields={})
-        )
-        await asyncio.sleep(0.01)
-        assert budget.remaining()["sub_calls"] == budget.limits.max_calls
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-    assert not model.requests
 
 
 async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch) -> None:

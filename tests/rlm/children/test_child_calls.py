@@ -9,7 +9,8 @@ import re
 import pytest
 
 from rlm import Limits, Settings
-from rlm.errors import ModelUnavailable
+from rlm.accounting.metered_model import MeteredModel
+from rlm.errors import JournalError, ModelUnavailable
 from rlm.events import ChildrenStarted
 from rlm.models.base import Reply, TokenUsage
 from rlm.prompts import NOT_FOUND, get_counter
@@ -246,6 +247,49 @@ async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
     result = await run(model, BODY, limits=Limits(concurrency=5))
     assert result.answer > 50
     assert most == 5
+
+
+async def test_a_batch_holds_a_task_only_for_each_place(run, block) -> None:
+    """The answers come in the order of the slices, whichever is given first."""
+    tasks: list[int] = []
+
+    async def slow(request) -> str:
+        tasks.append(len(asyncio.all_tasks()))
+        await asyncio.sleep(0.001 * (request.slices[0].span.start % 7))
+        return str(request.slices[0].span.start)
+
+    spans = [(n, n + 5) for n in range(300)]
+    model = ScriptedModel.of(
+        root=[block(f"finalize([int(a) for a in sub_query_batch('q', {spans})])")], child=slow
+    )
+    result = await run(model, BODY, limits=Limits(concurrency=3))
+    assert result.answer == list(range(300))
+    assert max(tasks) < 25
+
+
+async def test_a_journal_that_fails_ends_a_batch_with_its_own_error(run, monkeypatch) -> None:
+    """Calls in flight are cancelled, and no task is left."""
+    asked, stopped = 0, 0
+    ask = MeteredModel.ask
+
+    async def failing(self, model, request, **options):
+        nonlocal asked, stopped
+        if request.role != "child":
+            return await ask(self, model, request, **options)
+        asked += 1
+        if asked == 3:
+            raise JournalError("full")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped += 1
+
+    monkeypatch.setattr(MeteredModel, "ask", failing)
+    limits, settings = Limits(concurrency=5, child_tokens=2_000), Settings(strategy="map-reduce")
+    with pytest.raises(JournalError, match="full"):
+        await run(ScriptedModel.of(), BODY * 4, limits=limits, settings=settings)
+    assert stopped == asked - 1 <= 4
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
 
 async def test_the_ledger_holds_for_children(run, block) -> None:

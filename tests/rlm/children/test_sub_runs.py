@@ -8,21 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rlm import Limits, RunResult, Settings
-from rlm.accounting.budget import Budget
-from rlm.accounting.concurrency import ConcurrencyLimits
-from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import MeteredModel
-from rlm.accounting.run_context import RunContext
-from rlm.children.sub_runs import SubRunResult, SubRuns
+from rlm import Limits, Settings
 from rlm.errors import ModelUnavailable
 from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
-from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
-from rlm.models.catalog.prices import Prices
-from rlm.playback.cursor import ReplayCursor
-from rlm.sandbox.types import ChildAnswer, SubRLMBatch
 from rlm.testing import ScriptedModel
 
 BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
@@ -317,86 +307,6 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
     assert all(warning.startswith("in a sub-RLM: away for in ") for warning in shown_warnings[:5])
     assert shown_warnings[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
     assert len(run.seen(Warned)) == 6
-
-
-class Waiters:
-    """Callers of one sub-RLM, which ends on command."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.may_end = asyncio.Event()
-        self.stopped = 0
-
-    async def descend(self, prompt: str, source: object, name: str, model: str) -> SubRunResult:
-        self.names.append(name)
-        try:
-            await self.may_end.wait()
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.01)  # as long as a kernel takes to close
-            self.stopped += 1
-            raise
-        coverage = CoverageLedger(0).report()
-        result = RunResult("r", "yes", None, "finalized", False, "rlm", (), coverage, (), 1, 0, 0.0)
-        return SubRunResult(result, ())
-
-
-class AnyModels:
-    """Knows every sub-model."""
-
-    def named(self, name: str) -> None: ...
-
-
-class Counted:
-    """Child calls that count nothing."""
-
-    models = AnyModels()
-
-    def add_expected(self, count: int) -> None: ...
-
-    def record(self, answer: ChildAnswer) -> None: ...
-
-    def add_seconds(self, seconds: float) -> None: ...
-
-
-async def test_a_shared_sub_rlm_continues_while_anybody_waits_for_it(tmp_path: Path) -> None:
-    """The first caller may be cancelled; the others keep the running one. It ends with the last of them, who
-    returns after it.
-    """
-    waiters = Waiters()
-    answers: list[ChildAnswer] = []
-
-    async def keep_answer(_position: int, answer: ChildAnswer) -> None:
-        answers.append(answer)
-
-    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
-        budget, playback = Budget(Limits()), ReplayCursor()
-        metered = MeteredModel(budget, log, playback, print, Prices({}))
-        run_context = RunContext(
-            budget, metered, CoverageLedger(0), log, playback, ConcurrencyLimits(4), lambda _: None
-        )
-        sub_runs = SubRuns(waiters.descend, Counted(), run_context, depth=0, max_depth=1)
-        batch = SubRLMBatch(("same",), (None,))
-
-        async def waiting() -> list[asyncio.Future[None]]:
-            asked = [asyncio.ensure_future(sub_runs.serve(batch, keep_answer)) for _ in range(3)]
-            await asyncio.sleep(0.01)
-            return asked
-
-        first, *others = await waiting()
-        first.cancel()
-        await asyncio.wait([first], timeout=5)
-        assert first.cancelled()
-        for left in others:
-            assert not waiters.stopped
-            left.cancel()
-            await asyncio.wait([left], timeout=5)
-        assert waiters.stopped == len(waiters.names) == 1
-        first, *others = await waiting()
-        first.cancel()
-        waiters.may_end.set()
-        await asyncio.wait_for(asyncio.gather(*others), 5)
-    assert [(answer.text, answer.cached) for answer in answers] == [("yes", True), ("yes", True)]
-    assert (len(waiters.names), waiters.stopped) == (2, 1)
 
 
 @pytest.mark.parametrize("dollars", [0.1, 0.02])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm import Limits, Settings
-from rlm.children.tally import ChildTally
+from rlm.children.child_answers import ChildTally
 from rlm.driver.feedback import Feedback, render
 from rlm.models.base import ModelWindow
 from rlm.prompts.boundary import CODE_DIGITS, ForeignText, boundary_code, bounded

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rlm.children.tally import ChildTally
+from rlm.children.child_answers import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.results import Coverage, Span

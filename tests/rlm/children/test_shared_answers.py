@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rlm import Settings
-from rlm.children.in_flight_cache import InFlightCache
+from rlm.children.child_calls import SharedAnswers, share_answer
 from rlm.errors import JournalError
 from rlm.journal import Journal
 from rlm.models.call_settings import CallSettings
@@ -122,48 +122,55 @@ class Asked:
         return end
 
 
-async def begun(in_flight: InFlightCache, ask: Asked, count: int) -> list[asyncio.Task[ChildAnswer]]:
-    tasks = [asyncio.create_task(in_flight.answer("key", ask)) for _ in range(count)]
+async def begun(known: SharedAnswers, ask: Asked, count: int) -> list[asyncio.Task[ChildAnswer]]:
+    tasks = [asyncio.create_task(share_answer(known, "key", ask)) for _ in range(count)]
     await asyncio.sleep(0.01)
     return tasks
 
 
-async def test_a_call_continues_while_anybody_waits_for_it() -> None:
-    """The reply is used even if the first caller was cancelled."""
-    in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes", input_tokens=9))
-    first, second = await begun(in_flight, ask, 2)
+async def test_a_caller_that_is_cancelled_takes_no_answer_from_the_others() -> None:
+    """The call ends with its caller, and the next one makes it again. One that only waits stops nothing."""
+    known: SharedAnswers = {}
+    ask = Asked(ChildAnswer("yes", input_tokens=9))
+    first, second, third = await begun(known, ask, 3)
+    third.cancel()
     first.cancel()
-    await asyncio.wait([first])
+    await asyncio.wait([first, third])
+    await asyncio.sleep(0.01)
+    assert (ask.times, ask.stopped) == (2, 1)
     ask.may_end.set()
-    assert await second == ChildAnswer("yes", cached=True)
-    assert await in_flight.answer("key", ask) == ChildAnswer("yes", cached=True)
-    assert (ask.times, ask.stopped) == (1, 0)
+    assert await second == ChildAnswer("yes", input_tokens=9)
+    assert await share_answer(known, "key", ask) == ChildAnswer("yes", cached=True)
+    assert (ask.times, ask.stopped) == (2, 1)
 
 
-async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
-    """Nothing is orphaned, and a later caller asks anew."""
-    in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes"))
-    for task in await begun(in_flight, ask, 2):
-        assert not ask.stopped
-        task.cancel()
-        await asyncio.wait([task])
-    assert (ask.times, ask.stopped) == (1, 1)
+async def test_forgotten_calls_in_flight_answer_their_callers_alone() -> None:
+    known: SharedAnswers = {}
+    ask = Asked(ChildAnswer("old"), ChildAnswer("new"))
+    callers = await begun(known, ask, 2)
+    known.clear()
+    callers += await begun(known, ask, 1)
     ask.may_end.set()
-    assert await in_flight.answer("key", ask) == ChildAnswer("yes")
+    assert [(one.text, one.cached) for one in await asyncio.gather(*callers)] == [
+        ("old", False),
+        ("old", True),
+        ("new", False),
+    ]
+    assert await share_answer(known, "key", ask) == ChildAnswer("new", cached=True)
 
 
 async def test_a_call_that_failed_for_another_is_asked_again() -> None:
-    """One caller at a time tries until one succeeds. The same exception goes to all."""
+    """One caller at a time tries until one succeeds. An exception goes to the caller that made the call."""
     failed = ChildAnswer("", error="away", error_type="model", found=False)
-    in_flight, ask = InFlightCache(), Asked(failed, ChildAnswer("yes"))
-    tasks = await begun(in_flight, ask, 3)
+    known: SharedAnswers = {}
+    ask = Asked(failed, JournalError("full"), ChildAnswer("yes"))
+    tasks = await begun(known, ask, 4)
     ask.may_end.set()
-    answers = await asyncio.gather(*tasks)
-    assert sorted((one.text, one.cached) for one in answers) == [("", False), ("yes", False), ("yes", True)]
-    assert ask.times == 2
-    in_flight, broken = InFlightCache(), Asked(JournalError("full"))
-    tasks = await begun(in_flight, broken, 2)
-    broken.may_end.set()
-    raised = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [str(one) for one in raised] == ["full", "full"]
-    assert "key" not in in_flight
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(ends[1], JournalError)
+    assert [(one.text, one.cached) for one in (ends[0], *ends[2:])] == [
+        ("", False),
+        ("yes", False),
+        ("yes", True),
+    ]
+    assert (ask.times, list(known)) == (3, ["key"])
