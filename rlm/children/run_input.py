@@ -5,9 +5,9 @@ The spans of a sub-RLM are mapped back to the body of its parent.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
-import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ from dataclasses import field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from rlm.accounting.concurrency import DiskRoom
 from rlm.accounting.coverage import CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
 from rlm.errors import UsageError
@@ -26,13 +26,17 @@ from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
-__all__ = ["ParentCoverage", "RunInput", "SpanMap"]
+__all__ = ["MappedSpan", "ParentCoverage", "RunInput", "SpanMap"]
 
 _MAX_JOURNALLED = 1_000
+_MAX_COPIED_CHARS = 16_000_000
+"""Characters of a source that is copied. At most 4 sub-RLMs of a depth run at a time, so that their copies
+take some 64 MB of the disk."""
+_NAME_CHARS = 200
+"""Characters of a document's name, which each piece of the document repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class _MappedSpan:
+class MappedSpan(NamedTuple):
     """Maps `length` characters from `start` of a sub-RLM's body to those from `origin` of its parent's."""
 
     start: int
@@ -41,21 +45,20 @@ class _MappedSpan:
 
 
 class SpanMap:
-    """Maps the characters of a sub-RLM's body to those of its parent's."""
+    """Maps the characters of a sub-RLM's body to those of its parent's. `stretches` are in order."""
 
-    def __init__(self, stretches: Sequence[_MappedSpan]) -> None:
+    def __init__(self, stretches: Sequence[MappedSpan] = ()) -> None:
         self._stretches = tuple(stretches)
         self._starts = [one.start for one in self._stretches]
 
     def to_json(self) -> list[list[int]]:
-        """Return the first 1,000 stretches, each as its start, the parent's start and its length, for those
-        who read the journal."""
-        return [[one.start, one.origin, one.length] for one in self._stretches[:_MAX_JOURNALLED]]
+        """Return the first 1,000 stretches for readers of the journal."""
+        return [list(one) for one in self._stretches[:_MAX_JOURNALLED]]
 
     def above(self, spans: Sequence[Span]) -> Iterator[Span]:
         """Return the same characters in the parent's body. Text that is not from there is left out."""
         for start, end in spans:
-            # The stretches are in order. The one before the first that begins later may hold `start`.
+            # The stretch before the first that begins later may hold `start`.
             first = max(0, bisect_right(self._starts, start) - 1)
             for stretch in islice(self._stretches, first, bisect_left(self._starts, end)):
                 low = max(start, stretch.start)
@@ -73,15 +76,15 @@ class RunInput:
     context: ContextFile
     body: Body
     window: Span | None = None
-    stretches: SpanMap = field(default_factory=lambda: SpanMap(()))
+    stretches: SpanMap = field(default_factory=SpanMap)
 
     @asynccontextmanager
-    async def part(self, source: ChildSlice | None, folder: Path, room: DiskRoom) -> AsyncIterator[RunInput]:
+    async def part(self, source: ChildSlice | None, folder: Path) -> AsyncIterator[RunInput]:
         """Yield the input of a sub-RLM, and close it afterwards.
 
-        A source of a single span shares these files. Any other source is copied to `folder`, which is removed
-        afterwards. A text that the spans of a source hold more than once is copied once. Waits until `room`
-        has place for the copy. Raises UsageError if it could never have.
+        A source of a single span shares these files. Any other source becomes a text of its own in `folder`,
+        which is removed afterwards. A text that the spans of a source hold more than once is copied once.
+        Raises UsageError if the text would be too long.
         """
         pieces = () if source is None else _without_repeats(source.pieces)
         if len(pieces) == 1 and isinstance(pieces[0], Span):
@@ -91,39 +94,30 @@ class RunInput:
             finally:
                 shared.body.close()
             return
-        size = sum(self._bytes_of(piece) for piece in pieces)
-        if size > room.limit:
+        chars = sum(len(one) if isinstance(one, str) else one.end - one.start for one in pieces)
+        if chars > _MAX_COPIED_CHARS:
             raise UsageError(
-                f"a source of several pieces is copied, and {size / 2**20:,.0f} MB are more than the "
-                f"{room.limit >> 20} MB that fit. Give one span, which is not copied, or fewer pieces"
+                f"a source of several pieces is copied, and {chars:,} characters are more than the "
+                f"{_MAX_COPIED_CHARS:,} that may be. Give one span, which is not copied, or fewer pieces"
             )
-        async with room.hold(size):
-            stopped = threading.Event()
-            try:
-                writing = partial(_write_pieces, pieces, self.body, folder, stopped)
-                written, stretches = await run_in_daemon_thread(writing, name="rlm-source")
-                body = written.open()
-                try:
-                    yield RunInput(written, body, None, stretches)
-                finally:
-                    body.close()
-            finally:
-                stopped.set()
-                await run_in_daemon_thread(
-                    partial(shutil.rmtree, folder, ignore_errors=True), name="rlm-remove"
-                )
+        write = partial(_write_pieces, pieces, self.body, folder)
+        writing = asyncio.ensure_future(run_in_daemon_thread(write, name="rlm-source"))
+        try:
+            # A thread cannot be cancelled: the folder is removed when it has ended.
+            written, stretches = await asyncio.shield(writing)
+            with written.open() as body:
+                yield RunInput(written, body, None, stretches)
+        finally:
+            await asyncio.wait([writing])
+            remove = partial(shutil.rmtree, folder, ignore_errors=True)
+            await run_in_daemon_thread(remove, name="rlm-remove")
 
     def _window(self, span: Span) -> RunInput:
         start, end = span
         first = 0 if self.window is None else self.window.start
-        stretches = SpanMap([_MappedSpan(0, start, end - start)])
+        stretches = SpanMap([MappedSpan(0, start, end - start)])
         window = Span(first + start, first + end)
         return RunInput(self.context, self.body.window(start, end), window, stretches)
-
-    def _bytes_of(self, piece: Span | str) -> int:
-        if isinstance(piece, str):
-            return _MAX_BYTES_PER_CHAR * len(piece)
-        return self.body.byte_of(piece.end) - self.body.byte_of(piece.start)
 
 
 class ParentCoverage:
@@ -152,15 +146,8 @@ def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:
     return tuple(new)
 
 
-class _Stopped(Exception):
-    """Ends the writing of a source that is not needed any more."""
-
-
-def _write_pieces(
-    pieces: Sequence[Span | str], body: Body, folder: Path, stopped: threading.Event
-) -> tuple[ContextFile, SpanMap]:
+def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
     """Write each piece as a document. A piece of the parent's body keeps the name of its document."""
-    stretches: list[_MappedSpan] = []
     with ContextFileWriter(folder) as writer:
         for number, piece in enumerate(pieces, 1):
             if isinstance(piece, str):
@@ -174,22 +161,13 @@ def _write_pieces(
                     kind,
                     headings_indexed=document is not None and document.headings_indexed,
                 )
-                for start in range(piece.start, piece.end, _STEP):
-                    if stopped.is_set():
-                        raise _Stopped
-                    writer.write(body.text(start, min(start + _STEP, piece.end)))
-            if stopped.is_set():
-                raise _Stopped
+                writer.write(body.text(*piece))
             writer.end_document()
         written = writer.finish()
-    for piece, document in zip(pieces, written.documents, strict=True):
-        if not isinstance(piece, str):
-            stretches.append(_MappedSpan(document.start, piece.start, piece.end - piece.start))
-    return written, SpanMap(stretches)
-
-
-_STEP = 1_000_000
-"""Characters that are held in memory at a time, and written after the sub-RLM was cancelled."""
-_NAME_CHARS = 200
-"""Characters of a document's name, which each piece of the document repeats."""
-_MAX_BYTES_PER_CHAR = 4
+    return written, SpanMap(
+        [
+            MappedSpan(document.start, piece.start, piece.end - piece.start)
+            for piece, document in zip(pieces, written.documents, strict=True)
+            if isinstance(piece, Span)
+        ]
+    )

@@ -243,10 +243,9 @@ class Run:
         playback, budget = self.run_context.playback, self.run_context.budget
         below = self._depth + 1
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
-        room = self.run_context.concurrency.disk(below)
         async with AsyncExitStack() as undo:
             async with seconds_left(budget):
-                sub_input = await undo.enter_async_context(self.input.part(source, folder, room))
+                sub_input = await undo.enter_async_context(self.input.part(source, folder))
             if name not in playback.recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
