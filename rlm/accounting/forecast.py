@@ -41,8 +41,7 @@ class Forecaster:
     """Estimates for one run.
 
     `prompt_tokens` is the most that a child's prompt may hold, if the model's window leaves room for a reply
-    of `output_tokens`. `factor` returns the model's own tokens for each estimated one. `shown` returns a
-    stretch of the body as a child sees it.
+    of `output_tokens`. `factor` returns the model's own tokens for each estimated one.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class Forecaster:
         prompt_tokens: int,
         output_tokens: int = 0,
         factor: Callable[[], float] = lambda: 1.0,
-        shown: Callable[[int, int], str] | None = None,
     ) -> None:
         self._model = model
         self._body = body
@@ -63,7 +61,6 @@ class Forecaster:
         self._prices = prices
         self._prompt_tokens = min(prompt_tokens, model.window.context - output_tokens)
         self._factor = factor
-        self._shown = shown or body.text
 
     @cached_property
     def _densities(self) -> list[tuple[int, int]]:
@@ -71,7 +68,7 @@ class Forecaster:
         chars = self._body.chars
         step = max(_SAMPLE, -(-chars // _SAMPLES))
         stretches = [(start, min(chars, start + _SAMPLE)) for start in range(0, chars, step)]
-        return [(end - start, max(1, estimate(self._shown(start, end)))) for start, end in stretches]
+        return [(end - start, max(1, estimate(self._body.text(start, end)))) for start, end in stretches]
 
     @cached_property
     def chars_per_token(self) -> float:

@@ -16,7 +16,8 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import ChildTally, failure, read_answer, with_cost
-from rlm.children.child_spec import ChildPrompts, ChildSpec, PreparedChild, batch_specs
+from rlm.children.child_prompts import ChildPrompts, PreparedChild
+from rlm.children.child_spec import ChildSpec, batch_specs
 from rlm.children.page_looks import LookFailed, PageLooks
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels
@@ -209,7 +210,6 @@ class ChildCalls:
             prompt_tokens=child.prompt_tokens,
             output_tokens=child.output_tokens,
             factor=factor,
-            shown=self._prompts.places.shown,
         )
 
     def _planned_factor(self, model: Model) -> Callable[[], float]:

@@ -1,29 +1,20 @@
-"""Specifies the children of a batch, and makes the prompt of one when its turn comes."""
+"""Specifies the children of a batch before one is sent."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
-from rlm.accounting.metered_model import messages_of
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
-from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
+from rlm.children.page_looks import LookedPage, PageLooks
 from rlm.children.routing.child_model import ChildModel
-from rlm.children.slice_places import SlicePlaces
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Model, Request, SliceText, call_key
-from rlm.playback.question_id import identify_child
-from rlm.prompts import AssembledPrompt, ChildInput, ChildPrompt, SliceTooLarge
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
-__all__ = ["ChildForm", "ChildPrompts", "ChildSpec", "PreparedChild", "batch_specs"]
+__all__ = ["ChildForm", "ChildSpec", "batch_specs"]
 
 _PICTURE_CHARS = 6_000
 
@@ -110,94 +101,6 @@ def batch_specs(batch: ChildBatch, model: ChildModel, looks: PageLooks | None = 
         )
         for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedChild:
-    """A child that can be sent. Its recorded reply is found by `key` or `question_id`."""
-
-    spec: ChildSpec
-    prompt: AssembledPrompt
-    request: Request
-    key: str
-    question_id: str
-
-
-class ChildPrompts:
-    """Makes the prompts of children over one body. `factor` returns a model's own tokens for each estimated
-    one."""
-
-    def __init__(self, body: Body, factor: Callable[[Model], float]) -> None:
-        self._body = body
-        self._factor = factor
-        self.places = SlicePlaces(body)
-
-    def prepare(self, spec: ChildSpec, retry_reason: str | None = None) -> PreparedChild:
-        """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
-        SliceTooLarge or BudgetExceeded."""
-        texts = tuple(map(self._text, spec.pieces))
-        if spec.refusal:
-            retry_reason = table("child.toml")["refused"].format(reason=quote(spec.refusal))
-        prompt = self._assemble(spec, texts, retry_reason)
-        request = Request(
-            role="child",
-            messages=messages_of(prompt.system, prompt.user),
-            max_output_tokens=spec.model.output_tokens,
-            task=spec.prompt,
-            slices=texts,
-            sample=spec.sample,
-            schema=None if spec.form is None else spec.form.reply_form.schema,
-        )
-        model = spec.model.model.name
-        question_id = identify_child(
-            model,
-            spec.prompt,
-            texts,
-            numbered=spec.source is not None and bool(spec.source.numbered),
-            part=spec.part,
-            sample=spec.sample,
-            schema=None if spec.form is None else spec.form.schema.text,
-            retry=spec.refusal or retry_reason is not None,
-            pages=[page.reference for page in spec.pages],
-        )
-        key = call_key(model, request)
-        key = key_with_pages(key, spec.pages) if spec.pages else key
-        return PreparedChild(spec, prompt, request, key, question_id)
-
-    def _text(self, piece: Span | str) -> SliceText:
-        if isinstance(piece, str):
-            return SliceText(piece)
-        document = self._body.document_at(piece.start)
-        return SliceText(self._body.text(*piece), piece, document.name if document else None)
-
-    def _assemble(
-        self, spec: ChildSpec, texts: Sequence[SliceText], retry_reason: str | None
-    ) -> AssembledPrompt:
-        child, form = spec.model, spec.form
-        factor = self._factor(child.model)
-        # None leaves it to the text. Without a slice there is nothing to number.
-        wanted = False if spec.source is None else spec.source.numbered
-        given = ChildInput(
-            prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
-            slices=tuple(map(self.places.describe, texts)),
-            pictures=len(spec.pages),
-            part=spec.part,
-            numbered=self.places.are_numbered(spec.pieces) if wanted is None else wanted,
-            schema=None if form is None else form.schema.text,
-            empty=None if form is None or form.empty is None else json.dumps(form.empty),
-            remarks=True,
-            # In estimated tokens, as the prompt is measured.
-            window=int((child.model.window.context - child.output_tokens) / factor) + child.output_tokens,
-            output_reserve=child.output_tokens,
-            child_tokens=int(child.prompt_tokens / factor),
-        )
-        try:
-            return ChildPrompt().assemble(given)
-        except SliceTooLarge:
-            if wanted is not None or not given.numbered:
-                raise
-            # Nobody asked for the numbers that make it too large.
-            return ChildPrompt().assemble(replace(given, numbered=False))
 
 
 def empty_form(schema: Mapping[str, Any]) -> Any:

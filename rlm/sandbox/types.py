@@ -109,11 +109,11 @@ class CellResult:
 class ChildSlice:
     """The input of a child: spans of the body and texts made by the cell, in order.
 
-    `numbered`: lines are shown with their numbers. None leaves it to the text.
+    `numbered`: lines are shown with their numbers.
     """
 
     pieces: tuple[Span | str, ...]
-    numbered: bool | None = False
+    numbered: bool = False
 
     @property
     def spans(self) -> tuple[Span, ...]:

@@ -84,8 +84,8 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
             f"{len(prompts):,} children in one call are over the limit of {MAX_CHILDREN:,}. "
             "Give larger slices, or make several calls.",
         )
-    numbered = params.get("numbered")
-    if not (numbered is None or isinstance(numbered, bool)):
+    numbered = params.get("numbered", False)
+    if not isinstance(numbered, bool):
         raise ValueError("numbered")
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, (dict, list, str)):

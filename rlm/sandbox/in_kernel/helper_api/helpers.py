@@ -88,7 +88,7 @@ class Helpers:
         prompt: str,
         slice: Any = LEFT_OUT,
         sample: int = 0,
-        numbered: bool | None = None,
+        numbered: bool = False,
         schema: Any = None,
         model: str | None = None,
     ) -> ChildResult:
@@ -113,7 +113,7 @@ class Helpers:
         prompt: str,
         slices: Any,
         on_error: str = "keep",
-        numbered: bool | None = None,
+        numbered: bool = False,
         schema: Any = None,
         model: str | None = None,
     ) -> ChildResults:
@@ -136,7 +136,7 @@ class Helpers:
         prompts: Sequence[str],
         slices: Any = LEFT_OUT,
         on_error: str = "keep",
-        numbered: bool | None = None,
+        numbered: bool = False,
         schema: Any = None,
         model: str | None = None,
     ) -> ChildResults:
@@ -490,10 +490,10 @@ def _routed(model: Any) -> dict[str, Any]:
 
 
 def _options(
-    *, numbered: Any = None, sample: Any = 0, chunked: bool = False, model: Any = None
+    *, numbered: Any = False, sample: Any = 0, chunked: bool = False, model: Any = None
 ) -> dict[str, Any]:
     """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
-    if numbered is not None and not isinstance(numbered, bool):
+    if not isinstance(numbered, bool):
         raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
     if not isinstance(sample, int) or isinstance(sample, bool):
         raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")

@@ -148,7 +148,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query",
-        "(prompt, slice=..., sample=0, numbered=None, schema=None, model=None)",
+        "(prompt, slice=..., sample=0, numbered=False, schema=None, model=None)",
         "one child reads one slice",
         short="(prompt, slice, schema=None)",
         example=(
@@ -158,7 +158,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query_batch",
-        "(prompt, slices, on_error='keep', numbered=None, schema=None, model=None)",
+        "(prompt, slices, on_error='keep', numbered=False, schema=None, model=None)",
         "one prompt, many independent slices, concurrently",
         short="(prompt, slices, schema=None)",
         example=(
@@ -169,7 +169,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query_map",
-        "(prompts, slices=..., on_error='keep', numbered=None, schema=None, model=None)",
+        "(prompts, slices=..., on_error='keep', numbered=False, schema=None, model=None)",
         "a prompt for each slice",
         short="(prompts, slices)",
         example='replies = sub_query_map([f"What does {name} ask for?" for name in names], slices)',

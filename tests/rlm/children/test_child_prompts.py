@@ -1,4 +1,4 @@
-"""Test that a child is told where its slice comes from, and gets line numbers where lines are records."""
+"""Test that a child is told where its slice comes from, and gets line numbers where they are asked for."""
 
 from __future__ import annotations
 
@@ -28,24 +28,12 @@ async def seen(run, block, text: str, span: tuple[int, int], name: str = "a.txt"
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.log", LOG), ("a.txt", TALK), ("a.py", "import os\n" * 20)])
-async def test_lines_of_logs_transcripts_and_code_are_numbered(run, block, name, text) -> None:
+async def test_lines_are_numbered_where_the_block_says_so(run, block, name, text) -> None:
     second = text.index("\n") + 1
-    prompt = await seen(run, block, text, (second, len(text)), name)
+    prompt = await seen(run, block, text, (second, len(text)), name, ", numbered=True")
     assert f"\n1\t{text[second:].splitlines()[0]}\n2\t" in prompt
     assert "begins with its number" in prompt
-
-
-@pytest.mark.parametrize("mark", ["[{}] ", "[D1:{}] ", "{}. "])
-async def test_lines_that_the_text_numbers_itself_get_no_second_number(run, block, mark) -> None:
-    lines = [f"Anna: this is turn {turn}.\n" for turn in range(30)]
-    text = "".join(mark.format(turn + 7) + line for turn, line in enumerate(lines))
-    assert "begins with its number" not in await seen(run, block, text, (0, len(text)))
-
-
-async def test_prose_is_not_numbered_and_the_block_may_say_otherwise(run, block) -> None:
-    assert "\n0\tThe yard" not in await seen(run, block, PROSE, (0, len(PROSE)))
-    assert "\n0\tThe yard" in await seen(run, block, PROSE, (0, len(PROSE)), options=", numbered=True")
-    assert "\n0\t2026" not in await seen(run, block, LOG, (0, len(LOG)), options=", numbered=False")
+    assert "begins with its number" not in await seen(run, block, text, (second, len(text)), name)
 
 
 async def test_the_label_names_section_and_document(run, block) -> None:
@@ -62,6 +50,7 @@ async def test_the_label_names_section_and_document(run, block) -> None:
         ("yard was", "in May.", ", cut off at its start"),
         ("It opened", "the cranes", ", cut off at its end"),
         ("opened", "the cranes", ", cut off at its start and its end"),
+        ("\n\nEnd", "\n\nEnd.", ""),
     ],
 )
 async def test_a_slice_that_was_cut_in_mid_sentence_says_so(run, block, first, last, said) -> None:
