@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -24,7 +24,7 @@ from rlm.models.catalog.prices import Prices
 from rlm.models.listener import ReplyListener, RetryReason
 from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import ReplayCursor
-from rlm.playback.exchanges import note_exchange
+from rlm.playback.sent_messages import SentMessages
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
@@ -101,6 +101,7 @@ class MeteredModel:
         self._playback = playback
         self._observe = observe
         self._use_store = remember
+        self._sent = SentMessages(has_spans=True)
         self._branches: tuple[dict[str, Usage], ...] = ()
         spent = playback.recording.spent
         self._sums = {one.model: one for one in spent.usage}
@@ -115,12 +116,15 @@ class MeteredModel:
         """Return a MeteredModel for a sub-RLM. Its spending also counts here."""
         other = copy(self)
         other._budget, other._log, other._playback = budget, log, playback
+        # The spans of a sub-RLM are those of its own source.
+        other._sent = SentMessages(has_spans=False)
         other._branches = (*self._branches, {})
         return other
 
     def part(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
         """Return a MeteredModel for a part of a job. Its own usage includes what an earlier process spent."""
         other = self.branch(budget, log, playback)
+        other._sent = SentMessages(has_spans=True)
         spent = playback.recording.spent
         other._branches[-1].update((one.model, one) for one in spent.usage)
         budget.restore(
@@ -173,7 +177,7 @@ class MeteredModel:
         last_round: bool = False,
         on_sent: Callable[[], None] = lambda: None,
         answer: ShownPart | None = None,
-        event_fields: dict[str, Any],
+        event_fields: Mapping[str, Any] | None = None,
     ) -> MeteredReply:
         """Return one reply.
 
@@ -190,20 +194,11 @@ class MeteredModel:
         """
         if key is None and request.role != "root":
             key = call_key(model.name, request)
-        if question_id:
-            event_fields = {**event_fields, "asked": question_id}
+        event_fields = {**(event_fields or {}), **({"asked": question_id} if question_id else {})}
         if key is not None:
             found = await self._lookup(key, question_id, model, request, event_fields)
             if found is not None:
                 on_sent()
-                note_exchange(
-                    request.role,
-                    model.name,
-                    request.messages,
-                    found.reply,
-                    within=self._log.within,
-                    cost_usd=found.cost_usd,
-                )
                 return found
         await self._log.check_ownership()
         listener, text = self._listener(request, answer)
@@ -225,6 +220,7 @@ class MeteredModel:
                 "round": request.round or self._playback.round,
                 "prompt_tokens": sent.prompt_tokens,
                 "max_output_tokens": request.max_output_tokens,
+                **self._sent.fields(request),
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
@@ -420,6 +416,7 @@ class MeteredModel:
                 "model": model.name,
                 "round": self._playback.round,
                 "max_output_tokens": request.max_output_tokens,
+                **self._sent.fields(request),
                 "reply": found["reply"],
                 "finish_reason": "stop",
                 "usage": asdict(TokenUsage()),

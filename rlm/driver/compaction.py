@@ -184,7 +184,7 @@ class Compactor:
                 request,
                 prompt_tokens=estimate(prompt),
                 question_id=identify_notes(self._model.name, last, room),
-                event_fields={"prompt": prompt, "last_round": last, "room": room},
+                event_fields={"last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":
             raise ModelError(f"the summary ended early ({call.reply.finish_reason})")

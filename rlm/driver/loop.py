@@ -30,7 +30,6 @@ from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, pa
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
-from rlm.playback.exchanges import note_exchange
 from rlm.playback.recording import RecordedCompaction, RecordedRound
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import (
@@ -171,9 +170,8 @@ class Driver:
         for past in rounds:
             if past is rounds[-1] and past.cell is None and self._playback.recording.over:
                 break
-            if past is not rounds[0]:
-                self._restore_prompt(past)
             self._repeat_compaction(past.folding)
+            self._restore_messages(past)
             self._budget.count_replayed_round(is_last=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.max_rounds, past.final))
             if past.final:
@@ -181,14 +179,6 @@ class Driver:
             if past.cell is None:
                 # This cell did not end. It is run again, so its time counts.
                 self._restore_seconds()
-            note_exchange(
-                "root",
-                self._model.name,
-                self._messages,
-                past.reply,
-                within=self._log.within,
-                round_=past.number,
-            )
             answer = await self._process_reply(past.reply, past.number, past)
             if past.final:
                 return self._last_round_outcome(answer)
@@ -391,11 +381,8 @@ class Driver:
         return Outcome(answer, reason, forced=answer is not None, detail=message)
 
     def _event_fields(self) -> dict[str, Any]:
-        """Return the journal's data of a prompt: its last message, and the report of the first prompt."""
-        fields: dict[str, Any] = {
-            "prompt": self._messages[-1].content,
-            "final": self._is_last_round,
-        }
+        """Return the journal's data of a prompt: whether it is the last, and the report of the first one."""
+        fields: dict[str, Any] = {"final": self._is_last_round}
         return fields if len(self._messages) > 2 else {**fields, "report": self._report}
 
     async def _hold_last_round(self) -> None:
@@ -438,11 +425,15 @@ class Driver:
             for name in self._budget.limits_running_low()
         ]
 
-    def _restore_prompt(self, past: RecordedRound) -> None:
-        """Add the recorded message before that round to the messages, word for word."""
-        if not past.final:
-            self._tokens -= estimate(self._messages.pop().content)
-        self._add_message(Message("user", past.prompt, stable=True))
+    def _restore_messages(self, past: RecordedRound) -> None:
+        """Replace the messages by those that the round was sent, word for word: our own prompts may have
+        changed since."""
+        known: dict[tuple[str, str], Message] = {(one.role, one.content): one for one in self._messages}
+        self._tokens -= sum(estimate(one.content) for one in self._messages)
+        self._messages = []
+        for role, content in past.messages:
+            new = Message(cast(Any, role), content, stable=role != "assistant")
+            self._add_message(known.get((role, content), new))
 
     def _add_message(self, message: Message) -> None:
         self._messages.append(message)

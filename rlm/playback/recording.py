@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.degradation import recorded_degradation
+from rlm.playback.sent_messages import ReadMessages
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -53,7 +54,8 @@ class RecordedCompaction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
-    """A round of the root: the last message of its prompt, its reply, its cell and the cell's result.
+    """A round of the root: role and content of the messages it was sent, its reply, its cell and the cell's
+    result.
 
     `code`, `prose` and `mark` are what was read of the reply then: later versions may read it otherwise.
     `cell` is None if the reply broke the contract, or if the run ended before the cell did. `violation` is
@@ -61,7 +63,7 @@ class RecordedRound:
     """
 
     number: int
-    prompt: str
+    messages: tuple[tuple[str, str], ...]
     reply: Reply
     final: bool
     cell: CellResult | None = None
@@ -153,6 +155,7 @@ class _Reading:
         self._seconds = 0.0
         self._began: float | None = None
         self._last = 0.0
+        self._messages = ReadMessages()
 
     def on_event(self, event: JournalEvent) -> None:
         data = event.data
@@ -275,7 +278,11 @@ class _Reading:
         elif data["role"] == "root":
             number = data["round"]
             self._rounds[number] = RecordedRound(
-                number, data["prompt"], reply, data.get("final") is True, folding=self._folding
+                number,
+                tuple((one["role"], one["content"]) for one in self._messages.read(data)),
+                reply,
+                data.get("final") is True,
+                folding=self._folding,
             )
             self._folding = None
         elif data.get("key") is not None:

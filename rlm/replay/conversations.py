@@ -1,25 +1,26 @@
 """The conversations of a run: one for each window of a root, one for each other call.
 
-The journal holds the replies and the run is replayed offline, so the prompts are those that were sent. The
-calls that folded rounds into notes are left out: their notes stand in the next window. Values of secret
-environment variables are blanked, as in the journal.
+The journal holds the messages as they were sent, and the spans of the input that stood in them. The calls
+that folded rounds into notes are left out: their notes stand in the next window.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rlm.errors import UsageError
+from rlm.documents.workspace import Workspace
+from rlm.journal import Journal, JournalEvent
+from rlm.journal.checks import damage_reported
 from rlm.journal.redaction import Redaction, secrets_of
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Role
-from rlm.playback.exchanges import Exchange
-from rlm.replay.replay import replay
-from rlm.settings import Settings
+from rlm.playback.sent_messages import ReadMessages, text_of
+from rlm.runs.stored_run import StoredRun
+from rlm.sandbox.types import Span
 
 __all__ = ["Conversation", "read_conversations"]
 
@@ -52,77 +53,87 @@ class Conversation:
             "model": self.model,
             "within": self.within,
             "rounds": list(self.rounds),
-            "messages": [_plain(one) for one in self.messages],
+            "messages": [{"role": one.role, "content": one.content} for one in self.messages],
         }
 
 
-async def read_conversations(
-    run: str, *, store: str | Path, settings: Settings | None = None
-) -> list[Conversation]:
-    """Replay the run whose name is or starts with `run`, and return its conversations in order.
+async def read_conversations(run: str, *, store: str | Path) -> list[Conversation]:
+    """Return the conversations of the run whose name is or starts with `run`, in the order in which they
+    began. Values of secret environment variables are blanked, as in the journal. Raises JournalError, and
+    UsageError when the input that stood in a prompt is no longer available."""
+    with ExitStack() as stack:
+        async with Journal.open(store) as journal:
+            name = await journal.resolve(run)
+            job = (await journal.get(name)).settings.get("job")
+            stored = await StoredRun.read(journal, name, job=job)
+            windows = _windows(stored)
+            body = None
+            if any(window.has_spans for window in windows):
+                loaded = await stored.load(journal, stack.enter_context(Workspace()))
+                body = stack.enter_context(loaded.context.open())
+        redaction = Redaction()
+        redaction.add(secrets_of(os.environ))
 
-    No model is called, and nothing is written. Raises UsageError when the replay gives another answer,
-    because its prompts would not be those of the run, and what `rlm.replay.replay` raises.
-    """
-    replayed = await replay(run, store=store, settings=settings)
-    name = replayed.stored.run_id
-    if not replayed.equal:
-        raise UsageError(
-            f"the replay of {name} diverged, so its prompts are unknown. "
-            f"Look at it with rlm replay {name}, or export the events"
-        )
-    return _Reader(name).read(replayed.exchanges)
+        def read(span: Span) -> str:
+            return "" if body is None else body.text(span.start, span.end)
+
+        def message(one: Mapping[str, Any]) -> Message:
+            pictures = f"[{one['pictures']} pictures]\n" if "pictures" in one else ""
+            return Message(one["role"], redaction.blank(pictures + text_of(one["content"], read)))
+
+        with damage_reported(name):
+            return [one.conversation(name, [message(sent) for sent in one.messages]) for one in windows]
 
 
 @dataclass(slots=True)
 class _Window:
-    """The calls of one conversation, in order."""
+    """A conversation as the journal holds it. `events` are its calls, `messages` those of the last one with
+    its reply."""
 
     id: str
     parent: str | None
-    exchanges: list[Exchange]
+    within: str
+    events: list[JournalEvent]
+    messages: list[Mapping[str, Any]]
 
+    @property
+    def has_spans(self) -> bool:
+        return any(isinstance(one["content"], list) for one in self.messages)
 
-class _Reader:
-    """Reads the exchanges of one run."""
-
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._redaction = Redaction()
-        self._redaction.add(secrets_of(os.environ))
-
-    def read(self, exchanges: Iterable[Exchange]) -> list[Conversation]:
-        """Return the conversations in the order in which they began."""
-        return [self._conversation(window) for window in self._windows(exchanges)]
-
-    def _windows(self, exchanges: Iterable[Exchange]) -> list[_Window]:
-        windows: list[_Window] = []
-        open_windows: dict[str, _Window] = {}
-        for one in exchanges:
-            window = open_windows.get(one.within) if one.role == "root" else None
-            if window is not None and _continues(window.exchanges[-1].messages, one.messages):
-                window.exchanges.append(one)
-                continue
-            window = _Window(f"{self._run_id}/{len(windows) + 1}", _parent(one.within, open_windows), [one])
-            windows.append(window)
-            if one.role == "root":
-                open_windows[one.within] = window
-        return windows
-
-    def _conversation(self, window: _Window) -> Conversation:
-        first, last = window.exchanges[0], window.exchanges[-1]
-        reply = Message("assistant", last.reply.text)
-        blank = self._redaction.blank
+    def conversation(self, run_id: str, messages: Sequence[Message]) -> Conversation:
+        first, last = self.events[0].data, self.events[-1].data
+        is_root = last["role"] == "root"
+        rounds = (first["round"], last["round"]) if is_root else (0, 0)
         return Conversation(
-            run_id=self._run_id,
-            id=window.id,
-            parent=window.parent,
-            role=last.role,
-            model=last.model,
-            within=last.within,
-            rounds=(first.round, last.round),
-            messages=tuple(replace(one, content=blank(one.content)) for one in (*last.messages, reply)),
+            run_id, self.id, self.parent, last["role"], last["model"], self.within, rounds, tuple(messages)
         )
+
+
+def _windows(stored: StoredRun) -> list[_Window]:
+    windows: list[_Window] = []
+    open_windows: dict[str, _Window] = {}
+    logs: dict[str, ReadMessages] = {}
+    for event in stored.events:
+        data, within = event.data, event.data.get("within", "")
+        if "messages" not in data:
+            continue
+        with damage_reported(stored.run_id):
+            sent = list(logs.setdefault(within, ReadMessages()).read(data))
+            reply = {"role": "assistant", "content": data["reply"]}
+            is_root = data["role"] == "root"
+        if "last_round" in data:
+            continue
+        window = open_windows.get(within) if is_root else None
+        if window is not None and sent[: len(window.messages) - 1] == window.messages[:-1]:
+            window.events.append(event)
+            window.messages = [*sent, reply]
+            continue
+        parent = _parent(within, open_windows)
+        window = _Window(f"{stored.run_id}/{len(windows) + 1}", parent, within, [event], [*sent, reply])
+        windows.append(window)
+        if is_root:
+            open_windows[within] = window
+    return windows
 
 
 def _parent(within: str, open_windows: Mapping[str, _Window]) -> str | None:
@@ -133,13 +144,3 @@ def _parent(within: str, open_windows: Mapping[str, _Window]) -> str | None:
         if not within:
             return None
         within = within.rpartition("/")[0]
-
-
-def _continues(before: Sequence[Message], after: Sequence[Message]) -> bool:
-    """Return whether a request begins with the messages of another one."""
-    return [one.content for one in after[: len(before)]] == [one.content for one in before]
-
-
-def _plain(message: Message) -> dict[str, str]:
-    pictures = f"[{len(message.images)} pictures]\n" if message.images else ""
-    return {"role": message.role, "content": pictures + message.content}

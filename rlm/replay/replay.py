@@ -12,7 +12,6 @@ from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
-from rlm.playback.exchanges import Exchange, keep_exchanges
 from rlm.results import RunResult
 from rlm.runs.setup import cache_of
 from rlm.runs.stored_run import StoredRun
@@ -30,13 +29,12 @@ _ENDS = frozenset({"finished", "part_ended"})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The recorded result of a run and the result of its replay. `stored` is the run as the journal holds it.
-    `exchanges` are what its models were asked and what they replied, in the order of the replay."""
+    """The recorded result of a run and the result of its replay. `stored` is the run as the journal holds
+    it."""
 
     stored: StoredRun
     recorded: RunResult
     result: RunResult
-    exchanges: tuple[Exchange, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -72,9 +70,8 @@ async def replay(
             seconds = min(rlm.limits.cell_seconds, (limits or Limits()).cell_seconds)
             rlm.limits = replace(rlm.limits, cell_seconds=seconds)
             if left.facts.get("job") == _ATTEMPTS:
-                with keep_exchanges() as exchanges:
-                    result = await _replay_attempts(left, rlm, journal, workspace)
-                return Replayed(left, left.result, result, tuple(exchanges))
+                result = await _replay_attempts(left, rlm, journal, workspace)
+                return Replayed(left, left.result, result)
             earlier = await read_earlier_runs(journal, left)
             loaded = await left.load(journal, workspace, cache=cache_of(settings or Settings()))
         async with (
@@ -85,12 +82,11 @@ async def replay(
             for event in left.events[1:]:
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
-            with keep_exchanges() as exchanges:
-                result = await rlm.replay_run(left, loaded, log, workspace, earlier)
+            result = await rlm.replay_run(left, loaded, log, workspace, earlier)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)
-    return Replayed(left, left.result, result, tuple(exchanges))
+    return Replayed(left, left.result, result)
 
 
 async def read_replayable(journal: Journal, run: str) -> StoredRun:

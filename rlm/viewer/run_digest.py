@@ -11,7 +11,7 @@ from rlm.journal.events import JournalEvent
 from rlm.sandbox.types import Span
 from rlm.viewer.run_tree import Child, Node, Step, Stretch
 
-__all__ = ["LANES", "RunDigest", "head"]
+__all__ = ["LANES", "RunDigest", "head", "new_messages"]
 
 LANES = ("scanned", "read", "sent", "answered", "failed", "cited")
 """What can have happened to a character of the input: a search passed it, a cell read it, a child got it, a
@@ -136,7 +136,7 @@ class RunDigest:
             event.at,
             number=number,
             label=role,
-            title="" if role == "root" else head(data.get("prompt", ""), _TITLE),
+            title="" if role == "root" else head(_prompt(data), _TITLE),
             model=str(data.get("model", "")),
             reply=head(data.get("reply", ""), _OUTPUT),
             finish_reason=str(data.get("finish_reason", "")),
@@ -349,6 +349,31 @@ def _note(kind: str, data: Mapping[str, Any]) -> str:
             return str(data.get("stop_reason", ""))
         case _:
             return head(data.get("message") or "", _TITLE)
+
+
+def new_messages(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return role and text of the messages that the call of an event was sent and the one before it was not.
+    A piece of the input is named by its place."""
+    return [
+        (str(one.get("role", "")), _shown(one.get("content")))
+        for one in _sequence(data.get("messages"))
+        if isinstance(one, Mapping)
+    ]
+
+
+def _shown(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    pieces: list[str] = []
+    for piece in _sequence(content):
+        place = _spans([piece])
+        pieces += [f"[characters {one.start:,} to {one.end:,}]" for one in place] or [str(piece)]
+    return "".join(pieces)
+
+
+def _prompt(data: Mapping[str, Any]) -> str:
+    sent = new_messages(data)
+    return sent[-1][1] if sent else ""
 
 
 def _below(node: Node, name: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm.journal.events import JournalEvent
-from rlm.viewer.run_digest import RunDigest, sections_of
+from rlm.viewer.run_digest import RunDigest, new_messages, sections_of
 from rlm.viewer.run_tree import Child, Node, Step
 
 __all__ = ["CHILDREN_A_CHUNK", "STEPS_A_CHUNK", "children", "event_detail", "steps"]
@@ -17,6 +17,7 @@ _COLUMNS = (
     "seq", "round", "status", "model", "prompt", "reply", "error", "error_type", "spans", "chars",
     "tokens_in", "tokens_out", "cost_usd", "seconds", "at", "error_seq",
 )  # fmt: skip
+_APART = frozenset({"report", "messages"})
 _SPANS_SHOWN = 3
 _TEXT, _ITEMS, _WHOLE = 200_000, 1_000, 1_000_000
 
@@ -59,7 +60,10 @@ def event_detail(digest: RunDigest, event: JournalEvent) -> dict[str, Any]:
         "seq": event.seq,
         "at": event.at,
         "kind": event.kind,
-        "data": {str(key): _bounded(value, left) for key, value in data.items() if key != "report"},
+        "data": {str(key): _bounded(value, left) for key, value in data.items() if key not in _APART},
+        "messages": [
+            {"role": role, "text": _bounded(text, left)} for role, text in new_messages(data)[:_ITEMS]
+        ],
         "sections": [dict(one) for one in sections_of(report)] if isinstance(report, Mapping) else [],
         "places": places,
         "cut": left[0] <= 0,

@@ -38,7 +38,8 @@ class ReplayModel:
                 continue
             reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
             if data["role"] == "root":
-                roots.setdefault(data.get("within", ""), {})[data["round"]] = (data["prompt"], reply)
+                prompt = data["messages"][-1]["content"]
+                roots.setdefault(data.get("within", ""), {})[data["round"]] = (prompt, reply)
             else:
                 self._replies.setdefault(data["key"], deque()).append(reply)
                 self._max_tokens[data["role"]] = data["max_output_tokens"]

@@ -137,7 +137,6 @@ class Job:
                 request,
                 prompt_tokens=tokens,
                 answer=reply_so_far if is_answer else None,
-                event_fields={"prompt": prompt},
             )
         if call.reply.finish_reason == "length" and keep_cut:
             text = without_reasoning(call.reply.text).strip()

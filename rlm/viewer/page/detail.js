@@ -18,6 +18,7 @@ function EventBody({ run, seq, openPlace }) {
     ${data.error && html`<h4>Error</h4><${Text} text=${data.error} tone="bad" lines=${12} />`}
     ${(value.places || []).map(([start, end]) => html`<button class="chip" onClick=${() => openPlace({ path: `span/${start}-${end}`, title: `Text that the child got` })}>characters ${count(start)}–${count(end)}</button> `)}
     ${value.sections.length > 0 && html`<h4>Prompt by sections</h4><${PromptBar} sections=${value.sections} />`}
+    ${value.messages.map((one, at) => html`<h4 key=${at}>sent: ${one.role}</h4><${Text} text=${one.text} lines=${20} />`)}
     ${TEXTS.filter((name) => name !== "error" && data[name]).map((name) => html`<h4>${name}</h4><${Text} text=${plain(data[name])} code=${name === "code"} lines=${30} />`)}
     <h4>Everything else</h4>
     <dl class="facts wide">${rest.map(([name, one]) => html`<div key=${name}><dt>${name}</dt><dd><${Value} value=${one} /></dd></div>`)}</dl>

@@ -11,7 +11,7 @@ from rlm.errors import ModelRejected
 from rlm.journal import Journal
 from rlm.models.base import SliceText
 from rlm.playback.question_id import identify_child
-from rlm.prompts.recipes import child
+from rlm.prompts.recipes import child, root
 from rlm.prompts.templates import table, words
 from rlm.replay import replay
 from rlm.sandbox.types import Span
@@ -107,6 +107,17 @@ async def test_a_resumed_run_asks_nothing_again(leave, resume, reword, block) ->
     result = await resume(model, run_id)
     assert result.answer == EXPECTED
     assert [request.role for request in model.requests] == ["root"]
+
+
+async def test_a_resumed_root_is_sent_the_words_of_then(leave, resume, block, monkeypatch) -> None:
+    """A provider's cache stays valid, and a root is not told two things."""
+    run_id = await leave(block("a = peek(0, 3)\nprint(a)"), child=[])
+    monkeypatch.setattr(root, "words", lambda name: f"{words(name)} Other words.")
+    model = ScriptedModel.of(root=[block("finalize(a)")])
+    assert (await resume(model, run_id)).answer == "one"
+    (request,) = model.requests
+    assert "Other words." not in request.messages[0].content
+    assert [one.role for one in request.messages] == ["system", "user", "assistant", "user"]
 
 
 async def test_a_run_is_replayed(run, reword, block) -> None:

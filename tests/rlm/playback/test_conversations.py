@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from rlm import Settings
+from rlm.errors import ModelRejected
+from rlm.journal import Journal
 from rlm.models.base import ModelWindow
 from rlm.replay import Conversation, read_conversations
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
@@ -37,7 +40,7 @@ async def test_the_prompts_are_those_that_were_sent(run, block) -> None:
     )
     result = await run(model, BODY)
     assert result.stop_reason == "finalized"
-    found = await read_conversations(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
+    found = await read_conversations(result.run_id, store=run.store)
 
     roots = [one for one in found if one.role == "root"]
     assert len(roots) == 1
@@ -70,7 +73,7 @@ async def test_each_window_of_a_folded_run_is_a_conversation(run, block) -> None
     settings = Settings(strategy="rlm", root=RootSettings(output_tokens=600))
     result = await run(model, "one two three\n" * 50, settings=settings)
     assert result.stop_reason == "finalized"
-    found = await read_conversations(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
+    found = await read_conversations(result.run_id, store=run.store)
     roots = [one for one in found if one.role == "root"]
     assert len(roots) >= 2
     assert [one.rounds[0] for one in roots] == [1, *[one.rounds[1] + 1 for one in roots[:-1]]]
@@ -90,6 +93,30 @@ async def test_a_sub_rlm_has_its_own_conversation(run, block) -> None:
     model = ScriptedModel.of(root=root)
     result = await run(model, BODY)
     assert result.answer == BODY[:3]
-    found = await read_conversations(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
+    found = await read_conversations(result.run_id, store=run.store)
     assert sorted(bool(one.within) for one in found) == [False, True]
     assert sorted(map(sent, found)) == sorted(prompts(model, "root"))
+
+
+async def test_a_child_is_read_with_the_text_that_the_journal_holds_as_a_span(run, block) -> None:
+    """Its event has the span. The sub-RLM's own children have their text."""
+    model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 2_000))))")], child=["yes"])
+    result = await run(model, BODY)
+    async with Journal.open(run.store) as journal:
+        (child,) = [one for one in await journal.events(result.run_id) if one.kind == "child"]
+    assert BODY[:200] not in str(child.data)
+    assert [0, 2_000] in child.data["messages"][-1]["content"]
+    found = await read_conversations(result.run_id, store=run.store)
+    assert BODY[:2_000] in found[-1].messages[-2].content
+
+
+async def test_the_conversations_of_a_run_that_did_not_end_are_read_without_a_kernel(
+    run, block, monkeypatch
+) -> None:
+    """Nothing is run again, so a block that would do something else now changes nothing."""
+    model = ScriptedModel.of(root=[block("import time; print(time.time())"), ModelRejected("no more")])
+    result = await run(model, BODY)
+    assert result.stop_reason == "model"
+    monkeypatch.setattr(JupyterSandbox, "open", None)
+    (root,) = await read_conversations(result.run_id, store=run.store)
+    assert sent(root) == prompts(model, "root")[0]

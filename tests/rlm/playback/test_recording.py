@@ -23,7 +23,8 @@ CELL = CellResult(
 
 def root(round_: int, *, final: bool = False, tokens: int = 10) -> dict:
     return {
-        "kind": "model_call", "role": "root", "model": "m", "round": round_, "prompt": f"prompt {round_}",
+        "kind": "model_call", "role": "root", "model": "m", "round": round_, "kept": 0,
+        "messages": [{"role": "user", "content": f"prompt {round_}"}],
         "reply": f"reply {round_}", "finish_reason": "stop", "final": final, "key": None, "cost_usd": 0.25,
         "usage": {"input_tokens": tokens, "output_tokens": 1, "cached_tokens": 0},
     }  # fmt: skip
@@ -73,9 +74,9 @@ def recording_of(*facts: dict, at: list[float] | None = None) -> Recording:
 
 def test_rounds_have_their_cells() -> None:
     recording = recording_of(mark("run_started"), root(1), cell(1), root(2, final=True))
-    assert [(past.number, past.prompt, past.reply.text, past.final) for past in recording.rounds] == [
-        (1, "prompt 1", "reply 1", False),
-        (2, "prompt 2", "reply 2", True),
+    assert [(past.number, past.messages, past.reply.text, past.final) for past in recording.rounds] == [
+        (1, (("user", "prompt 1"),), "reply 1", False),
+        (2, (("user", "prompt 2"),), "reply 2", True),
     ]
     assert [past.cell for past in recording.rounds] == [CELL, None]
 
