@@ -8,7 +8,7 @@ from dataclasses import replace
 from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
-from rlm.children.child_spec import ChildForm
+from rlm.children.child_prompts import ChildForm
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply
 from rlm.prompts import is_not_found

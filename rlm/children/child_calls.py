@@ -16,8 +16,7 @@ from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import ChildTally, failure, read_answer, with_cost
-from rlm.children.child_prompts import ChildPrompts, PreparedChild
-from rlm.children.child_spec import ChildSpec, batch_specs
+from rlm.children.child_prompts import ChildPrompts, ChildSpec, PreparedChild, batch_specs
 from rlm.children.page_looks import LookFailed, PageLooks
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels
@@ -31,7 +30,7 @@ from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import AnswerSink
-from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
+from rlm.sandbox.types import ChildAnswer, ChildBatch
 from rlm.settings import ChildSettings
 
 __all__ = ["ChildCalls", "SharedAnswers", "share_answer"]
@@ -162,11 +161,6 @@ class ChildCalls:
         return await self.collect(
             len(specs), lambda position: self._answer(specs[position]), answered, self._slots
         )
-
-    async def ask(self, prompt: str, source: ChildSlice | None, model: str = "") -> ChildAnswer:
-        """Ask one child in place of a sub-RLM. Raises BadCall like `ask_all`."""
-        (spec,) = await self._askable(ChildBatch((prompt,), (source,), model=model), self.models.named(model))
-        return await self._answer(spec)
 
     async def collect(
         self,

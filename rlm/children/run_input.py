@@ -9,11 +9,11 @@ import asyncio
 import shutil
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +26,8 @@ from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
-__all__ = ["MappedSpan", "ParentCoverage", "RunInput", "SpanMap"]
+__all__ = ["MappedSpan", "ParentCoverage", "RunInput"]
 
-_MAX_JOURNALLED = 1_000
 _MAX_COPIED_CHARS = 16_000_000
 """Characters of a source that is copied. At most 4 sub-RLMs of a depth run at a time, so that their copies
 take some 64 MB of the disk."""
@@ -44,39 +43,28 @@ class MappedSpan(NamedTuple):
     length: int
 
 
-class SpanMap:
-    """Maps the characters of a sub-RLM's body to those of its parent's. `stretches` are in order."""
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """The input of one run. `window` is the part of `context` that the run sees, None for all of it. `body`
+    is that part, open. `stretches` map its characters to the body of the run above, in order."""
 
-    def __init__(self, stretches: Sequence[MappedSpan] = ()) -> None:
-        self._stretches = tuple(stretches)
-        self._starts = [one.start for one in self._stretches]
+    context: ContextFile
+    body: Body
+    window: Span | None = None
+    stretches: tuple[MappedSpan, ...] = ()
 
-    def to_json(self) -> list[list[int]]:
-        """Return the first 1,000 stretches for readers of the journal."""
-        return [list(one) for one in self._stretches[:_MAX_JOURNALLED]]
-
-    def above(self, spans: Sequence[Span]) -> Iterator[Span]:
-        """Return the same characters in the parent's body. Text that is not from there is left out."""
+    def above(self, spans: Iterable[Span]) -> Iterator[Span]:
+        """Return these characters in the body of the run above. Leave out text that is not from there."""
         for start, end in spans:
             # The stretch before the first that begins later may hold `start`.
-            first = max(0, bisect_right(self._starts, start) - 1)
-            for stretch in islice(self._stretches, first, bisect_left(self._starts, end)):
+            first = max(0, bisect_right(self.stretches, start, key=itemgetter(0)) - 1)
+            last = bisect_left(self.stretches, end, key=itemgetter(0))
+            for stretch in islice(self.stretches, first, last):
                 low = max(start, stretch.start)
                 high = min(end, stretch.start + stretch.length)
                 if low < high:
                     shift = stretch.origin - stretch.start
                     yield Span(low + shift, high + shift)
-
-
-@dataclass(frozen=True, slots=True)
-class RunInput:
-    """The input of one run. `window` is the part of `context` that the run sees, None for all of it. `body`
-    is that part, open. `stretches` maps its characters to the body of the run above."""
-
-    context: ContextFile
-    body: Body
-    window: Span | None = None
-    stretches: SpanMap = field(default_factory=SpanMap)
 
     @asynccontextmanager
     async def part(self, source: ChildSlice | None, folder: Path) -> AsyncIterator[RunInput]:
@@ -89,10 +77,8 @@ class RunInput:
         pieces = () if source is None else _without_repeats(source.pieces)
         if len(pieces) == 1 and isinstance(pieces[0], Span):
             shared = self._window(pieces[0])
-            try:
+            with shared.body:
                 yield shared
-            finally:
-                shared.body.close()
             return
         chars = sum(len(one) if isinstance(one, str) else one.end - one.start for one in pieces)
         if chars > _MAX_COPIED_CHARS:
@@ -115,7 +101,7 @@ class RunInput:
     def _window(self, span: Span) -> RunInput:
         start, end = span
         first = 0 if self.window is None else self.window.start
-        stretches = SpanMap([MappedSpan(0, start, end - start)])
+        stretches = (MappedSpan(0, start, end - start),)
         window = Span(first + start, first + end)
         return RunInput(self.context, self.body.window(start, end), window, stretches)
 
@@ -123,13 +109,13 @@ class RunInput:
 class ParentCoverage:
     """Notes in the parent's ledger which text a sub-RLM saw."""
 
-    def __init__(self, ledger: CoverageLedger, stretches: SpanMap) -> None:
+    def __init__(self, ledger: CoverageLedger, given: RunInput) -> None:
         self._ledger = ledger
-        self._stretches = stretches
+        self._input = given
 
     def note(self, what: Noted, spans: Sequence[Span]) -> None:
         # Merged first: a cell may report the whole of its input many thousand times.
-        self._ledger.note(what, self._stretches.above(list(IntervalSet(spans))))
+        self._ledger.note(what, self._input.above(IntervalSet(spans)))
 
 
 def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:
@@ -146,7 +132,9 @@ def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:
     return tuple(new)
 
 
-def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
+def _write_pieces(
+    pieces: Sequence[Span | str], body: Body, folder: Path
+) -> tuple[ContextFile, tuple[MappedSpan, ...]]:
     """Write each piece as a document. A piece of the parent's body keeps the name of its document."""
     with ContextFileWriter(folder) as writer:
         for number, piece in enumerate(pieces, 1):
@@ -164,10 +152,8 @@ def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tup
                 writer.write(body.text(*piece))
             writer.end_document()
         written = writer.finish()
-    return written, SpanMap(
-        [
-            MappedSpan(document.start, piece.start, piece.end - piece.start)
-            for piece, document in zip(pieces, written.documents, strict=True)
-            if isinstance(piece, Span)
-        ]
+    return written, tuple(
+        MappedSpan(document.start, piece.start, piece.end - piece.start)
+        for piece, document in zip(pieces, written.documents, strict=True)
+        if isinstance(piece, Span)
     )

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import failure, total_cost
@@ -24,7 +25,7 @@ from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
-from rlm.sandbox.types import ChildAnswer, ChildSlice, Span, SubRLMBatch
+from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span, SubRLMBatch
 
 __all__ = ["SubRunResult", "SubRuns"]
 
@@ -78,18 +79,32 @@ class SubRuns:
     async def ask_all(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
         """Run every sub-RLM of `batch` and pass on each answer as it comes. Raises BadCall, before any
         begins, if too few calls are left for all, or if there is no such sub-model."""
+        if self._depth >= self._max_depth:
+            await self._ask_children(batch, answered)
+            return
         self._child_calls.models.named(batch.model)
         keys = [_key(*asked, batch.model) for asked in zip(batch.prompts, batch.sources, strict=True)]
         self._refuse_impossible(set(keys))
-        is_deepest = self._depth >= self._max_depth
-        ask = self._one_child if is_deepest else self._run
 
-        async def one(position: int) -> ChildAnswer:
+        async def ask(position: int) -> ChildAnswer:
             prompt, source, key = batch.prompts[position], batch.sources[position], keys[position]
-            return await share_answer(self._answers, key, lambda: ask(prompt, source, batch.model, key))
+            run = partial(self._run, prompt, source, batch.model, key)
+            return await share_answer(self._answers, key, run)
 
-        slots = self._concurrency.children if is_deepest else self._concurrency.kernels(self._depth + 1)
-        await self._child_calls.collect(len(keys), one, answered, slots)
+        slots = self._concurrency.kernels(self._depth + 1)
+        await self._child_calls.collect(len(keys), ask, answered, slots)
+
+    async def _ask_children(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        """Ask one child for each sub-RLM: the deepest level has no kernels."""
+        try:
+            children = ChildBatch(batch.prompts, batch.sources, model=batch.model)
+            await self._child_calls.ask_all(children, answered)
+        except BadCall as error:
+            if error.type != "slice_too_large":
+                raise
+            words = table("feedback.toml")["forecast"]["depth"]
+            message = words.format(depth=self._depth + 1, deepest=self._max_depth)
+            raise BadCall("depth", message) from error
 
     def _refuse_impossible(self, keys: set[str]) -> None:
         # Known answers cost nothing. A sub-RLM that began before the run stopped is counted already.
@@ -128,16 +143,6 @@ class SubRuns:
             facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
             await self._log.append("sub_rlm_ended", facts)
         return answer
-
-    async def _one_child(self, prompt: str, source: ChildSlice | None, model: str, key: str) -> ChildAnswer:
-        """Answer by one child: the deepest level has no kernels."""
-        try:
-            return await self._child_calls.ask(prompt, source, model)
-        except BadCall as error:
-            if error.type != "slice_too_large":
-                return failure(error.type, str(error))
-            words = table("feedback.toml")["forecast"]["depth"]
-            return failure("depth", words.format(depth=self._depth + 1, deepest=self._max_depth))
 
 
 def _answer_of(ended: SubRunResult) -> ChildAnswer:

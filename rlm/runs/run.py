@@ -58,6 +58,8 @@ _ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
 _FALLS_BACK = frozenset({"contract_violation", "rounds"})
 """Stop reasons of rounds after which "auto" tries a strategy without code."""
 _VIOLATIONS_BEFORE_FALLBACK = 2
+_MAX_STRETCHES = 1_000
+"""Pieces of a sub-RLM's source that the journal keeps, for its readers."""
 _INDEX_BYTES = 32 * 2**20
 """Bytes of the indexes of a run's sources on the disk. The newest index may be larger."""
 
@@ -249,9 +251,9 @@ class Run:
             if name not in playback.recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
-                facts = {"depth": below, "prompt": prompt, "stretches": sub_input.stretches.to_json()}
+                facts = {"depth": below, "prompt": prompt, "stretches": sub_input.stretches[:_MAX_STRETCHES]}
                 await log.append("sub_rlm", {**facts, **({"model": model} if model else {})})
-            coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
+            coverage = ParentCoverage(self.run_context.coverage, sub_input)
             run = Run(
                 self.config.for_sub_rlm(self._observe, model),
                 prompt,
@@ -281,7 +283,7 @@ class Run:
             if one.verified and one.start is not None and one.end is not None
         ]
         usage = run.run_context.metered.branch_usage
-        return SubRunResult(outcome, usage, tuple(sub_input.stretches.above(cited)))
+        return SubRunResult(outcome, usage, tuple(sub_input.above(cited)))
 
     def _ranking_of_a_source(self, body: Body) -> Ranking:
         """Return the ranking of a sub-RLM's source. Its index is removed with the run: a cell may rank any

@@ -66,7 +66,7 @@ class BadCall(Exception):
     """A call that cannot be executed as requested. The cell gets an error of this type."""
 
     def __init__(
-        self, type_: Literal["value", "type", "slice_too_large", "tool", "sub_model"], message: str
+        self, type_: Literal["value", "type", "slice_too_large", "depth", "tool", "sub_model"], message: str
     ) -> None:
         super().__init__(message)
         self.type = type_

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlm.children.child_spec import empty_form
+from rlm.children.child_prompts import empty_form
 from rlm.testing import ScriptedModel
 
 

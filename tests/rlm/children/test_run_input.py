@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlm.accounting.coverage import CoverageLedger
-from rlm.children.run_input import MappedSpan, ParentCoverage, RunInput, SpanMap
+from rlm.children.run_input import MappedSpan, ParentCoverage, RunInput
 from rlm.errors import UsageError
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.types import ChildSlice, Span
@@ -100,9 +101,10 @@ async def test_the_same_span_three_hundred_times_takes_no_disk(run, block) -> No
     assert (result.answer, result.sub_calls) == ("1900000", 1)
 
 
-def test_spans_of_many_pieces_are_mapped_at_once() -> None:
+def test_spans_of_many_pieces_are_mapped_at_once(letters) -> None:
     """A cell may report 12,500 spans over a source of 10,000 pieces. The event loop waits meanwhile."""
-    pieces = SpanMap([MappedSpan(10 * n, 1_000_000 - 20 * n, 10) for n in range(10_000)])
+    stretches = tuple(MappedSpan(10 * n, 1_000_000 - 20 * n, 10) for n in range(10_000))
+    pieces = replace(letters, stretches=stretches)
     assert list(pieces.above([Span(5, 25), Span(99_999, 200_000)])) == [
         Span(1_000_005, 1_000_010),
         Span(999_980, 999_990),

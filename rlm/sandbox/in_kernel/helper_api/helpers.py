@@ -43,6 +43,7 @@ _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is no
 
 _ERRORS: Mapping[str, type[Exception]] = {
     "slice_too_large": SliceTooLarge,
+    "depth": DepthLimit,
     "sub_model": UnknownSubModel,
     "limit": ValueError,
     "value": ValueError,
@@ -467,8 +468,7 @@ def _check_prompt(prompt: Any) -> None:
 
 
 def _failure(result: ChildResult) -> SubQueryError:
-    kind = {"depth": DepthLimit, "slice_too_large": SliceTooLarge}.get(result.error_type or "", SubQueryError)
-    return kind(result.error)
+    return (SliceTooLarge if result.error_type == "slice_too_large" else SubQueryError)(result.error)
 
 
 def _prompts(given: Any, single: str) -> list[str]:
