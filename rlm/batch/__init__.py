@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from rlm.batch.batch import Batch, BatchEngine, BatchProgress
+from rlm.batch.batch import RunTask, local_engine, run_batch
 from rlm.batch.budget import BatchBudget
-from rlm.batch.job import BatchJob, BatchOutcome, Failure, RunModels
-from rlm.batch.local_engine import LocalEngine
-from rlm.batch.results import ResultsFile, unfinished_costs
-from rlm.batch.summary import BatchSummary
-from rlm.batch.task import BadTask, BatchTask
-from rlm.batch.tasks_file import TasksFile
+from rlm.batch.results import BatchSummary, ResultsFile
+from rlm.batch.tasks import BadTask, BatchTask, TasksFile
 
 __all__ = [
     "BadTask",
-    "Batch",
     "BatchBudget",
-    "BatchEngine",
-    "BatchJob",
-    "BatchOutcome",
-    "BatchProgress",
     "BatchSummary",
     "BatchTask",
-    "Failure",
-    "LocalEngine",
     "ResultsFile",
-    "RunModels",
+    "RunTask",
     "TasksFile",
-    "unfinished_costs",
+    "local_engine",
+    "run_batch",
 ]

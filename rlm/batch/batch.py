@@ -1,158 +1,213 @@
-"""One batch: runs the unfinished tasks of a file on an engine, within a budget."""
+"""A batch: a run for each task of a file within one budget, and a line of results for each."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from types import MappingProxyType, TracebackType
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, replace
+from typing import Any
 
 from rlm.batch.budget import BatchBudget
-from rlm.batch.job import BatchJob, BatchOutcome, Failure
-from rlm.batch.results import ResultsFile
-from rlm.batch.summary import BatchSummary, cost_of
-from rlm.batch.tasks_file import TaskPlace, TasksFile
-from rlm.errors import BudgetExhausted, ModelUnavailable, UsageError
-from rlm.sandbox.errors import KernelStartError, SandboxError
-from rlm.settings import Limits
+from rlm.batch.results import BatchSummary, ResultsFile, cost_of
+from rlm.batch.tasks import BatchTask, TaskLine, TasksFile
+from rlm.errors import (
+    BudgetExhausted,
+    ConfigurationError,
+    JournalError,
+    ModelUnavailable,
+    RLMError,
+    UsageError,
+)
+from rlm.journal import Journal
+from rlm.journal.checks import damage_reported
+from rlm.limits import Limits
+from rlm.playback.recording import Recording
+from rlm.prompts import PromptError
+from rlm.results import Usage
+from rlm.runs.setup import make_room, open_journal
+from rlm.runtime import RLM
+from rlm.sandbox.errors import KernelStartError, SandboxError, SandboxRefused
 
-__all__ = ["Batch", "BatchEngine", "BatchProgress"]
+__all__ = ["FATAL", "RunTask", "failed_line", "local_engine", "run_batch"]
 
+FATAL = (SandboxRefused, ConfigurationError, JournalError)
+"""Errors that would fail every task of a batch."""
 _MAX_FAILURES = 10
 """The batch stops after this number of consecutive tasks whose provider or kernel failed. The remaining tasks
 would fail too."""
+_PRUNE_SECONDS = 300.0
 
-BatchProgress = Callable[[BatchSummary], None]
-"""Called after every line."""
-
-
-class BatchEngine(Protocol):
-    """Runs up to `slots` jobs at a time, within `async with`."""
-
-    @property
-    def slots(self) -> int: ...
-
-    async def __aenter__(self) -> object: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    async def run(self, job: BatchJob) -> BatchOutcome:
-        """Run a job. Raises RLMError or SandboxError if every other job would fail too."""
+RunTask = Callable[[BatchTask, str, Limits], Awaitable[dict[str, Any]]]
+"""Runs a task under the name of a run, or resumes that run, and returns its line of results. Raises the FATAL
+errors. An engine is a context manager that yields one."""
 
 
-class Batch:
-    """Runs the tasks that have no line in `results` yet.
+def failed_line(
+    task_id: str | int, run_id: str, kind: str, message: str, usage: tuple[Usage, ...] = ()
+) -> dict[str, Any]:
+    """Return the line of a task that failed to run with an error of that `kind`. `usage` is what it used."""
+    return {
+        "id": task_id,
+        "run_id": run_id,
+        "answer": None,
+        "confidence": None,
+        "stop_reason": "error",
+        "citations": [],
+        "usage": [asdict(one) for one in usage],
+        "rounds": 0,
+        "sub_calls": 0,
+        "seconds": 0.0,
+        "warnings": [],
+        "error": {"type": kind, "message": message},
+    }
 
-    `limits` apply to each task, `budget` to all together. `before` maps the runs of unfinished tasks to
-    their cost in earlier starts, which `budget` counts as spent.
-    """
 
-    def __init__(
-        self,
-        tasks: TasksFile,
-        results: ResultsFile,
-        *,
-        limits: Limits,
-        budget: BatchBudget,
-        on_progress: BatchProgress,
-        before: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
-        self._tasks = tasks
-        self._results = results
-        self._limits = limits
-        self._budget = budget
-        self._on_progress = on_progress
-        self._before = before
-        self._failures = 0
-        results.summary.tasks = len(tasks.places) + len(tasks.bad)
-        self._unfinished = [place for place in tasks.places if not self._has_line(place)]
+@asynccontextmanager
+async def local_engine(rlm: RLM, slots: int) -> AsyncIterator[RunTask]:
+    """Run tasks in this process, up to `slots` at a time, each in its own kernel. A task whose run is in the
+    journal is resumed, whichever process started it; no other process may run it at the same time."""
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(rlm.aclose)
+        journal = await stack.enter_async_context(open_journal(rlm.settings))
+        kernels = rlm.kernels(slots)
+        stack.push_async_callback(kernels.close)
+        prune_at = 0.0
 
-    async def run(self, engine: BatchEngine) -> BatchSummary:
-        """Run the unfinished tasks and return the summary. Afterwards every task has its line.
-
-        Raises UsageError, JournalError and SandboxRefused. Raises ModelUnavailable if the provider fails
-        task after task, and SandboxError if no kernel starts for task after task. Lines that are written
-        stay, and the next start continues after them.
-        """
-        start = time.monotonic()
-        for bad in self._tasks.bad:
-            if str(bad.id) not in self._results.done:
-                self._write(
-                    bad.id, BatchOutcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), ""
-                )
-        places = iter(self._unfinished)
-        workers = [
-            asyncio.ensure_future(self._work(engine, places)) for _ in self._unfinished[: engine.slots]
-        ]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-            self._results.summary.seconds = time.monotonic() - start
-        return self._results.summary
-
-    async def _work(self, engine: BatchEngine, places: Iterator[TaskPlace]) -> None:
-        # Each worker reads the next task when it is free, so only the tasks in progress are in memory.
-        for place in places:
-            task = self._tasks.read(place)
-            run_id = self._run_id(place)
-            limits = task.under(self._limits)
-            before = self._before.get(run_id, 0.0)
+        async def run(task: BatchTask, run_id: str, limits: Limits) -> dict[str, Any]:
+            nonlocal prune_at
+            if time.monotonic() >= prune_at:  # rarely, because it reads the whole journal
+                prune_at = time.monotonic() + _PRUNE_SECONDS
+                await make_room(journal, rlm.settings)
+            own = rlm.sharing(kernels, journal, limits)
             try:
-                share = await self._budget.reserve(max(0.0, limits.max_cost - before))
+                sources = task.sources()
+                if await journal.holds(run_id):
+                    result = await own.resume(
+                        run_id, context=sources, take_over=True, cost_usd=limits.max_cost
+                    )
+                else:
+                    result = await own.run(task.task, sources, schema=task.schema, run_id=run_id)
+            except FATAL:
+                raise
+            except (RLMError, PromptError, SandboxError) as error:
+                held = await journal.holds(run_id)
+                usage = (await _recording(journal, run_id)).spent.usage if held else ()
+                return failed_line(task.id, run_id, type(error).__name__, str(error), usage)
+            return {"id": task.id, **result.to_json(), "error": None}
+
+        yield run
+
+
+async def run_batch(
+    tasks: TasksFile,
+    results: ResultsFile,
+    run: RunTask,
+    *,
+    slots: int,
+    limits: Limits,
+    store: str,
+    budget: float | None = None,
+    floor: float = 0.0,
+    on_progress: Callable[[BatchSummary], None] = lambda _: None,
+) -> BatchSummary:
+    """Run the tasks that have no line in `results` yet, up to `slots` at a time, and return the summary.
+    Afterwards every task has its line.
+
+    `limits` apply to each task, `budget` (US dollars) to all together, earlier starts included. `floor` is
+    the maximum cost of one call. `store` is the journal. `on_progress` is called after every line. Raises
+    UsageError, JournalError and SandboxRefused, and ModelUnavailable or SandboxError if the provider or the
+    kernel fails task after task. Lines that are written stay, and the next start continues after them.
+    """
+    start = time.monotonic()
+    summary = results.summary
+    summary.tasks = len(tasks.tasks) + len(tasks.bad)
+    unfinished = [line for line in tasks.tasks if not _has_line(line, tasks, results)]
+    before: dict[str, float] = {}
+    if budget is not None and not results.is_new:
+        before = await _unfinished_costs(store, results.batch)
+    ledger = BatchBudget(budget, slots=slots, floor=floor, spent=summary.cost_usd + sum(before.values()))
+    failures = 0
+
+    def write(line: dict[str, Any]) -> None:
+        results.append(line)
+        on_progress(summary)
+
+    async def work() -> None:
+        nonlocal failures
+        # Each worker reads the next task when it is free, so only the tasks in progress are in memory.
+        for line in waiting:
+            task, run_id = tasks.read(line), _run_id(line, results)
+            most, spent_before = task.under(limits), before.get(run_id, 0.0)
+            try:
+                share = await ledger.reserve(max(0.0, most.max_cost - spent_before))
             except BudgetExhausted as error:
-                self._write(task.id, BatchOutcome(None, Failure("BudgetExhausted", str(error))), run_id)
+                write(failed_line(task.id, run_id, "BudgetExhausted", str(error)))
                 continue
             spent = 0.0
             try:
-                job = BatchJob(task, run_id, replace(limits, max_cost=min(limits.max_cost, before + share)))
-                outcome = await engine.run(job)
-                spent = max(0.0, self._write(task.id, outcome, run_id) - before)
+                found = await run(
+                    task, run_id, replace(most, max_cost=min(most.max_cost, spent_before + share))
+                )
+                write(found)
+                spent = max(0.0, (cost_of(found) or 0.0) - spent_before)
             finally:
-                await self._budget.settle(share, spent)
-            self._check_failures(outcome)
+                await ledger.settle(share, spent)
+            outage = _outage_of(found)
+            failures = 0 if outage is None else failures + 1
+            if failures >= _MAX_FAILURES:
+                raise (SandboxError if found["error"] else ModelUnavailable)(
+                    f"{failures} consecutive tasks failed ({outage}): fix it (see rlm doctor), then the same "
+                    "command resumes the batch"
+                )
 
-    def _write(self, task_id: str | int, outcome: BatchOutcome, run_id: str) -> float:
-        """Write a task's line and return its cost, 0 if it is unknown."""
-        line = outcome.to_json(task_id, run_id)
-        self._results.append(line)
-        self._on_progress(self._results.summary)
-        return cost_of(line) or 0.0
+    for bad in tasks.bad:
+        if str(bad.id) not in results.done:
+            write(failed_line(bad.id, "", "BadTask", f"line {bad.number} {bad.fault}"))
+    waiting = iter(unfinished)
+    workers = [asyncio.ensure_future(work()) for _ in unfinished[:slots]]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        summary.seconds = time.monotonic() - start
+    return summary
 
-    def _check_failures(self, outcome: BatchOutcome) -> None:
-        """Raise ModelUnavailable or SandboxError after too many consecutive failures."""
-        result, failure = outcome.result, outcome.failure
-        is_provider = result is not None and result.stop_reason == "model"
-        is_kernel = failure is not None and failure.type == KernelStartError.__name__
-        self._failures = self._failures + 1 if is_provider or is_kernel else 0
-        if self._failures < _MAX_FAILURES:
-            return
-        if failure is not None:
-            raise SandboxError(
-                f"no kernel started for {self._failures} consecutive tasks ({failure.message}): "
-                "fix it (see rlm doctor), then the same command resumes the batch"
-            )
-        assert result is not None
-        why = result.warnings[-1] if result.warnings else "no reason given"
-        raise ModelUnavailable(
-            f"the provider failed {self._failures} consecutive tasks ({why}): when it answers again, "
-            "the same command resumes the batch"
+
+def _run_id(line: TaskLine, results: ResultsFile) -> str:
+    return f"{results.batch}.{line.digest}"
+
+
+def _has_line(line: TaskLine, tasks: TasksFile, results: ResultsFile) -> bool:
+    run_id = results.done.get(str(line.id))
+    if run_id is not None and run_id != _run_id(line, results):
+        raise UsageError(
+            f"line {line.number} of {tasks.path} (task {line.id!r}) has changed since its result was "
+            "written: give it a new id, or give a new --out"
         )
+    return run_id is not None
 
-    def _run_id(self, place: TaskPlace) -> str:
-        return f"{self._results.batch}.{place.digest}"
 
-    def _has_line(self, place: TaskPlace) -> bool:
-        run_id = self._results.done.get(str(place.id))
-        if run_id is not None and run_id != self._run_id(place):
-            raise UsageError(
-                f"line {place.line} of {self._tasks.path} (task {place.id!r}) has changed since its result "
-                "was written: give it a new id, or give a new --out"
-            )
-        return run_id is not None
+async def _recording(journal: Journal, run_id: str) -> Recording:
+    with damage_reported(run_id):
+        return Recording.of(await journal.events(run_id))
+
+
+async def _unfinished_costs(store: str, batch: str) -> dict[str, float]:
+    """Return the cost of each unfinished run in US dollars, as far as prices are known."""
+    async with Journal.open(store) as journal:
+        names = await journal.unfinished(f"{batch}.")
+        return {name: (await _recording(journal, name)).spent.cost_usd for name in names}
+
+
+def _outage_of(line: dict[str, Any]) -> str | None:
+    """Return why the provider or the kernel failed, if they did: other tasks would fail, too."""
+    if line["stop_reason"] == "model":
+        return f"the provider failed: {line['warnings'][-1] if line['warnings'] else 'no reason given'}"
+    error = line["error"] or {}
+    return (
+        f"no kernel started: {error['message']}" if error.get("type") == KernelStartError.__name__ else None
+    )

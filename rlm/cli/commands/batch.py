@@ -8,6 +8,7 @@ import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +23,7 @@ from rlm.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm.batch import Batch, BatchEngine, BatchSummary, TasksFile
+    from rlm.batch import BatchSummary, TasksFile
     from rlm.cli.console.batch_progress import BatchDisplay
     from rlm.documents import Source
     from rlm.events import Observer
@@ -111,19 +112,28 @@ def batch(
     options: RunOptions,
 ) -> None:
     """Run many tasks, with one line of results for each. The same command resumes a batch."""
-    from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, RunModels, TasksFile, unfinished_costs
+    from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
     from rlm.cli.console.render_result import plural
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import default_store, new_run_id
+    from rlm.runtime import RLM
     from rlm.trace import TraceFile
 
     _refuse_cluster_options(engine, {"--address": address, "--workers": workers})
     jobs = jobs or (_SLOW_JOBS if options.slow else _JOBS)
-    servers = mcp_servers_in_force(ctx, options.mcp or ())
-    models = RunModels(options.model_name, options.sub_models, options.summary_model, servers)
-    journal = str(options.store or default_store(os.environ))
-    limits, settings = options.limits, replace(options.settings(ctx), store=journal)
+    store = str(options.store or default_store(os.environ))
+    if "://" not in store:
+        store = str(Path(store).expanduser().absolute())
+    make_rlm = partial(
+        RLM,
+        options.model_name,
+        sub_models=options.sub_models,
+        summary_model=options.summary_model,
+        limits=options.limits,
+        settings=replace(options.settings(ctx), store=store),
+        mcp_servers=mcp_servers_in_force(ctx, options.mcp or ()),
+    )
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     with ExitStack() as stack:
@@ -133,7 +143,7 @@ def batch(
         if options.trace is not None:
             observers.append(stack.enter_context(TraceFile(options.trace)).on_event)
         start_telemetry()
-        rlm = models.rlm(limits, settings, observers)
+        rlm = make_rlm(observe=observers)
         floor = _floor(rlm, budget)
         if options.dry_run:
             _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
@@ -144,33 +154,33 @@ def batch(
         }
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
-            done = f"{len(results.done):,} of {plural(len(file.places), 'task')}"
+            done = f"{len(results.done):,} of {plural(len(file.tasks), 'task')}"
             display.note(f"resuming batch {results.batch}: {done} done")
-        chosen: BatchEngine
+        slots, opened = jobs, local_engine(rlm, jobs)
         if engine == "ray":
-            from rlm.batch.ray import ray_engine
+            from rlm.batch.ray import cluster, ray_engine
 
-            cluster = ray_engine(
-                models, limits, settings, address=address, workers=workers, jobs=jobs, notify=display.note
-            )
-            chosen = stack.enter_context(cluster)
-        else:
-            chosen = LocalEngine(rlm, slots=jobs)
+            ray, cpus = stack.enter_context(cluster(address, store))
+            workers = workers or cpus
+            opened = ray_engine(ray, make_rlm, workers=workers, slots=jobs, notify=display.note)
+            slots = workers * jobs
+
+        async def run() -> BatchSummary:
+            async with opened as run_task:
+                return await run_batch(
+                    file,
+                    results,
+                    run_task,
+                    slots=slots,
+                    limits=options.limits,
+                    store=store,
+                    budget=budget,
+                    floor=floor,
+                    on_progress=display.show_summary,
+                )
+
         try:
-            before: dict[str, float] = {}
-            if budget is not None and not results.is_new:
-                before = run_interruptible(unfinished_costs(journal, results.batch))
-            spent = results.summary.cost_usd + sum(before.values())
-            ledger = BatchBudget(budget, slots=chosen.slots, floor=floor, spent=spent)
-            work = Batch(
-                file,
-                results,
-                limits=limits,
-                budget=ledger,
-                on_progress=display.show_summary,
-                before=before,
-            )
-            summary = run_interruptible(_run(work, chosen))
+            summary = run_interruptible(run())
         except KeyboardInterrupt:
             display.close()
             _say_interrupted(f"{plural(len(results.done), 'line')} in {out}", display)
@@ -191,11 +201,6 @@ def _say_interrupted(written: str, display: BatchDisplay) -> None:
     say(f"interrupted; {written}; the same command resumes the batch")
     if display.waiting.ids:
         say(display.waiting.describe_left())
-
-
-async def _run(work: Batch, engine: BatchEngine) -> BatchSummary:
-    async with engine:
-        return await work.run(engine)
 
 
 def _floor(rlm: RLM, budget: float | None) -> float:
@@ -226,7 +231,7 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
     """The number of tasks by the hash of their context: tasks about the same documents share a plan."""
 
     def contexts() -> Iterator[tuple[Source, ...]]:
-        for place in file.places:
+        for place in file.tasks:
             task = file.read(place)
             key = hashlib.sha256(json.dumps(task.context).encode()).digest()
             tasks[key] = tasks.get(key, 0) + 1
@@ -236,7 +241,7 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
     plans = list(zip(await rlm.plan_each(contexts()), tasks.values(), strict=True))
     costs = [None if plan.cost_usd is None else plan.cost_usd * count for plan, count in plans]
     return {
-        "tasks": len(file.places),
+        "tasks": len(file.tasks),
         "bad": len(file.bad),
         "direct": sum(count for plan, count in plans if plan.strategy == "direct"),
         "chars": sum(plan.chars * count for plan, count in plans),

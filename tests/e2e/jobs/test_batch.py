@@ -258,6 +258,6 @@ def test_a_cluster_with_other_versions_is_named_with_both(run_process, tasks, tm
         ]
         ran = run_process(*command, env={"PYTHONPATH": str(tmp_path)})
     assert ran.code == 2
-    assert "has other versions: install the same Python and Ray" in ran.one_line
+    assert "check --address, and that it has the same Python and Ray" in ran.one_line
     assert "Ray: 2.1 " in ran.one_line
     assert "Ray: 2.60" in ran.one_line

@@ -13,18 +13,8 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import (
-    Batch,
-    BatchBudget,
-    BatchJob,
-    BatchOutcome,
-    BatchSummary,
-    Failure,
-    LocalEngine,
-    ResultsFile,
-    TasksFile,
-    unfinished_costs,
-)
+from rlm.batch import BatchSummary, BatchTask, ResultsFile, TasksFile, local_engine, run_batch
+from rlm.batch.batch import failed_line
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable, UsageError
 from rlm.events import KernelOpened
 from rlm.models.base import Reply, Request, TokenUsage
@@ -78,20 +68,18 @@ class Folder:
             TasksFile.open(self.tasks) as tasks,
             ResultsFile.open(self.out, "b", {"model": rlm.model.name}) as results,
         ):
-            before = {} if results.is_new else await unfinished_costs(str(self.store), results.batch)
-            spent = results.summary.cost_usd + sum(before.values())
-            ledger = BatchBudget(budget, slots=slots, floor=floor, spent=spent)
-            batch = Batch(
-                tasks,
-                results,
-                limits=limits,
-                budget=ledger,
-                on_progress=lambda one: self.progress.append(one.done),
-                before=before,
-            )
-            engine = LocalEngine(rlm, slots=slots)
-            async with engine:
-                return await batch.run(engine)
+            async with local_engine(rlm, slots) as run:
+                return await run_batch(
+                    tasks,
+                    results,
+                    run,
+                    slots=slots,
+                    limits=limits,
+                    store=str(self.store),
+                    budget=budget,
+                    floor=floor,
+                    on_progress=lambda one: self.progress.append(one.done),
+                )
 
     def lines(self) -> dict[Any, dict[str, Any]]:
         lines = [json.loads(line) for line in self.out.read_text().splitlines()]
@@ -253,7 +241,10 @@ async def test_a_provider_that_fails_task_after_task_stops_the_batch_and_the_tas
 ) -> None:
     folder.short(40)
     down = ScriptedModel.of(direct=ModelRejected("no such key"))
-    with pytest.raises(ModelUnavailable, match=r"10 consecutive tasks \(no such key\).*same command"):
+    with pytest.raises(
+        ModelUnavailable,
+        match=r"10 consecutive tasks failed \(the provider failed: no such key\).*same command",
+    ):
         await folder.run(down)
     assert 10 <= len(folder.lines()) < 20
     summary = await folder.run(ScriptedModel.of(direct=quoting))
@@ -338,31 +329,18 @@ async def test_a_failed_task_reports_its_usage(folder: Folder, block: Callable[[
     assert summary.calls == 1
 
 
-class NoKernels:
-    """An engine of a machine that starts no kernel."""
-
-    slots = 4
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, *_: object) -> None: ...
-
-    async def run(self, job: BatchJob) -> BatchOutcome:
-        await asyncio.sleep(0)
-        return BatchOutcome(None, Failure("KernelStartError", "no memory"))
-
-
 async def test_without_kernels_the_batch_stops_after_ten_tasks(folder: Folder) -> None:
+    async def run(task: BatchTask, run_id: str, limits: Limits) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return failed_line(task.id, run_id, "KernelStartError", "no memory")
+
     folder.short(40)
     with (
         TasksFile.open(folder.tasks) as tasks,
         ResultsFile.open(folder.out, "b", {"model": "scripted:memory"}) as results,
+        pytest.raises(SandboxError, match=r"10 consecutive tasks failed \(no kernel started: no memory\)"),
     ):
-        batch = Batch(
-            tasks, results, limits=Limits(), budget=BatchBudget(None, slots=4), on_progress=lambda _: None
-        )
-        with pytest.raises(SandboxError, match=r"no kernel started for 10 consecutive tasks \(no memory\)"):
-            await batch.run(NoKernels())
+        await run_batch(tasks, results, run, slots=4, limits=Limits(), store=str(folder.store))
     assert 10 <= len(folder.lines()) < 15
     assert (await folder.run(ScriptedModel.of(direct=quoting))).answered == 40
 

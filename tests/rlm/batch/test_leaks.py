@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, TasksFile
+from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
 from rlm.models.base import Request
 from rlm.testing import ScriptedModel
 
@@ -147,11 +147,8 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
         TasksFile.open(folder / "tasks.jsonl") as file,
         ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
     ):
-        batch = Batch(
-            file, results, limits=Limits(), budget=BatchBudget(None, slots=1), on_progress=lambda _: None
-        )
-        async with LocalEngine(rlm, slots=1) as engine:
-            await batch.run(engine)
+        async with local_engine(rlm, 1) as run:
+            await run_batch(file, results, run, slots=1, limits=Limits(), store=str(folder / "rlm.db"))
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
     return {line["id"]: line["answer"] for line in lines}
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rlm.batch import BatchJob, BatchOutcome, BatchTask, Failure
-from rlm.batch.ray import RayEngine
-from rlm.batch.ray.worker import Worker
+from rlm.batch import BatchTask, RunTask
+from rlm.batch import ray as engine_module
+from rlm.batch.batch import failed_line
+from rlm.batch.ray import ray_engine
 from rlm.errors import ConfigurationError, UsageError
 from rlm.settings import Limits
-
-engine_module = sys.modules[RayEngine.__module__]
 
 
 class Lost(Exception):
@@ -23,7 +24,11 @@ class Lost(Exception):
 
 
 class Broken(Lost):
-    """What it raises for an error of the actor's own code."""
+    """What it raises for an error that the actor raised, its cause."""
+
+    def __init__(self, message: str, cause: Exception | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class Actor:
@@ -32,21 +37,22 @@ class Actor:
     def __init__(self, cluster: FakeRay) -> None:
         self.cluster = cluster
         self.number = len(cluster.actors)
-        self.jobs: dict[asyncio.Future[BatchOutcome], set[str]] = {}
+        self.jobs: dict[asyncio.Future[dict[str, Any]], set[str]] = {}
 
         cluster.actors.append(self)
         for name in ("run", "ready", "stop"):
             setattr(self, name, SimpleNamespace(remote=getattr(self, f"_{name}")))
 
-    async def _ready(self, version: str) -> Failure | None:
+    async def _ready(self, version: str) -> None:
         await asyncio.sleep(0.001)
-        return self.cluster.ready(self.number)
+        self.cluster.ready(self.number)
 
     async def _stop(self) -> None: ...
 
-    async def _run(self, job: BatchJob) -> BatchOutcome:
-        name = str(job.task.id)
-        ending: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
+    async def _run(self, task: BatchTask, run_id: str, limits: Limits) -> dict[str, Any]:
+        name = str(task.id)
+        self.cluster.sent.append(task)
+        ending: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.jobs[ending] = {name}.union(*self.jobs.values())
         for names in self.jobs.values():
             names.add(name)
@@ -57,7 +63,7 @@ class Actor:
                 for other in list(self.jobs):
                     if not other.done():
                         other.set_exception(Lost("the actor died"))
-            return await ending if ending.done() else BatchOutcome(None, Failure("Done", name))
+            return await ending if ending.done() else failed_line(task.id, run_id, "Done", name)
         finally:
             del self.jobs[ending]
 
@@ -68,6 +74,7 @@ class FakeRay:
     def __init__(self) -> None:
         self.actors: list[Actor] = []
         self.killed: list[Actor] = []
+        self.sent: list[BatchTask] = []
         self.company: list[tuple[str, set[str]]] = []
         self.ready: Any = lambda number: None
         self.exceptions = SimpleNamespace(RayError=Lost, RayTaskError=Broken)
@@ -80,24 +87,34 @@ class FakeRay:
         self.killed.append(actor)
 
 
-def job(name: str) -> BatchJob:
-    task = BatchTask(id=name, task="Who?", context=({"text": "Anna."},))
-    return BatchJob(task, f"run-{name}", Limits())
+def no_key(number: int) -> None:
+    raise Broken("Traceback …", ConfigurationError(f"no key on {number}"))
+
+
+@asynccontextmanager
+async def engine_of(ray: FakeRay, workers: int, jobs: int, **more: Any) -> AsyncIterator[RunTask]:
+    async with ray_engine(ray, lambda: None, workers=workers, slots=jobs, **more) as run:  # type: ignore[arg-type, return-value]
+        yield run
+
+
+async def run_one(run: RunTask, name: str) -> str:
+    """Return the type of error of a task."""
+    task = BatchTask(name, "Who?", ({"text": "Anna."},), None, {}, "")
+    line = await run(task, f"run-{name}", Limits())
+    return str(line["error"]["type"])
 
 
 async def ran(ray: FakeRay, names: list[str], *, workers: int, jobs: int) -> dict[str, str]:
-    """Return the type of failure of each job."""
-    async with RayEngine(ray, Worker, (), workers=workers, jobs=jobs) as engine:
+    """Return the type of error of each task."""
+    async with engine_of(ray, workers, jobs) as run:
         waiting = iter(names)
         found: dict[str, str] = {}
 
         async def work() -> None:
             for name in waiting:
-                outcome = await engine.run(job(name))
-                assert outcome.failure is not None
-                found[name] = outcome.failure.type
+                found[name] = await run_one(run, name)
 
-        await asyncio.wait_for(asyncio.gather(*(work() for _ in range(engine.slots))), 30)
+        await asyncio.wait_for(asyncio.gather(*(work() for _ in range(workers * jobs))), 30)
     return found
 
 
@@ -123,17 +140,17 @@ async def test_a_job_that_kills_its_workers_is_found_and_the_others_end(
 
 async def test_unusable_workers_are_reported_and_one_usable_is_enough() -> None:
     ray = FakeRay()
-    ray.ready = lambda number: None if number == 2 else Failure("ConfigurationError", f"no key on {number}")
+    ray.ready = lambda number: None if number == 2 else no_key(number)
     notes: list[str] = []
-    async with RayEngine(ray, Worker, (), workers=4, jobs=2, notify=notes.append) as engine:
-        await asyncio.gather(*(engine.run(job(f"good {n}")) for n in range(8)))
+    async with engine_of(ray, 4, 2, notify=notes.append) as run:
+        await asyncio.gather(*(run_one(run, f"good {n}") for n in range(8)))
         await asyncio.sleep(0.01)
     assert sorted(notes) == [f"a worker is unusable: no key on {number}" for number in (0, 1, 3)]
 
 
 async def test_without_a_usable_worker_the_first_error_is_raised() -> None:
     ray = FakeRay()
-    ray.ready = lambda number: Failure("ConfigurationError", "no key")
+    ray.ready = no_key
     with pytest.raises(ConfigurationError, match="no key"):
         await ran(ray, ["good 1"], workers=3, jobs=1)
 
@@ -142,7 +159,7 @@ async def test_an_error_in_the_actor_is_raised_at_once() -> None:
     ray = FakeRay()
 
     def broken(number: int) -> None:
-        raise Broken("Traceback\n  …\nImportError: no module named psycopg")
+        raise Broken("Traceback\n  …\nImportError: no module named psycopg", ImportError())
 
     ray.ready = broken
     with pytest.raises(ConfigurationError, match=r"cannot be started .*no module named psycopg.*install"):
@@ -155,14 +172,14 @@ async def test_when_all_workers_are_lost_the_batch_stops_with_the_remedy(
     monkeypatch.setattr(engine_module, "_ALL_LOST_SECONDS", 0.05)
     monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.01)
     ray = FakeRay()
-    async with RayEngine(ray, Worker, (), workers=2, jobs=1) as engine:
+    async with engine_of(ray, 2, 1) as run:
 
         def gone(number: int) -> None:
             raise Lost("the actor is restarting")
 
         ray.ready = gone
         with pytest.raises(UsageError, match=r"have been lost for 0\.05 s: .*the same command resumes"):
-            await engine.run(job("bad 1"))
+            await run_one(run, "bad 1")
 
 
 async def test_when_no_worker_is_ready_in_time_the_error_names_causes(
@@ -181,17 +198,38 @@ async def test_when_no_worker_is_ready_in_time_the_error_names_causes(
     assert len(ray.killed) == 2
 
 
-async def test_a_job_cancelled_while_it_waits_to_be_alone_frees_its_worker(
+async def test_a_task_cancelled_while_it_waits_to_be_alone_frees_its_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ray = FakeRay()
-    async with RayEngine(ray, Worker, (), workers=1, jobs=2) as engine:
-        first = asyncio.ensure_future(engine.run(job("good 1")))
+    async with engine_of(ray, 1, 2) as run:
+        first = asyncio.ensure_future(run_one(run, "good 1"))
         await asyncio.sleep(0)
         monkeypatch.setattr(engine_module, "_SHARED_LOSSES", 0)
-        waiting = asyncio.ensure_future(engine.run(job("good 2")))
+        waiting = asyncio.ensure_future(run_one(run, "good 2"))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(first, waiting, return_exceptions=True)
-        outcome = await asyncio.wait_for(engine.run(job("good 3")), 5)
-    assert outcome == BatchOutcome(None, Failure("Done", "good 3"))
+        assert await asyncio.wait_for(run_one(run, "good 3"), 5) == "Done"
+
+
+async def test_a_task_is_sent_with_paths_that_mean_the_same_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    ray = FakeRay()
+    async with engine_of(ray, 1, 1) as run:
+        task = BatchTask("good", "Who?", ("a.txt", "/dev/null", "*.txt", {"text": "d"}), None, {}, "")
+        await run(task, "run", Limits())
+    (sent,) = ray.sent
+    assert sent.context == (f"{tmp_path}/a.txt", "/dev/null", f"{tmp_path}/*.txt", {"text": "d"})
+    assert sent.digest == task.digest
+
+
+async def test_a_task_whose_file_is_gone_here_is_not_sent(tmp_path: Path) -> None:
+    ray = FakeRay()
+    async with engine_of(ray, 1, 1) as run:
+        line = await run(BatchTask("t", "Who?", (str(tmp_path / "gone"),), None, {}, ""), "run", Limits())
+    assert line["error"]["type"] == "DocumentError"
+    assert ray.sent == []

@@ -1,0 +1,192 @@
+"""The tasks of a batch: every line is checked before anything is spent, and read again when it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from rlm.answers.answer_type import AnswerType
+from rlm.documents import Source, TextSource, sources_from_arguments
+from rlm.errors import DocumentError, RLMError, UsageError
+from rlm.lazy_dataclass import dataclass
+from rlm.limits import Limits, limit_names
+from rlm.prompts import InputError
+from rlm.prompts.json_input import Record, parse_json
+
+__all__ = ["BadTask", "BatchTask", "TaskLine", "TasksFile"]
+
+_KEYS = ("id", "task", "context", "schema", "limits")
+_MAX_SHOWN = 3
+MAX_LINE = 128 << 20
+"""Bytes of a task."""
+
+
+class BadTask(UsageError):
+    """A line is not a valid task. `id` is its id, if it has one."""
+
+    def __init__(self, message: str, id: str | int | None = None) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`. `digest` is a
+    hash of the content, and the id of a task without one."""
+
+    id: str | int
+    task: str
+    context: tuple[str | Mapping[str, str], ...]
+    schema: Mapping[str, Any] | None
+    limits: Mapping[str, Any]
+    digest: str
+
+    @classmethod
+    def parse(cls, line: bytes) -> BatchTask:
+        """Parse a line. Raises BadTask with the fault and its remedy. Does not check files."""
+        id_: str | int | None = None
+        try:
+            record = Record(parse_json(line), what='{"id": …, "task": …, "context": […]}')
+            content = {key: value for key, value in record.value.items() if value is not None}
+            digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            given = record.value.get("id", f"task-{digest[:12]}")
+            if isinstance(given, bool) or not isinstance(given, str | int) or not str(given).strip():
+                raise InputError("$.id", "is no id", "give a text or a whole number")
+            id_ = given
+            _refuse_unknown(record, _KEYS)
+            task, context = record.text("task"), content.get("context")
+            if not task.strip():
+                raise InputError("$.task", "is empty", "give a question")
+            if not context:
+                raise InputError("$.context", "is missing or empty", 'give paths or {"text": …}')
+            parts = Record({"context": context if isinstance(context, list) else [context]})
+            schema = record.under("schema").value if "schema" in content else None
+            if schema is not None:
+                AnswerType(schema)
+            limits = limit_names(record.under("limits").value)
+            Limits(**limits)
+            return cls(id_, task, parts.each("context", _part), schema, limits, digest[:16])
+        except ValueError as error:
+            raise BadTask(f"is not JSON ({error}): write one object on one line") from None
+        except (InputError, RLMError) as error:
+            raise BadTask(str(error), id_) from None
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return the context for a run, with paths relative to the current folder. Raises DocumentError if a
+        path does not exist."""
+        sources: list[Source] = []
+        for number, part in enumerate(self.context, 1):
+            if isinstance(part, str):
+                sources.extend(sources_from_arguments([part], io.BytesIO()))
+            else:
+                sources.append(TextSource(part.get("name", f"text {number}"), part["text"]))
+        return tuple(sources)
+
+    def under(self, limits: Limits) -> Limits:
+        """Return the batch's limits, overridden by the task's own."""
+        return replace(limits, **self.limits)
+
+
+def _part(value: Any, path: str) -> str | Mapping[str, str]:
+    if isinstance(value, str):
+        if value in ("", "-"):
+            raise InputError(path, f"is {value!r}", "name a file: a batch does not read stdin")
+        return value
+    part = Record(value, path, what='a path or {"text": …}')
+    _refuse_unknown(part, ("text", "name"))
+    part.text("text"), part.text("name", "")
+    return part.value
+
+
+def _refuse_unknown(record: Record, known: Sequence[str]) -> None:
+    for key in record.value:
+        if key not in known:
+            raise InputError(f"{record.path}.{key}", "is unknown", f"use {', '.join(known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """A line of the file. Its texts stay in the file, because there may be a million. `fault` says why it is
+    not a valid task; then `id` is its id, or `line N` without one."""
+
+    number: int
+    id: str | int
+    digest: str
+    offset: int
+    fault: str
+
+
+class TasksFile:
+    """An open file of JSON lines. `tasks` are its tasks in order, `bad` its invalid lines."""
+
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self.path = path
+        self._stream = stream
+        self.tasks: list[TaskLine] = []
+        self.bad: list[TaskLine] = []
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, *, skip_bad: bool = False) -> Iterator[Self]:
+        """Open the file and check every line, including ids and paths. Raises UsageError if the file is
+        unreadable or has no task, or (unless `skip_bad`) an invalid line."""
+        with ExitStack() as stack:
+            try:
+                file = cls(path, stack.enter_context(path.open("rb")))
+                file._index()
+            except OSError as error:
+                raise UsageError(f"cannot read {path}: {error.strerror or error}; check it") from None
+            if file.bad and not skip_bad:
+                shown = "; ".join(f"line {bad.number} {bad.fault}" for bad in file.bad[:_MAX_SHOWN])
+                more = f"; and {len(file.bad) - _MAX_SHOWN} more" if len(file.bad) > _MAX_SHOWN else ""
+                raise UsageError(
+                    f"{path}: {shown}{more} (nothing was spent; --skip-bad runs the other tasks)"
+                )
+            if not file.tasks and not file.bad:
+                raise UsageError(f'{path} has no task: write one {{"id", "task", "context"}} a line')
+            yield file
+
+    def read(self, line: TaskLine) -> BatchTask:
+        """Read a task. Raises UsageError if the file has changed."""
+        self._stream.seek(line.offset)
+        with suppress(BadTask):
+            task = BatchTask.parse(self._stream.readline())
+            if task.digest == line.digest:
+                return task
+        raise UsageError(f"{self.path} changed during the batch: start the command again")
+
+    def _index(self) -> None:
+        if not self._stream.seekable():
+            raise UsageError(f"{self.path} is a pipe: write the tasks to a file first")
+        numbers: dict[str, int] = {}
+        offset = 0
+        for number, line in enumerate(iter(partial(self._stream.readline, MAX_LINE + 1), b""), 1):
+            start, offset = offset, offset + len(line)
+            if len(line) > MAX_LINE:
+                raise UsageError(
+                    f"line {number} of {self.path} has over {MAX_LINE >> 20} MB: put its text into a file"
+                )
+            if not line.strip():
+                continue
+            id_, digest, fault = None, "", ""
+            try:
+                task = BatchTask.parse(line)
+                id_, digest = task.id, task.digest
+                task.sources()
+            except BadTask as error:
+                id_, fault = error.id, str(error)
+            except DocumentError as error:
+                fault = str(error)
+            first = number if id_ is None else numbers.setdefault(str(id_), number)
+            if first != number:
+                fault = f"has the id of line {first} ({id_!r}): give each task its own id"
+            # An id names one line of the results.
+            name = f"line {number}" if id_ is None or first != number else id_
+            (self.bad if fault else self.tasks).append(TaskLine(number, name, digest, start, fault))
