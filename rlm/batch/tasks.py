@@ -86,7 +86,7 @@ class BatchTask:
             if isinstance(part, str):
                 sources.extend(sources_from_arguments([part], io.BytesIO()))
             else:
-                sources.append(TextSource(part.get("name", f"text {number}"), part["text"]))
+                sources.append(TextSource(part.get("name") or f"text {number}", part["text"]))
         return tuple(sources)
 
     def under(self, limits: Limits) -> Limits:

@@ -367,8 +367,9 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
     older.mkdir(parents=True)
     for entry in Path(rlm.__file__).parent.iterdir():
         (older / entry.name).symlink_to(entry)
+    source = (older / "version.py").read_text()
     (older / "version.py").unlink()
-    (older / "version.py").write_text('__version__ = "0.0.1"\n')
+    (older / "version.py").write_text(source + '\n__version__ = "0.0.1"\n')
     broken = folder.folder / "broken" / "rlm"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise ModuleNotFoundError('no rlm on this node')\n")

@@ -118,6 +118,7 @@ def test_a_line_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_context_may_be_one_path_or_text_by_itself() -> None:
     assert BatchTask.parse(line(context={"text": "x"})).sources() == (TextSource("text 1", "x"),)
+    assert BatchTask.parse(line(context={"text": "x", "name": None})).sources()[0].name == "text 1"
 
 
 def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_path: Path) -> None:
