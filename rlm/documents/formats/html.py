@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from selectolax.lexbor import LexborHTMLParser
 
 from rlm.documents.encoding import decode_whole, prepare_encodings
-from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable, text_of
 from rlm.documents.formats.tables.markup_rows import layout_tables, table_rows
 from rlm.lazy_dataclass import dataclass
 
@@ -131,7 +131,7 @@ def _lines_of(cell: Any) -> list[str]:
     """Return the lines of a cell."""
     writer = _Writer()
     pieces = [*_walk(cell, writer, ()), *writer.finish()]
-    text = "".join(piece.text for piece in pieces if isinstance(piece, Text))
+    text = text_of(pieces)
     return [line.strip() for line in text.split("\n")]
 
 

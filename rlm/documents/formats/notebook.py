@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from rlm.documents.encoding import decode_whole, prepare_encodings
 from rlm.documents.formats.html import pieces_of_markup
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of
 
 __all__ = ["prepare", "read_notebook"]
 
@@ -90,11 +90,7 @@ def _output(output: dict[str, Any], without_text: Counter[str]) -> str:
             return _TERMINAL_STYLE.sub("", text)
     if markup := _text(data.get("text/html")):
         pieces = pieces_of_markup(markup, titled=False)
-        return "".join(
-            piece.text if isinstance(piece, Text) else f"{piece.title}\n"
-            for piece in pieces
-            if isinstance(piece, Text | Heading)
-        )
+        return text_of(pieces)
     without_text.update(kind for kind in data if "/" in kind)
     return ""
 

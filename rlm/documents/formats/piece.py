@@ -6,6 +6,8 @@ before the pieces of each. What comes before the first one belongs to the file i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rlm.lazy_dataclass import dataclass
 from rlm.version import install_command
 
@@ -22,6 +24,7 @@ __all__ = [
     "Text",
     "Unread",
     "Unreadable",
+    "text_of",
 ]
 
 
@@ -95,6 +98,15 @@ class Ended:
 
 
 Piece = Text | Heading | Page | Note | Member | Data | Unread | Ended
+
+
+def text_of(pieces: Iterable[Piece]) -> str:
+    """Return the text of the pieces, each title on a line."""
+    return "".join(
+        f"{one.title}\n" if isinstance(one, Heading) else one.text
+        for one in pieces
+        if isinstance(one, Text | Heading)
+    )
 
 
 LOOK_REMEDY = f"let a model look at it: a --sub-model that sees, and {install_command('vision')}"

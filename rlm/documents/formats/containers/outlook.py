@@ -25,6 +25,7 @@ from rlm.documents.formats.piece import (
     Text,
     Unread,
     Unreadable,
+    text_of,
 )
 
 __all__ = ["prepare", "read_msg"]
@@ -128,11 +129,7 @@ class _Reader:
             self.replaced += replaced
             self.guessed = self.guessed or guessed
         pieces = pieces_of_markup(markup, titled=False) if markup else ()
-        return "".join(
-            piece.text if isinstance(piece, Text) else f"{piece.title}\n"
-            for piece in pieces
-            if isinstance(piece, Text | Heading)
-        )
+        return text_of(pieces)
 
     def _attachments(self, at: list[str]) -> list[str]:
         paths = self._ole.listdir(storages=True)

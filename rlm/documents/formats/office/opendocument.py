@@ -22,7 +22,7 @@ from rlm.documents.formats.office_xml.xml import (
     refuse_entities,
     rows,
 )
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["prepare", "read_odp", "read_odt"]
@@ -146,7 +146,7 @@ def _margins(styles: Element | None) -> Iterator[str]:
             ):
                 flow = _Flow()
                 flow.read(part)
-                text = "".join(piece.text for piece in flow.pieces if isinstance(piece, Text))
+                text = text_of(flow.pieces)
                 if any(map(str.isalpha, text)):  # more than the number of the page
                     yield text
 
@@ -162,7 +162,7 @@ def _masters(body: Element, styles: Element | None) -> Iterator[str]:
             if local_name(shape) != "notes" and not attribute(shape, "class"):
                 flow = _Flow()
                 flow.read_one(shape)
-                yield "".join(one.text for one in flow.pieces if isinstance(one, Text))
+                yield text_of(flow.pieces)
 
 
 def _slide(page: Element, hidden: set[str]) -> Slide:
@@ -170,11 +170,7 @@ def _slide(page: Element, hidden: set[str]) -> Slide:
     for shape in page:
         flow = _Flow()
         flow.read_one(shape)
-        text = "".join(
-            f"{piece.title}\n" if isinstance(piece, Heading) else piece.text
-            for piece in flow.pieces
-            if isinstance(piece, Text | Heading)
-        )
+        text = text_of(flow.pieces)
         slide.pictures += flow.pictures
         match local_name(shape), attribute(shape, "class"):
             case "notes", _:
@@ -302,11 +298,7 @@ class _Flow:
         if element is not None:
             (flow.read_one if is_shape else flow.read)(element)
         self.pictures += flow.pictures
-        lines = "".join(
-            f"{one.title}\n" if isinstance(one, Heading) else one.text
-            for one in flow.pieces
-            if isinstance(one, Text | Heading)
-        )
+        lines = text_of(flow.pieces)
         return lines if is_shape else " ".join(lines.split())
 
     def _table(self, element: Element) -> list[list[str]]:
@@ -335,7 +327,7 @@ def _annotation(element: Element) -> str:
     flow.read(element)
     creator = find(element, "creator")
     name = "".join(creator.itertext()).strip() if creator is not None else ""
-    words = " ".join("".join(one.text for one in flow.pieces if isinstance(one, Text)).split())
+    words = " ".join(text_of(flow.pieces).split())
     return f"{name or 'Comment'}: {words}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm.documents.formats.office_xml.xml import rows
-from rlm.documents.formats.piece import Heading, Piece, Text
+from rlm.documents.formats.piece import Heading, Piece, Text, text_of
 
 __all__ = ["Paragraphs"]
 
@@ -83,11 +83,7 @@ class Paragraphs:
 
     def text(self) -> str:
         """Return the text of the pieces."""
-        return "".join(
-            f"{piece.title}\n" if isinstance(piece, Heading) else piece.text
-            for piece in self.pieces
-            if isinstance(piece, Text | Heading)
-        )
+        return text_of(self.pieces)
 
     def _end_notes(self) -> None:
         if self._after:

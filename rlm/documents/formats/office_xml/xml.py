@@ -17,8 +17,10 @@ __all__ = [
     "attribute",
     "children",
     "find",
+    "is_on",
     "links_of",
     "local_name",
+    "number",
     "parse",
     "parse_member",
     "refuse_entities",
@@ -103,6 +105,17 @@ def find(element: Element | None, *path: str) -> Element | None:
     for name in path:
         element = next(children(element, name), None)
     return element
+
+
+def number(element: Element | None) -> int | None:
+    """Return the value (`val`) of an element as a number, None without one."""
+    value = attribute(element, "val")[:9] if element is not None else ""
+    return int(value) if value.isdecimal() else None
+
+
+def is_on(element: Element | None) -> bool:
+    """Return whether a property is set: it is there, and its value does not say otherwise."""
+    return element is not None and attribute(element, "val") not in ("0", "false", "off")
 
 
 def rows(table: list[list[str]]) -> str:

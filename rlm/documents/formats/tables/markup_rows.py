@@ -1,4 +1,4 @@
-"""Tables of HTML as rows: each row on one line, its cells separated by ` | `."""
+"""Tables of HTML and Word as rows: each row on one line, its cells separated by ` | `."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any
 
 from rlm.documents.formats.tables.csv_lines import LINE_END
 
-__all__ = ["SEPARATOR", "layout_tables", "row_line", "table_rows"]
+__all__ = [
+    "LONGEST_CELL",
+    "SEPARATOR",
+    "cell_of_lines",
+    "layout_tables",
+    "row_line",
+    "table_lines",
+    "table_rows",
+]
 
 SEPARATOR = " | "
-_LONGEST_CELL = 1_000
+LONGEST_CELL = 1_000
 """Characters. A longer cell is a part of a page, not of a table."""
 _MOST_SPANNED = 100
 _PARTS_OF_PAGES = "table table, table h1, table h2, table h3, table h4, table h5, table h6, table pre"
@@ -37,7 +45,7 @@ def layout_tables(tree: Any) -> set[int]:
         table = _table_above(cell)
         if table is None or table.mem_id in layout:
             continue
-        if len(cell.text()) > _LONGEST_CELL:
+        if len(cell.text()) > LONGEST_CELL:
             layout.add(table.mem_id)
     return layout
 
@@ -51,14 +59,10 @@ def _table_above(node: Any) -> Any:
 
 def table_rows(table: Any, lines_of: Callable[[Any], list[str]]) -> Iterator[str]:
     """Yield a table that is no layout: its caption, then each row as a line. `lines_of` returns the lines of
-    a cell. A cell that spans several rows counts in each of them.
-
-    A table whose first row holds header cells is written as Markdown writes one, with bars around its rows
-    and a rule below the header: its rows can be read as records.
-    """
+    a cell. A cell that spans several rows counts in each of them."""
     held: dict[int, tuple[int, str]] = {}
-    width = 0
-    is_first = True
+    rows: list[list[str]] = []
+    has_header = False
     for part in table.css("caption, tr"):
         if part.tag == "caption":
             yield " ".join(lines_of(part))
@@ -68,18 +72,30 @@ def table_rows(table: Any, lines_of: Callable[[Any], list[str]]) -> Iterator[str
         while cell is not None:
             if cell.tag in ("td", "th"):
                 _take_held(row, held)
-                text = f" {LINE_END} ".join(line for line in lines_of(cell) if line.strip())
-                if (rows := _span(cell, "rowspan")) > 1:
-                    held[len(row)] = rows - 1, text
+                text = cell_of_lines(lines_of(cell))
+                if (spanned := _span(cell, "rowspan")) > 1:
+                    held[len(row)] = spanned - 1, text
                 row += [text] + [""] * (_span(cell, "colspan") - 1)
             cell = cell.next
         _take_held(row, held)
-        if is_first and part.css_first("th") is not None and len(row) > 1:
-            width = len(row)
+        has_header = has_header or (not rows and part.css_first("th") is not None)
+        rows.append(row)
+    yield from table_lines(rows, has_header=has_header)
+
+
+def cell_of_lines(lines: list[str]) -> str:
+    """Return the lines of a cell as one."""
+    return f" {LINE_END} ".join(stripped for line in lines if (stripped := line.strip()))
+
+
+def table_lines(rows: list[list[str]], *, has_header: bool) -> Iterator[str]:
+    """Yield each row as a line. A table whose first row is a header is written as Markdown writes one, with
+    bars around its rows and a rule below the header: its rows can be read as records."""
+    width = len(rows[0]) if has_header and rows and len(rows[0]) > 1 else 0
+    for at, row in enumerate(rows):
         yield _bars([*row, *[""] * (width - len(row))]) if width else row_line(row)
-        if is_first and width:
+        if width and not at:
             yield _bars(["---"] * width)
-        is_first = False
 
 
 def _bars(cells: list[str]) -> str:

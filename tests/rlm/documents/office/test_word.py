@@ -1,4 +1,4 @@
-"""What stands in a Word document apart from its text: margins, notes, comments, text boxes, charts."""
+"""What a Word document holds: numbers of lists, tables, margins, notes, comments, text boxes, charts."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ CHOICE = (
     "<w:fldChar w:fldCharType='begin'><w:ffData><w:ddList><w:result w:val='1'/><w:listEntry w:val='yes'/>"
     "<w:listEntry w:val='never'/></w:ddList></w:ffData></w:fldChar><w:t>Pets: </w:t>"
 )
-DROPPED = {
+BESIDE = {
     "a comment": (RENT, {"comments_xml": COMMENTS}, "# Comments\nAnn Lee: Is it 900? Or 950?\n"),
-    "a text box": (RENT + run(box("17 weeks.")), {}, "# Text boxes and other text\n17 weeks.\n"),
+    "a text box": (RENT + run(box("17 weeks.")), {}, "The rent.\n\n17 weeks.\n"),
     "a text box without an older form": (RENT + run(either(box("17 weeks."))), {}, "17 weeks.\n"),
     "an equation": (
         "<w:p><w:r><w:t>Rent is </w:t></w:r><m:oMath><m:r><m:t>r=90n</m:t></m:r></m:oMath></w:p>",
@@ -173,16 +173,16 @@ DROPPED = {
 }
 
 
-@pytest.mark.parametrize("what", DROPPED)
-def test_what_the_library_drops_is_read(tmp_path: Path, what: str) -> None:
-    body, parts, expected = DROPPED[what]
+@pytest.mark.parametrize("what", BESIDE)
+def test_what_stands_beside_the_text_is_read(tmp_path: Path, what: str) -> None:
+    body, parts, expected = BESIDE[what]
     loaded = read(word(tmp_path / "a.docx", body, **parts), tmp_path)
     text = text_of(loaded)
     assert expected in text
     assert loaded.unread == ()
 
 
-def test_what_the_library_reads_is_there_once(tmp_path: Path) -> None:
+def test_words_in_two_forms_are_there_once(tmp_path: Path) -> None:
     inserted = "<w:p><w:ins w:id='1' w:author='a'><w:r><w:t>Inserted words.</w:t></w:r></w:ins></w:p>"
     older = f"<v:textbox><w:txbxContent>{p('Old box.')}</w:txbxContent></v:textbox>"
     both = run(either(box("Old box."), f"<w:pict><v:shape>{older}</v:shape></w:pict>"))
@@ -251,19 +251,28 @@ def test_a_text_of_many_boxes_is_read_in_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["header1_xml", "comments_xml", "chart_xml"])
-def test_parts_that_declare_entities_or_are_nested_deeply_end_in_one_line(tmp_path: Path, name: str) -> None:
-    bomb = '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]><a>&d;</a>'
-    with pytest.raises(DocumentError, match="XML bomb"):
-        read(word(tmp_path / "a.docx", p("The rent."), **{name: bomb}), tmp_path)
-    deep = part("hdr", "<w:sdt>" * 60_000 + "</w:sdt>" * 60_000)
-    path = word(tmp_path / "b.docx", RENT + run(drawing("<c:chart r:id='chart_xml'/>")), **{name: deep})
-    if name == "comments_xml":
-        with pytest.raises(DocumentError, match="nested too deeply"):
-            load([path], tmp_path / "deep")
-    else:
-        loaded = load([path], tmp_path / "deep")
-        assert text_of(loaded) == "The rent.\n"
-        assert loaded.unread == ("b.docx (in part)",)
+@pytest.mark.parametrize(
+    "content",
+    [
+        '<!DOCTYPE a [<!ENTITY b "cc"><!ENTITY d "&b;&b;">]><a>&d;</a>',
+        part("hdr", "<w:comment>" + "<w:sdt>" * 60_000 + "</w:sdt>" * 60_000 + "</w:comment>"),
+    ],
+    ids=["entities", "depth"],
+)
+def test_a_hostile_part_costs_that_part_only(tmp_path: Path, name: str, content: str) -> None:
+    body = RENT + run(drawing("<c:chart r:id='chart_xml'/>"))
+    loaded = read(word(tmp_path / "a.docx", body, **{name: content}), tmp_path)
+    assert text_of(loaded) == "The rent.\n"
+    assert loaded.unread == ("a.docx (in part)",)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [("<w:sdt>" * 60_000 + "</w:sdt>" * 60_000, "nested too deeply"), ("<w:p>", "document.xml' is damaged")],
+)
+def test_a_hostile_text_is_refused_in_one_line(tmp_path: Path, body: str, reason: str) -> None:
+    with pytest.raises(DocumentError, match=reason):
+        read(word(tmp_path / "a.docx", body), tmp_path)
 
 
 def test_a_bomb_in_a_part_is_refused(tmp_path: Path) -> None:
@@ -272,3 +281,132 @@ def test_a_bomb_in_a_part_is_refused(tmp_path: Path) -> None:
     path = word(tmp_path / "a.docx", p("The rent."), header1_xml=made.getvalue())
     with pytest.raises(DocumentError, match=r"a zip bomb\?"):
         read(path, tmp_path)
+
+
+LEVELS = "".join(
+    f"<w:lvl w:ilvl='{at}'><w:start w:val='1'/><w:numFmt w:val='{form}'/>"
+    f"<w:lvlText w:val='{text}'/>{style}</w:lvl>"
+    for at, (form, text, style) in enumerate(
+        [
+            ("decimal", "%1.", "<w:pStyle w:val='Kop1'/>"),
+            ("decimal", "%1.%2", ""),
+            ("lowerRoman", "(%3)", ""),
+            ("bullet", "\uf0b7", ""),
+        ]
+    )
+)
+NUMBERING = part(
+    "numbering",
+    f"<w:abstractNum w:abstractNumId='7'>{LEVELS}</w:abstractNum>"
+    "<w:num w:numId='1'><w:abstractNumId w:val='7'/></w:num>"
+    "<w:num w:numId='2'><w:abstractNumId w:val='7'/>"
+    "<w:lvlOverride w:ilvl='1'><w:startOverride w:val='5'/></w:lvlOverride></w:num>",
+)
+STYLES = part(
+    "styles",
+    "<w:style w:styleId='Kop1'><w:name w:val='heading 1'/>"
+    "<w:pPr><w:numPr><w:numId w:val='1'/></w:numPr></w:pPr></w:style>"
+    "<w:style w:styleId='Own'><w:basedOn w:val='Kop1'/></w:style>"
+    "<w:style w:styleId='Contents'><w:basedOn w:val='Kop1'/><w:pPr><w:numPr><w:numId w:val='0'/></w:numPr>"
+    "<w:outlineLvl w:val='9'/></w:pPr></w:style>",
+)
+
+
+def item(text: str, level: int, number: int = 1) -> str:
+    place = f"<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='{number}'/></w:numPr>"
+    return f"<w:p><w:pPr>{place}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def styled(text: str, style: str) -> str:
+    return f"<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_headings_and_lists_keep_their_numbers(tmp_path: Path) -> None:
+    body = (
+        styled("Contents", "Contents")
+        + styled("Terms", "Kop1")
+        + item("The yard.", 1)
+        + item("The mill.", 1)
+        + item("Its wheel.", 2)
+        + item("A bolt.", 3)
+        + item("Its race.", 2)
+        + styled("Notice", "Own")
+        + item("Three weeks.", 1)
+        + item("Five.", 1, number=2)
+        + item("Six.", 1, number=2)
+    )
+    loaded = read(word(tmp_path / "a.docx", body, styles_xml=STYLES, numbering_xml=NUMBERING), tmp_path)
+    assert text_of(loaded) == (
+        "Contents\n# 1. Terms\n  1.1 The yard.\n  1.2 The mill.\n    (i) Its wheel.\n      - A bolt.\n"
+        "    (ii) Its race.\n# 2. Notice\n  2.1 Three weeks.\n  2.5 Five.\n  2.6 Six.\n"
+    )
+
+
+def test_a_hostile_numbering_ends(tmp_path: Path) -> None:
+    styles = part(
+        "styles",
+        "".join(f"<w:style w:styleId='{n}'><w:basedOn w:val='{n - 1}'/></w:style>" for n in range(20_000))
+        + "<w:style w:styleId='0'><w:basedOn w:val='0'/></w:style>",
+    )
+    lists = part(
+        "numbering",
+        "<w:abstractNum w:abstractNumId='7'><w:lvl w:ilvl='0'><w:start w:val='999999999'/>"
+        "<w:numFmt w:val='upperLetter'/><w:lvlText w:val='%1%9'/></w:lvl></w:abstractNum>"
+        "<w:num w:numId='1'><w:abstractNumId w:val='7'/></w:num>",
+    )
+    path = word(
+        tmp_path / "a.docx",
+        item("a", 0) + item("b", -1) + item("c", 77),
+        styles_xml=styles,
+        numbering_xml=lists,
+    )
+    assert text_of(read(path, tmp_path)).startswith("9999999991 a\n")
+
+
+def row(*cells: str, properties: str = "") -> str:
+    return f"<w:tr><w:trPr>{properties}</w:trPr>{''.join(cells)}</w:tr>"
+
+
+def cell(text: str, properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr>{text if text.startswith('<') else p(text)}</w:tc>"
+
+
+def test_tables_keep_their_columns_and_name_their_header(tmp_path: Path) -> None:
+    plain = (
+        row(cell("yard"), cell("year and hives", "<w:gridSpan w:val='2'/>"), cell("by"))
+        + row(
+            cell("north", "<w:vMerge w:val='restart'/>"), cell("2023"), cell("14"), cell(p("Ann") + p("Lee"))
+        )
+        + row(cell("", "<w:vMerge/>"), cell("2024"), cell("12"), cell(""))
+        + row(cell("26"), properties="<w:gridBefore w:val='2'/>")
+    )
+    headed = row(cell("kind"), cell("price"), properties="<w:tblHeader/>") + row(cell("linden"), cell("9.50"))
+    body = f"<w:tbl>{plain}</w:tbl>{RENT}<w:tbl>{headed}</w:tbl>"
+    assert text_of(read(word(tmp_path / "a.docx", body), tmp_path)) == (
+        "yard | year and hives |  | by\nnorth | 2023 | 14 | Ann ¶ Lee\nnorth | 2024 | 12\n |  | 26\n\n"
+        "The rent.\n\n| kind | price |\n| --- | --- |\n| linden | 9.50 |\n"
+    )
+
+
+def test_a_table_that_lays_out_a_page_is_read_cell_by_cell(tmp_path: Path) -> None:
+    inner = f"<w:tbl>{row(cell('linden'), cell('9.50'))}</w:tbl>"
+    body = f"<w:tbl>{row(cell('Left.'), cell(p('Right.') + inner))}</w:tbl>"
+    assert text_of(read(word(tmp_path / "a.docx", body), tmp_path)) == "Left.\nRight.\n\nlinden | 9.50\n"
+
+
+def test_a_footnote_is_below_its_paragraph_and_a_picture_is_described(tmp_path: Path) -> None:
+    noted = "<w:p><w:r><w:t>Oslo</w:t></w:r><w:r><w:footnoteReference w:id='2'/></w:r></w:p>"
+    seen = "<wp:docPr descr='A red hive'/><a:blip r:embed='x'/>"
+    picture = f"<w:p><w:r><w:drawing><wp:inline>{seen}</wp:inline></w:drawing></w:r></w:p>"
+    path = word(tmp_path / "a.docx", noted + RENT + picture, footnotes_xml=NOTES)
+    assert text_of(read(path, tmp_path)) == (
+        "Oslo[1]\n\n[1] Agreed in Oslo.\n\nThe rent.\n\n[A red hive]\n# Notes\nNot referred to.\n"
+    )
+
+
+def test_words_are_whole_across_drop_caps_and_deleted_ends(tmp_path: Path) -> None:
+    cap = "<w:p><w:pPr><w:framePr w:dropCap='drop'/></w:pPr><w:r><w:t>L</w:t></w:r></w:p>"
+    joined = "<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr><w:r><w:t>due in </w:t></w:r></w:p>"
+    symbols = "<w:p><w:r><w:t>10 </w:t><w:sym w:font='Symbol' w:char='F06D'/><w:t>m</w:t></w:r></w:p>"
+    path = word(tmp_path / "a.docx", cap + p("orem ipsum") + joined + p("May.") + symbols)
+    assert text_of(read(path, tmp_path)) == "Lorem ipsum\n\ndue in May.\n\n10 μm\n"
