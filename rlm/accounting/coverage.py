@@ -13,8 +13,9 @@ from rlm.sandbox.types import Span
 __all__ = ["Above", "CoverageLedger", "Noted"]
 
 Noted = Literal["read", "scanned", "sent", "answered", "failed", "looked"]
-"""What is noted of a span. `looked` spans are pages that a child saw."""
-
+"""What is noted of a span: text handed to a cell (`read`) or searched by code (`scanned`), as the kernel
+reports it; text sent to a child, about which a child answered, or whose child failed. An answer about the
+same text, before or after, takes precedence. `looked`: pages that a child saw and answered about."""
 
 _GAPS_SHOWN = 20
 
@@ -68,43 +69,18 @@ class CoverageLedger:
         """Return whether any of the body was read, scanned or sent."""
         return bool(len(self._read) or len(self._scanned) or len(self._sent))
 
-    def note_read(self, spans: Iterable[Span]) -> None:
-        """Note text handed to a cell, as the kernel reports it."""
-        self.note("read", spans)
-
-    def note_scanned(self, spans: Iterable[Span]) -> None:
-        """Note text searched by code, as the kernel reports it."""
-        self.note("scanned", spans)
-
-    def note_sent(self, spans: Iterable[Span]) -> None:
-        """Note text sent to a child."""
-        self.note("sent", spans)
-
-    def note_answered(self, spans: Iterable[Span]) -> None:
-        """Note text about which a child answered."""
-        self.note("answered", spans)
-
-    def note_pages(self, spans: Iterable[Span]) -> None:
-        """Note pages that a child saw and answered about."""
-        self.note("looked", spans)
-
     def has_seen(self, span: Span) -> bool:
         """Return whether a child saw every page of which the span holds a part."""
         seen = [page for page in self._pages if page.start < span.end and span.start < page.end]
         return bool(seen) and min(seen).start <= span.start and max(page.end for page in seen) >= span.end
 
-    def note_failed(self, spans: Iterable[Span]) -> None:
-        """Note text whose child failed. An answer about the same text, before or after, takes precedence."""
-        self.note("failed", spans)
-
     def note(self, what: Noted, spans: Iterable[Span]) -> None:
         """Note spans in the sets of `what`, here and above."""
-        inside = sorted(self._clamped(spans))  # in order they go in several times faster
+        inside = sorted(self._clamped(spans))
         if what == "looked":
             self._pages.update(inside[: max(0, MAX_SPANS - len(self._pages))])
-        for start, end in inside:
-            for one in self._sets[what]:
-                one.add(start, end)
+        for one in self._sets[what]:
+            one.update(inside)
         if self._above is not None and inside:
             self._above.note(what, inside)
 

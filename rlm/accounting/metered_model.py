@@ -207,36 +207,11 @@ class MeteredModel:
         sent = await self._complete(model, request, sent)
         if text is not None:
             text.end(sent.reply)
-        reply, cost = sent.reply, sent.cost_usd
-        kept = _kept_for_next_round(reply) if request.role == "root" else {}
-        settings = settings_of(model)
-        await self._log.append(
-            "child" if request.role == "child" else "model_call",
-            {
-                **event_fields,
-                "key": key,
-                "role": request.role,
-                "model": model.name,
-                "round": request.round or self._playback.round,
-                "prompt_tokens": sent.prompt_tokens,
-                "max_output_tokens": request.max_output_tokens,
-                **self._sent.fields(request),
-                "reply": reply.text,
-                "finish_reason": reply.finish_reason,
-                "usage": asdict(reply.usage),
-                "cost_usd": cost,
-                "seconds": sent.seconds,
-                **({"batch": reply.batch} if reply.batch else {}),
-                **({"follow_ups": sent.follow_ups} if sent.follow_ups else {}),
-                **(
-                    {"settings": settings}
-                    if request.role == "child" and (settings := settings_of(model))
-                    else {}
-                ),
-                **kept,
-            },
-        )
-        return MeteredReply(reply, cost)
+        event_fields["prompt_tokens"] = sent.prompt_tokens
+        if sent.follow_ups:
+            event_fields["follow_ups"] = sent.follow_ups
+        await self._append_reply(model, request, key, sent.reply, sent.cost_usd, sent.seconds, event_fields)
+        return MeteredReply(sent.reply, sent.cost_usd)
 
     def withdraw_answer(self) -> None:
         """Report that the answer that was reported while it was written is none."""
@@ -407,26 +382,42 @@ class MeteredModel:
         found = await self._log.find_reply(key, settings)
         if found is None:
             return None
+        reply, fields = Reply(found["reply"]), {**event_fields, "cached": True}
+        await self._append_reply(model, request, key, reply, 0.0, 0.0, fields)
+        return MeteredReply(reply, 0.0, cached=True)
+
+    async def _append_reply(
+        self,
+        model: Model,
+        request: Request,
+        key: str | None,
+        reply: Reply,
+        cost_usd: float | None,
+        seconds: float,
+        fields: Mapping[str, Any],
+    ) -> None:
+        """Journal a reply, with more `fields` of its event."""
+        is_child, settings = request.role == "child", settings_of(model)
         await self._log.append(
-            "child",
+            "child" if is_child else "model_call",
             {
-                **event_fields,
+                **fields,
                 "key": key,
                 "role": request.role,
                 "model": model.name,
-                "round": self._playback.round,
+                "round": request.round or self._playback.round,
                 "max_output_tokens": request.max_output_tokens,
                 **self._sent.fields(request),
-                "reply": found["reply"],
-                "finish_reason": "stop",
-                "usage": asdict(TokenUsage()),
-                "cost_usd": 0.0,
-                "seconds": 0.0,
-                "cached": True,
-                **({"settings": settings} if settings else {}),
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "usage": asdict(reply.usage),
+                "cost_usd": cost_usd,
+                "seconds": seconds,
+                **({"batch": reply.batch} if reply.batch else {}),
+                **({"settings": settings} if is_child and settings else {}),
+                **(_kept_for_next_round(reply) if request.role == "root" else {}),
             },
         )
-        return MeteredReply(Reply(found["reply"]), 0.0, cached=True)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         cost = self.prices.of(model, usage)

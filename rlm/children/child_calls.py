@@ -287,8 +287,8 @@ class ChildCalls:
         past = self._playback.failure(child.key, child.question_id)
         if past is not None:
             if past.type == "model":
-                self._coverage.note_sent(spans)
-            self._coverage.note_failed(spans)
+                self._coverage.note("sent", spans)
+            self._coverage.note("failed", spans)
             return failure(past.type, past.message)
         answer = paid = ChildAnswer("", found=False)
         try:
@@ -317,12 +317,12 @@ class ChildCalls:
         """Note what a child covered, and journal its failure."""
         spec = child.spec
         if answer.error is None:
-            self._coverage.note_answered(spec.spans)
+            self._coverage.note("answered", spec.spans)
             pages = [page.span for page in spec.pages]
-            self._coverage.note_pages(pages)
+            self._coverage.note("looked", pages)
             self._sightings.note(pages, answer.text)
             return
-        self._coverage.note_failed(spec.spans)
+        self._coverage.note("failed", spec.spans)
         if not self._playback.repeating:
             self._failures += 1
             # A re-run cell finds a failure without a reply by its key, and any other by its reply.
@@ -351,7 +351,7 @@ class ChildCalls:
                     request,
                     key=child.key,
                     question_id=child.question_id,
-                    on_sent=lambda: self._coverage.note_sent(spec.spans),
+                    on_sent=lambda: self._coverage.note("sent", spec.spans),
                     prompt_tokens=report.totals.prompt,
                     event_fields=fields,
                 )

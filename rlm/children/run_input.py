@@ -128,7 +128,7 @@ def _without_repeats(pieces: Sequence[Span | str]) -> tuple[Span | str, ...]:
             continue
         for gap in list(seen.gaps(piece)):
             new[gap] = None
-        seen.add(*piece)
+        seen.update([piece])
     return tuple(new)
 
 

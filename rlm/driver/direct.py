@@ -140,7 +140,7 @@ async def answer_directly(
         ) from error
     if reply.fault is not None:
         if reply.fault == "not_found":
-            run_context.coverage.note_answered([Span(0, body.chars)])
+            run_context.coverage.note("answered", [Span(0, body.chars)])
         repeated = (
             "it does not answer, but repeats its instructions." if reply.fault == "invalid_reply" else ""
         )
@@ -149,7 +149,7 @@ async def answer_directly(
         value = reply.text if answer_type is None else await answer_type.read(reply.text)
     except SchemaError as error:
         return no_answer("invalid_reply", str(error))
-    run_context.coverage.note_answered([Span(0, body.chars)])
+    run_context.coverage.note("answered", [Span(0, body.chars)])
     return DirectOutcome(Answer(value, None, reply.citations))
 
 
@@ -205,7 +205,7 @@ async def ask_directly(
             model,
             request,
             prompt_tokens=prompt.report.totals.prompt,
-            on_sent=lambda: run_context.coverage.note_sent(spans),
+            on_sent=lambda: run_context.coverage.note("sent", spans),
             question_id=identify_direct(
                 model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
             ),

@@ -107,8 +107,8 @@ class RunHandler:
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         # What the cell has read so far is counted before the answer is judged. Its report comes later.
-        self._coverage.note_read(final.access.read)
-        self._coverage.note_scanned(final.access.scanned)
+        self._coverage.note("read", final.access.read)
+        self._coverage.note("scanned", final.access.scanned)
         order = self._playback.order("finalize")
         refused = self._playback.helper("finalize", order)
         if refused is not None:

@@ -259,8 +259,8 @@ class Driver:
         if self._blocks.add(cell.code, output):
             notes.append(repetition_notice())
         self._cells.note_variables(result)
-        self._coverage.note_read(result.report.read)
-        self._coverage.note_scanned(result.report.scanned)
+        self._coverage.note("read", result.report.read)
+        self._coverage.note("scanned", result.report.scanned)
         if result is not recorded:
             self._observe(CellEnded(round_, result.status, result.seconds, result.shown[:_SHOWN_OUTPUT]))
             await self._log.append(

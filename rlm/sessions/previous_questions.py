@@ -187,6 +187,6 @@ class _ReplayedRun:
                 return result, changed
             if not same:
                 changed.append(past.number)
-            self._run_context.coverage.note_read(result.report.read)
-            self._run_context.coverage.note_scanned(result.report.scanned)
+            self._run_context.coverage.note("read", result.report.read)
+            self._run_context.coverage.note("scanned", result.report.scanned)
         return None, changed

@@ -288,8 +288,7 @@ class RunDigest:
         if lane not in self.lanes:
             return
         found: Sequence[Span] = spans if isinstance(spans, tuple) else _spans(spans)
-        for start, end in self.absolute(node, found):
-            self.lanes[lane].add(start, end)
+        self.lanes[lane].update(self.absolute(node, found))
 
     def absolute(self, node: Node, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Return spans of a node as characters of the run's input. Text from elsewhere is left out."""
@@ -306,9 +305,9 @@ class RunDigest:
         for node in self.nodes:
             for child in node.children:
                 done = "failed" if child.status == "failed" else "answered"
-                for start, end in self.absolute(node, child.spans):
-                    lanes["sent"].add(start, end)
-                    lanes[done].add(start, end)
+                spans = self.absolute(node, child.spans)
+                lanes["sent"].update(spans)
+                lanes[done].update(spans)
         return lanes
 
     def _finish(self, node: Node, event: JournalEvent) -> None:
@@ -317,7 +316,7 @@ class RunDigest:
         for citation in _sequence(event.data.get("citations")):
             start, end = citation.get("start"), citation.get("end")
             if isinstance(start, int) and isinstance(end, int):
-                self.lanes["cited"].add(start, end)
+                self.lanes["cited"].update([(start, end)])
 
 
 def sections_of(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

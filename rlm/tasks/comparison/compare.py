@@ -275,7 +275,7 @@ async def _direct(inputs: _MethodInput) -> _MethodReply:
                 return None, "the question leaves no room for the input in the prompt: ask a shorter question"
             room = int(room * _SHRINK)
     if reply.complete:
-        inputs.run_context.coverage.note_answered([Span(0, room)])
+        inputs.run_context.coverage.note("answered", [Span(0, room)])
     if room == body.chars:
         return reply, ""
     return (
@@ -296,7 +296,7 @@ async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
         return None, _NO_WORDS
     reply = await inputs.ask([inputs.piece(span) for span in spans])
     if reply.complete:
-        inputs.run_context.coverage.note_answered(spans)
+        inputs.run_context.coverage.note("answered", spans)
     return reply, ""
 
 

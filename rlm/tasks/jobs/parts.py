@@ -249,8 +249,7 @@ class _Seen:
         }
 
     def note(self, what: Noted, spans: Iterable[Span]) -> None:
-        for start, end in spans:
-            self._spans[what].add(start, end)
+        self._spans[what].update(spans)
 
     def to_json(self) -> dict[str, Any]:
         return {what: [list(span) for span in spans] for what, spans in self._spans.items() if len(spans)}

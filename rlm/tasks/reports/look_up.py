@@ -115,5 +115,5 @@ async def _ask(part: Part, body: Body, question: str, known: str, spans: list[Sp
         settings=replace(settings, output_tokens=min(settings.output_tokens, _REPLY_TOKENS)),
     )
     if reply.complete or reply.fault == "not_found":
-        part.run_context.coverage.note_answered(spans)
+        part.run_context.coverage.note("answered", spans)
     return reply

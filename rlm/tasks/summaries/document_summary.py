@@ -107,7 +107,7 @@ def _extract(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int
         spans = _slices(job, section)
         for place in choose_sentences(job.body, spans, share):
             points.append(_Point(number, " ".join(job.body.text(*place).split()), place))
-        job.coverage.note_read(spans)
+        job.coverage.note("read", spans)
     return points
 
 

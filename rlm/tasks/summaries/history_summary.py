@@ -97,7 +97,7 @@ async def extract_history(
     job: Job, entries: Sequence[Entry], tokens: int, cards: Mapping[str, Card]
 ) -> HistorySummary:
     """Summarize the entries without a model, by their most informative sentences."""
-    job.coverage.note_read([Span(0, job.body.chars)])
+    job.coverage.note("read", [Span(0, job.body.chars)])
     return _extracts(job, await _texts_of(entries, cards), tokens)
 
 
@@ -122,12 +122,11 @@ async def summarize_history(
     written = await _write(job, texts, wish, start or Start())
     draft = written.draft
     if draft is None:
-        job.coverage.note_read([Span(0, job.body.chars)])
+        job.coverage.note("read", [Span(0, job.body.chars)])
         return _extracts(job, texts, wish.most)
     unread = {place for one in written.unread for place in one}
     for place, entry in enumerate(entries):
-        mark_as = job.coverage.note_failed if place in unread else job.coverage.note_answered
-        mark_as([Span(entry.start, entry.end)])
+        job.coverage.note("failed" if place in unread else "answered", [Span(entry.start, entry.end)])
     known = frozenset(start.draft.lines) if start and start.draft else frozenset()
     model = job.config.summary_model if wish.check else None
     checked = await check_lines(

@@ -175,7 +175,7 @@ async def summarize(
             )
             whole = await summarize_whole(job, model, units, request, alone=cards)
             if whole is not None:
-                job.coverage.note_answered([Span(0, job.body.chars)])
+                job.coverage.note("answered", [Span(0, job.body.chars)])
                 citations = cite_entries(job.body, whole.names, units)
                 result = await job.finish(whole.text, citations, support=whole.support)
                 return Summary(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.accounting import coverage, intervals
+from rlm.accounting import coverage
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.intervals import IntervalSet
 from rlm.results import Coverage, Span
@@ -30,15 +30,13 @@ def runs_of(some: set[int]) -> list[Span]:
     return [Span(*pair) for pair in zip(starts, ends, strict=True)]
 
 
-@pytest.mark.parametrize("block", [1, 2, 512])
-@given(spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
-def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], within: tuple[int, int]) -> None:
-    """Spans are disjoint, sorted and apart. Total, gaps and contains equal those of a set, in any number of
-    blocks.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "_BLOCK", block)
-        interval_set = IntervalSet(some)
+@given(spans, spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
+def test_an_interval_set_is_a_set_of_integers(
+    first: list[Span], then: list[Span], within: tuple[int, int]
+) -> None:
+    """Spans are disjoint, sorted and apart. Total, gaps and contains equal those of a set."""
+    interval_set, some = IntervalSet(first), [*first, *then]
+    interval_set.update(then)
     assert list(interval_set) == runs_of(positions(some))
     assert (len(interval_set), interval_set.total()) == (len(list(interval_set)), len(positions(some)))
     within_span = Span(*within)
@@ -47,18 +45,18 @@ def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], with
 
 
 def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
-    """Spans of all sizes split, empty and join blocks."""
+    """Spans of all sizes, one by one."""
     chooser = random.Random(5)
     interval_set, plain = IntervalSet(), set[int]()
     for _ in range(6_000):
         start = chooser.randrange(100_000)
         end = start + chooser.choice([1, 2, 5, 9, chooser.randrange(400) if chooser.random() < 0.02 else 3])
-        interval_set.add(start, end)
+        interval_set.update([(start, end)])
         plain.update(range(start, end))
     assert list(interval_set) == runs_of(plain)
     assert (len(interval_set), interval_set.total()) == (len(runs_of(plain)), len(plain))
     assert list(interval_set.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
-    interval_set.add(10, 99_990)
+    interval_set.update([(10, 99_990)])
     assert len(interval_set) < 10
 
 
@@ -77,13 +75,13 @@ def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.
     monkeypatch.setattr(IntervalSet.__init__, "__kwdefaults__", {"limit": 1_000})
     ledger = CoverageLedger(1_000_000)
     for start in range(10):
-        ledger.note_read(Span(at, at + 1) for at in range(2 * start, 1_000_000, 20))
+        ledger.note("read", (Span(at, at + 1) for at in range(2 * start, 1_000_000, 20)))
         ledger.note_chunks(Span(at, at + 1) for at in range(2 * start, 1_000_000, 20))
     report = ledger.report()
     assert 0 < report.read_chars <= 1_000
     assert (report.uncovered_chars, report.complete) == (1_000_000 - report.read_chars, False)
     assert (report.chunks_processed, report.chunks_total) == (0, 500_000)
-    ledger.note_answered([Span(0, 1_000_000)])
+    ledger.note("answered", [Span(0, 1_000_000)])
     assert ledger.report().complete
     assert ledger.report().chunks_processed == 1_000
 
@@ -94,11 +92,11 @@ def test_the_report_agrees_with_plain_sets(
 ) -> None:
     """Complete ⇔ answered ∪ read = body. Spans outside the body count for nothing."""
     ledger = CoverageLedger(SIZE)
-    ledger.note_read(read)
-    ledger.note_scanned(scanned)
-    ledger.note_sent(sent)
-    ledger.note_failed(failed)
-    ledger.note_answered(answered)
+    ledger.note("read", read)
+    ledger.note("scanned", scanned)
+    ledger.note("sent", sent)
+    ledger.note("failed", failed)
+    ledger.note("answered", answered)
     body = set(range(SIZE))
     seen = (positions(read) | positions(answered)) & body
     assert ledger.report() == Coverage(
@@ -117,25 +115,25 @@ def test_the_report_agrees_with_plain_sets(
 def test_scanning_and_sending_alone_cover_nothing() -> None:
     """Coverage does not depend on the answer's claims."""
     ledger = CoverageLedger(10)
-    ledger.note_scanned([Span(0, 10)])
-    ledger.note_sent([Span(0, 10)])
+    ledger.note("scanned", [Span(0, 10)])
+    ledger.note("sent", [Span(0, 10)])
     report = ledger.report()
     assert not report.complete
     assert report.gaps == (Span(0, 10),)
-    ledger.note_answered([Span(0, 4)])
-    ledger.note_read([Span(4, 10)])
+    ledger.note("answered", [Span(0, 4)])
+    ledger.note("read", [Span(4, 10)])
     assert ledger.report().complete
 
 
 def test_an_empty_body_is_complete() -> None:
     ledger = CoverageLedger(0)
-    ledger.note_read([Span(0, 100)])
+    ledger.note("read", [Span(0, 100)])
     assert ledger.report() == Coverage(input_chars=0, complete=True)
 
 
 def test_only_the_first_gaps_are_listed() -> None:
     ledger = CoverageLedger(1_000)
-    ledger.note_answered(Span(start, start + 1) for start in range(1, 1_000, 2))
+    ledger.note("answered", (Span(start, start + 1) for start in range(1, 1_000, 2)))
     gaps = ledger.report().gaps
     assert len(gaps) == 20
     assert gaps[0] == Span(0, 1)
@@ -147,13 +145,13 @@ def test_chunks_are_counted_once_however_often_they_are_asked() -> None:
     ledger = CoverageLedger(100)
     chunks = [Span(start, start + 10) for start in range(0, 100, 10)]
     ledger.note_chunks(chunks)
-    ledger.note_answered(chunks[:7])
-    ledger.note_answered([Span(70, 75)])
-    ledger.note_failed(chunks[7:])
+    ledger.note("answered", chunks[:7])
+    ledger.note("answered", [Span(70, 75)])
+    ledger.note("failed", chunks[7:])
     report = ledger.report()
     assert (report.chunks_processed, report.chunks_total, report.failed_chars) == (7, 10, 25)
     ledger.note_chunks(chunks[7:])
-    ledger.note_answered(chunks[7:])
+    ledger.note("answered", chunks[7:])
     report = ledger.report()
     assert (report.chunks_processed, report.chunks_total, report.failed_chars) == (10, 10, 0)
     assert report.complete
@@ -168,8 +166,8 @@ def test_a_hundred_thousand_spans_in_any_order_are_kept() -> None:
     order = list(range(100_000))
     random.Random(3).shuffle(order)
     ledger = CoverageLedger(1_000_000)
-    ledger.note_read(Span(10 * number, 10 * number + 5) for number in order)
-    ledger.note_answered(Span(10 * number + 5, 10 * number + 9) for number in order)
+    ledger.note("read", (Span(10 * number, 10 * number + 5) for number in order))
+    ledger.note("answered", (Span(10 * number + 5, 10 * number + 9) for number in order))
     report = ledger.report()
     assert (report.read_chars, report.answered_chars) == (500_000, 400_000)
     assert report.gaps[0] == Span(9, 10)

@@ -28,7 +28,7 @@ def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
         writer.write(TEXT)
         body = writer.finish().open()
     ledger = CoverageLedger(body.chars)
-    ledger.note_scanned([Span(0, body.chars)])
+    ledger.note("scanned", [Span(0, body.chars)])
     with body:
         yield Finalizer(body, ledger)
 
