@@ -23,7 +23,6 @@ from rlm.children.routing.sub_models import SubModels
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.models.base import Model
-from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.calibration import MIN_FACTOR
 from rlm.sandbox.host.compute_clock import waiting
@@ -253,10 +252,8 @@ class ChildCalls:
             if most * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR) > child.prompt_tokens:
                 try:
                     self._prompts.prepare(spec)
-                except SliceTooLarge as error:
-                    raise BadCall("slice_too_large", f"slice {position}: {error}") from error
-                except BudgetExceeded as error:
-                    raise BadCall("value", f"child {position}: {_explain_too_long(error)}") from error
+                except BadCall as error:
+                    raise BadCall(error.type, f"child {position}: {error}") from error
                 await asyncio.sleep(0)
         return specs
 
@@ -267,7 +264,7 @@ class ChildCalls:
             try:
                 child = self._prompts.prepare(spec)
                 known = child.key in self._answers or self._playback.has_reply(child.key, child.question_id)
-            except (SliceTooLarge, BudgetExceeded):
+            except BadCall:
                 known = False
             if not known:
                 new.append(spec)
@@ -278,8 +275,8 @@ class ChildCalls:
         """Answer from memory, from the same call in flight, or by the model."""
         try:
             child = self._prompts.prepare(spec)
-        except (SliceTooLarge, BudgetExceeded) as error:
-            return failure("slice_too_large", _explain_too_long(error))
+        except BadCall as error:
+            return failure("slice_too_large", str(error))
         return await share_answer(self._answers, child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
@@ -306,8 +303,8 @@ class ChildCalls:
             if (spent := error.spent) is not None:
                 cost = self._metered.prices.of(spec.model.model, spent)
                 answer = with_cost(answer, spent.input_tokens, spent.output_tokens, cost)
-        except (SliceTooLarge, BudgetExceeded) as error:
-            answer = failure("slice_too_large", _explain_too_long(error))
+        except BadCall as error:
+            answer = failure("slice_too_large", str(error))
         if answer is not paid:
             answer = with_cost(answer, paid.input_tokens, paid.output_tokens, paid.cost_usd)
         await self._note_end(child, answer)
@@ -375,11 +372,3 @@ class ChildCalls:
                 chars=self._body.chars,
             )
         )
-
-
-def _explain_too_long(error: SliceTooLarge | BudgetExceeded) -> str:
-    """Return the reason for the root, which can change its prompt and its slices but no limit."""
-    if isinstance(error, SliceTooLarge):
-        return str(error)
-    words = table("feedback.toml")["forecast"]["too_long"]
-    return str(words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}"))

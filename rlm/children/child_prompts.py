@@ -15,7 +15,14 @@ from rlm.children.routing.child_model import ChildModel
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.question_id import identify_child
-from rlm.prompts import AssembledPrompt, ChildInput, ChildPrompt, ChildSliceText
+from rlm.prompts import (
+    AssembledPrompt,
+    BudgetExceeded,
+    ChildInput,
+    ChildPrompt,
+    ChildSliceText,
+    SliceTooLarge,
+)
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
@@ -135,7 +142,7 @@ class ChildPrompts:
 
     def prepare(self, spec: ChildSpec, retry_reason: str | None = None) -> PreparedChild:
         """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
-        SliceTooLarge or BudgetExceeded."""
+        BadCall if the slice or the task is too long."""
         if spec.refusal:
             retry_reason = table("child.toml")["refused"].format(reason=quote(spec.refusal))
         child, form = spec.model, spec.form
@@ -143,22 +150,29 @@ class ChildPrompts:
         numbered = spec.source is not None and spec.source.numbered
         schema = None if form is None else form.schema.text
         factor = self._factor(child.model)
-        prompt = ChildPrompt().assemble(
-            ChildInput(
-                prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
-                slices=tuple(pieces),
-                pictures=len(spec.pages),
-                part=spec.part,
-                numbered=numbered,
-                schema=schema,
-                empty=None if form is None or form.empty is None else json.dumps(form.empty),
-                remarks=True,
-                # In estimated tokens, as the prompt is measured.
-                window=int((child.model.window.context - child.output_tokens) / factor) + child.output_tokens,
-                output_reserve=child.output_tokens,
-                child_tokens=int(child.prompt_tokens / factor),
-            )
+        given = ChildInput(
+            prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
+            slices=tuple(pieces),
+            pictures=len(spec.pages),
+            part=spec.part,
+            numbered=numbered,
+            schema=schema,
+            empty=None if form is None or form.empty is None else json.dumps(form.empty),
+            remarks=True,
+            # In estimated tokens, as the prompt is measured.
+            window=int((child.model.window.context - child.output_tokens) / factor) + child.output_tokens,
+            output_reserve=child.output_tokens,
+            child_tokens=int(child.prompt_tokens / factor),
         )
+        try:
+            prompt = ChildPrompt().assemble(given)
+        except SliceTooLarge as error:
+            raise BadCall("slice_too_large", str(error)) from error
+        except BudgetExceeded as error:
+            # The root can change its prompt, but no limit.
+            words = table("feedback.toml")["forecast"]["too_long"]
+            message = words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}")
+            raise BadCall("value", message) from error
         texts = tuple(
             SliceText(one.text, None if isinstance(piece, str) else piece, one.document)
             for one, piece in zip(pieces, spec.pieces, strict=True)
