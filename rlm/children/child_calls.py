@@ -334,8 +334,8 @@ class ChildCalls:
             await self._log.append("child", fields)
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
-        spec, report, request = child.spec, child.prompt.report, child.request
-        fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()}
+        spec, request = child.spec, child.request
+        fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans}
         if spec.pages:
             fields["pages"] = [page.reference for page in spec.pages]
         with waiting():
@@ -349,7 +349,7 @@ class ChildCalls:
                     key=child.key,
                     question_id=child.question_id,
                     on_sent=lambda: self._coverage.note("sent", spec.spans),
-                    prompt_tokens=report.totals.prompt,
+                    prompt_tokens=child.prompt.report.totals.prompt,
                     event_fields=fields,
                 )
         answer = replace(await read_answer(call.reply, spec.form), cached=call.cached)

@@ -72,7 +72,8 @@ async def test_children_and_their_events(yard_views, yards) -> None:
     assert [row["error_type"] for row in failed] == ["model"]
     detail = await yard_views.get(yards.newest, f"event/{rows[1]['seq']}")
     assert detail["data"]["reply"] == rows[1]["reply"]
-    assert detail["sections"]
+    assert detail["messages"][-1]["role"] == "user"
+    assert "[characters " in detail["messages"][-1]["text"]
     start, end = detail["places"][0]
     assert [start, end] == rows[1]["spans"][0]
 
