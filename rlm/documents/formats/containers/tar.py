@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Protocol, Self, cast
+from typing import Any, BinaryIO, Self
 
 from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
 
-__all__ = ["TAR_HEAD", "Readable", "is_tar", "members_of_tar", "read_tar"]
+__all__ = ["is_tar", "members_of_tar", "read_tar"]
 
-TAR_HEAD = 512
-"""The bytes from the start of a file that tell whether it is a tar archive."""
 _BLOCK = 1 << 20
 _ENCODING = "utf-8"
-
-
-class Readable(Protocol):
-    """What can be read in order."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next `size` bytes, and fewer at the end only."""
-        ...
 
 
 def is_tar(head: bytes) -> bool:
     """Return whether a file that begins with `head` is a tar archive."""
     try:
         # An archive without files is all zeros, as other files are.
-        return bool(tarfile.TarInfo.frombuf(head, _ENCODING, "surrogateescape").name)
+        return bool(tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], _ENCODING, "surrogateescape").name)
     except tarfile.HeaderError:
         return False
 
@@ -39,12 +29,12 @@ def read_tar(file: BinaryIO, size: int) -> Iterator[Piece]:
     yield Ended()
 
 
-def members_of_tar(stream: Readable, what: str) -> Iterator[Piece]:
-    """Yield the files of an archive, without its links: what they name has a name of its own. `what` names
-    the archive in errors. Raises Unreadable where it is damaged."""
+def members_of_tar(stream: Any, what: str) -> Iterator[Piece]:
+    """Yield the files of an archive, without its links: what they name has a name of its own. `stream`
+    has a `read`, `what` names the archive in errors. Raises Unreadable where it is damaged."""
     try:
         with _Archive.open(
-            fileobj=cast("BinaryIO", stream), mode="r|", bufsize=_BLOCK, encoding=_ENCODING, tarinfo=_Info
+            fileobj=stream, mode="r|", bufsize=_BLOCK, encoding=_ENCODING, tarinfo=_Info
         ) as archive:
             while (info := archive.next()) is not None:
                 archive.forget()

@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -116,14 +117,16 @@ def test_a_packed_file_that_is_damaged_or_empty_is_refused(tmp_path: Path, suffi
             assert any(word in str(error) for word in reason.split("|"))  # noqa: PT017
         else:  # the checksum alone is wrong
             assert (name, len(loaded.unread)) == ("damaged", 1)
+            shutil.rmtree(tmp_path / "c")
 
 
-def test_foreign_bytes_after_a_packed_file_are_named(tmp_path: Path) -> None:
-    loaded = loaded_from(tmp_path, "a.log.gz", gzip.compress(LOG.encode()) + b"not packed at all")
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_foreign_bytes_after_a_packed_file_are_named(tmp_path: Path, suffix: str) -> None:
+    loaded = loaded_from(tmp_path, f"a.log{suffix}", PACKERS[suffix](LOG.encode()) + b"not packed at all")
     assert text_of(loaded) == LOG
-    assert loaded.notes == (
-        "a.log.gz: what follows its end was not read, because it is not packed: unpack it yourself",
-    )
+    (note,) = loaded.notes
+    assert "only its first part was read" in note
+    assert "followed by what is not packed: get it again" in note
 
 
 def test_what_is_packed_is_read_by_its_own_kind(tmp_path: Path) -> None:
