@@ -92,8 +92,10 @@ async def local_engine(rlm: RLM, slots: int) -> AsyncIterator[RunTask]:
             except FATAL:
                 raise
             except (RLMError, PromptError, SandboxError) as error:
-                held = await journal.holds(run_id)
-                usage = (await _recording(journal, run_id)).spent.usage if held else ()
+                usage: tuple[Usage, ...] = ()
+                if await journal.holds(run_id):
+                    with damage_reported(run_id):
+                        usage = Recording.of(await journal.events(run_id)).spent.usage
                 return failed_line(task.id, run_id, type(error).__name__, str(error), usage)
             return {"id": task.id, **result.to_json(), "error": None}
 
@@ -191,16 +193,11 @@ def _has_line(line: TaskLine, tasks: TasksFile, results: ResultsFile) -> bool:
     return run_id is not None
 
 
-async def _recording(journal: Journal, run_id: str) -> Recording:
-    with damage_reported(run_id):
-        return Recording.of(await journal.events(run_id))
-
-
 async def _unfinished_costs(store: str, batch: str) -> dict[str, float]:
-    """Return the cost of each unfinished run in US dollars, as far as prices are known."""
+    """Return the cost of each unfinished run in US dollars."""
     async with Journal.open(store) as journal:
         names = await journal.unfinished(f"{batch}.")
-        return {name: (await _recording(journal, name)).spent.cost_usd for name in names}
+        return {name: (await journal.get(name)).totals.cost_usd or 0.0 for name in names}
 
 
 def _outage_of(line: dict[str, Any]) -> str | None:

@@ -156,14 +156,15 @@ def batch(
         if not results.is_new:
             done = f"{len(results.done):,} of {plural(len(file.tasks), 'task')}"
             display.note(f"resuming batch {results.batch}: {done} done")
-        slots, opened = jobs, local_engine(rlm, jobs)
-        if engine == "ray":
+        if engine == "local":
+            slots, opened = jobs, local_engine(rlm, jobs)
+        else:
             from rlm.batch.ray import cluster, ray_engine
 
             ray, cpus = stack.enter_context(cluster(address, store))
             workers = workers or cpus
-            opened = ray_engine(ray, make_rlm, workers=workers, slots=jobs, notify=display.note)
             slots = workers * jobs
+            opened = ray_engine(ray, make_rlm, workers=workers, slots=jobs, notify=display.note)
 
         async def run() -> BatchSummary:
             async with opened as run_task:
