@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlm.documents.cache import ContextCache, default_cache
-from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
+from rlm.documents.folder_cache import FolderCache, Lease
+from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
 from rlm.documents.loader import Progress, load
 from rlm.documents.sources.frame import FrameSource
 from rlm.documents.sources.given import Context, sources_of
@@ -20,13 +21,14 @@ from rlm.documents.sources.source import (
 )
 
 __all__ = [
-    "CacheLease",
     "CloudSource",
     "Context",
     "ContextCache",
+    "FolderCache",
     "FrameSource",
     "GitSource",
     "GuessedEncoding",
+    "Lease",
     "Loaded",
     "PathSource",
     "Progress",

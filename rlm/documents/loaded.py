@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum, auto
 from pathlib import Path
 
+from rlm.documents.folder_cache import Lease
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = [
-    "CacheLease",
     "GuessedEncoding",
     "Loaded",
     "Skip",
@@ -136,22 +135,6 @@ class GuessedEncoding:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheLease:
-    """A cached context in use. No process removes it until `close`, which also removes `folder`, if given:
-    that folder belongs to this run alone."""
-
-    descriptor: int
-    folder: Path | None = None
-
-    def close(self) -> None:
-        """Release the lease. Call it once."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        with suppress(OSError):
-            os.close(self.descriptor)
-
-
-@dataclass(frozen=True, slots=True)
 class Loaded:
     """A finished context.
 
@@ -167,7 +150,7 @@ class Loaded:
     replaced: int = 0
     guessed: tuple[GuessedEncoding, ...] = ()
     notes: tuple[str, ...] = ()
-    lease: CacheLease | None = None
+    lease: Lease | None = None
     remarks: tuple[str, ...] = ()
     in_part: tuple[str, ...] = ()
 

@@ -94,14 +94,13 @@ def load(
     found = cache.find(key)
     if found is not None:
         return found
-    entry = cache.begin()
-    if entry is None:
+    lease = cache.begin()
+    if lease is None:
         return _load(given, folder, progress, limit, pictures=pictures)
-    cache_folder, lease = entry
     with ExitStack() as stack:
         stack.callback(lease.close)
         try:
-            loaded = _load(given, cache_folder, progress, limit, pictures=pictures)
+            loaded = _load(given, lease.folder, progress, limit, pictures=pictures)
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -111,7 +110,7 @@ def load(
     # A source changed while it was read, or was not read in time. Do not share this context.
     if limit.is_over or cache.key(given, tick, pictures=pictures) != key:
         return replace(loaded, lease=lease)
-    return cache.keep(key, cache_folder, loaded, lease)
+    return cache.keep(key, loaded, lease)
 
 
 def _load(

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rlm.documents import CacheLease, ContextCache, Loaded, Progress, Source, load
+from rlm.documents import ContextCache, Lease, Loaded, Progress, Source, load
 from rlm.errors import UsageError
 from rlm.sandbox import private_folder, sweep_folders
 from rlm.sandbox.errors import ContextFileError
@@ -33,7 +33,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        self._lease: CacheLease | None = None
+        self._lease: Lease | None = None
 
     def __enter__(self) -> Self:
         try:

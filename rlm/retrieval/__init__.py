@@ -11,21 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlm.retrieval.cache import IndexCache, default_index_cache
     from rlm.retrieval.errors import QueryStopped, RetrievalError
     from rlm.retrieval.packs import Pack
     from rlm.retrieval.retriever import Retriever
 
-__all__ = ["IndexCache", "Pack", "QueryStopped", "RetrievalError", "Retriever", "default_index_cache"]
+__all__ = ["Pack", "QueryStopped", "RetrievalError", "Retriever"]
 
 # Each name is imported on first use: many runs rank nothing.
 _HOMES = {
-    "IndexCache": "rlm.retrieval.cache",
     "Pack": "rlm.retrieval.packs",
     "QueryStopped": "rlm.retrieval.errors",
     "RetrievalError": "rlm.retrieval.errors",
     "Retriever": "rlm.retrieval.retriever",
-    "default_index_cache": "rlm.retrieval.cache",
 }
 
 

@@ -14,7 +14,7 @@ from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
-    from rlm.retrieval.cache import IndexCache
+    from rlm.documents import FolderCache
     from rlm.retrieval.packs import Expand, Pack
     from rlm.retrieval.retriever import Retriever
 
@@ -33,7 +33,7 @@ class Ranking:
     may be closed afterwards. The index is stored in the first of `caches` that is usable.
     """
 
-    def __init__(self, body: Body, observer: Observer, caches: Sequence[IndexCache]) -> None:
+    def __init__(self, body: Body, observer: Observer, caches: Sequence[FolderCache]) -> None:
         self._body = body
         self._observer = observer
         self._caches = tuple(caches)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from rlm.errors import UsageError
-from rlm.retrieval.cache import IndexCache, default_index_cache
 from rlm.retrieval.errors import RetrievalError
 from rlm.retrieval.index import INDEX_VERSION, RankedIndex, Stop
 from rlm.retrieval.languages import Languages, language_of, stem_words
@@ -26,7 +25,7 @@ from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
 
 if TYPE_CHECKING:
-    from rlm.documents import Context
+    from rlm.documents import Context, FolderCache, Lease
 
 __all__ = ["Building", "Rank", "Retriever"]
 
@@ -60,11 +59,12 @@ class Retriever:
         self,
         body: Body,
         *,
-        cache: IndexCache | None = None,
+        cache: FolderCache | None = None,
         building: Building | None = None,
     ) -> None:
         self._body = body
         self._cache = cache
+        self._lease: Lease | None = None
         self._building = building
         self._languages = Languages()
         self._tokens = Tokens()
@@ -81,12 +81,12 @@ class Retriever:
     ) -> Iterator[Self]:
         """Return a retriever over files and folders (Path) and texts (str), loaded as for a run. The index is
         stored in the user's cache folder. Raises UsageError."""
-        from rlm.documents import load, sources_of
+        from rlm.documents import FolderCache, load, sources_of
         from rlm.documents.workspace import Workspace
 
         with Workspace() as workspace:
             loaded = load(sources_of(context), workspace.folder / "context")
-            cache = IndexCache(default_index_cache(os.environ))
+            cache = FolderCache.of_user("index", os.environ)
             with (
                 loaded.context.open() as body,
                 cls(body, cache=cache, building=building) as retriever,
@@ -146,30 +146,33 @@ class Retriever:
             self._index = self._build(None)
             return
         key = f"{self._digest}-fts5-{INDEX_VERSION}"
-        folder = self._cache.find(key)
-        if folder is not None and self._try_open(folder):
+        lease = self._cache.find(key)
+        if lease is not None and self._try_open(lease):
             return
         try:
-            building = self._cache.begin()
+            lease = self._cache.begin()
             try:
-                self._build(building).close()
-                folder = self._cache.finish(building, key)
+                self._build(lease.folder).close()
+                lease = self._cache.publish(lease, key)
             except BaseException:
-                self._cache.drop(building)
+                lease.close()
                 raise
         except OSError as error:
             raise RetrievalError(
                 f"the ranked index can't be kept in {self._cache.top}: {error.strerror or error}: make room "
                 "there, or set XDG_CACHE_HOME to another folder"
             ) from error
-        if not self._try_open(folder):
-            raise RetrievalError(f"the ranked index in {folder} can't be read: remove it and try again")
+        if not self._try_open(lease):
+            raise RetrievalError(f"the ranked index in {lease.folder} can't be read: remove it and try again")
 
     def close(self) -> None:
         """Close the index. Safe to call twice."""
         index, self._index = self._index, None
         if index is not None:
             index.close()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.close()
         self._tokens.close()
 
     def __enter__(self) -> Self:
@@ -178,18 +181,20 @@ class Retriever:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _try_open(self, folder: Path) -> bool:
+    def _try_open(self, lease: Lease) -> bool:
         """Open a cached index and return whether that worked. Removes a damaged one."""
         assert self._cache is not None
         try:
-            starts = array("Q", (folder / _PASSAGES).read_bytes())
+            starts = array("Q", (lease.folder / _PASSAGES).read_bytes())
             if sys.byteorder == "big":
                 starts.byteswap()
-            languages = Languages(*json.loads((folder / _LANGUAGES).read_text("utf-8")))
-            self._index = RankedIndex.open(folder)
+            languages = Languages(*json.loads((lease.folder / _LANGUAGES).read_text("utf-8")))
+            self._index = RankedIndex.open(lease.folder)
         except (OSError, ValueError, TypeError):
-            self._cache.drop(folder)
+            lease.close()
+            self._cache.remove(lease.folder)
             return False
+        self._lease = lease
         self._set_up(starts, languages)
         return True
 

@@ -20,6 +20,7 @@ from rlm.children.page_looks import PageLooks
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
+from rlm.documents import FolderCache
 from rlm.driver.direct import DirectOutcome, answer_directly, fits
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver
@@ -33,7 +34,6 @@ from rlm.models.base import is_extractive
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.degradation import KERNEL_DIED
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
-from rlm.retrieval import IndexCache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
@@ -288,7 +288,7 @@ class Run:
     def _ranking_of_a_source(self, body: Body) -> Ranking:
         """Return the ranking of a sub-RLM's source. Its index is removed with the run: a cell may rank any
         number of sources, which must not fill the user's cache."""
-        cache = IndexCache(self._resources.folder / "index-of-sources", _INDEX_BYTES)
+        cache = FolderCache(self._resources.folder / "index-of-sources", _INDEX_BYTES)
         return Ranking(body, self.config.tell, (cache,))
 
     async def _answer_directly(self) -> RunResult | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import ContextCache, Loaded, Progress, Source, default_cache
+from rlm.documents import ContextCache, FolderCache, Loaded, Progress, Source, default_cache
 from rlm.documents.pictures.originals import Originals
 from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
@@ -25,7 +25,6 @@ from rlm.models import Model
 from rlm.models.base import is_extractive
 from rlm.models.http.model import import_early, learn
 from rlm.results import RunResult
-from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
@@ -155,8 +154,8 @@ def with_journal_failure(result: RunResult, error: JournalError) -> RunResult:
 def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource) -> RunResources:
     """Return the resources of runs with this `config`, in this workspace."""
     # Without the user's cache folder, the index is removed with the run's workspace.
-    run_cache = IndexCache(workspace.folder / "index")
-    user_caches = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
+    run_cache = FolderCache(workspace.folder / "index")
+    user_caches = (FolderCache.of_user("index", os.environ),) if config.settings.document_cache else ()
     caches = (*user_caches, run_cache)
     return RunResources(workspace.folder, kernels, lambda body: Ranking(body, config.tell, caches))
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import FolderCache, Loaded, Source, default_cache
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Event
 from rlm.limits import LOADING_SHARE, Limits
-from rlm.retrieval import IndexCache, Pack, default_index_cache
+from rlm.retrieval import Pack
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox import Handle
@@ -50,9 +50,9 @@ async def find_passages(
         raise UsageError("the query is empty: give at least one word")
     with Workspace() as workspace:
         loaded = await _load(workspace, sources, on_read, max_seconds, cached=cached)
-        caches = [IndexCache(default_index_cache(os.environ))] if cached else []
+        caches = [FolderCache.of_user("index", os.environ)] if cached else []
         with loaded.context.open() as body:
-            caches.append(IndexCache(workspace.folder / "index"))
+            caches.append(FolderCache(workspace.folder / "index"))
             ranking = Ranking(body, on_event, caches)
             try:
                 packs = await ranking.packs(query, limit=limit, neighbors=neighbors, expand=expand)

@@ -11,7 +11,7 @@ import pytest
 from document_tree import text_of
 
 from rlm import RLM, Limits
-from rlm.documents import PathSource, load
+from rlm.documents import FolderCache, PathSource, load
 from rlm.documents.cache import ContextCache
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
@@ -59,7 +59,7 @@ def test_a_single_document_that_takes_too_long_is_refused(tmp_path: Path) -> Non
 def test_what_was_cut_short_is_not_kept_for_the_next_run(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("word " * 2_000_000)
     slow_html(tmp_path / "slow.html")
-    cache = ContextCache(tmp_path / "cache")
+    cache = ContextCache(FolderCache(tmp_path / "cache"))
     given = [tmp_path / "a.txt", tmp_path / "slow.html"]
     first = load(given, tmp_path / "c1", cache=cache, seconds=1)
     assert first.skipped

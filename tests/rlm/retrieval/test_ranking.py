@@ -10,9 +10,10 @@ import time
 import pytest
 
 from rlm import Settings
+from rlm.documents import FolderCache
 from rlm.errors import UsageError
 from rlm.events import Indexing
-from rlm.retrieval import IndexCache, default_index_cache, retriever
+from rlm.retrieval import retriever
 from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.testing import ScriptedModel
@@ -54,7 +55,8 @@ async def test_ranked_text_counts_as_scanned_not_as_read(run, block) -> None:
 async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, block, monkeypatch) -> None:
     """Built once per content, in the user's cache folder."""
     monkeypatch.setattr(retriever, "_IN_MEMORY", 0)
-    root, folder = [block("packs = rank('heron'); finalize(1)")], default_index_cache(os.environ)
+    root = [block("packs = rank('heron'); finalize(1)")]
+    folder = FolderCache.of_user("index", os.environ).top
     off = Settings(strategy="rlm", document_cache=False)
     assert (await run(ScriptedModel.of(root=root), TEXT, settings=off)).answer == 1
     assert not folder.exists()
@@ -106,7 +108,7 @@ def large(tmp_path):
 async def test_building_is_reported_and_done_once(large, tmp_path) -> None:
     """The index is built on first use, with progress."""
     told: list[Indexing] = []
-    cache = IndexCache(tmp_path / "index")
+    cache = FolderCache(tmp_path / "index")
     for _ in range(2):
         ranking = Ranking(large, told.append, [cache])
         (pack,) = await ranking.packs("n777n", limit=1)
@@ -121,7 +123,7 @@ async def test_building_is_reported_and_done_once(large, tmp_path) -> None:
 
 async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large, tmp_path) -> None:
     """Building can be interrupted."""
-    cache = IndexCache(tmp_path / "index")
+    cache = FolderCache(tmp_path / "index")
     begun = asyncio.Event()
     ranking = Ranking(large, lambda _: begun.set(), [cache])
     task = asyncio.create_task(ranking.packs("rivers", limit=1))
@@ -139,15 +141,15 @@ async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large,
 
 async def test_an_unusable_cache_folder_is_skipped(large, tmp_path) -> None:
     (tmp_path / "file").write_text("x")
-    own = IndexCache(tmp_path / "own")
-    ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "file" / "index"), own])
+    own = FolderCache(tmp_path / "own")
+    ranking = Ranking(large, lambda _: None, [FolderCache(tmp_path / "file" / "index"), own])
     assert await ranking.packs("n5n", limit=1)
     assert len(list(own.top.iterdir())) == 1
     await ranking.aclose()
 
 
 async def test_a_failure_of_the_index_is_an_error_not_a_crash(large, tmp_path) -> None:
-    ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "index")])
+    ranking = Ranking(large, lambda _: None, [FolderCache(tmp_path / "index")])
     with pytest.raises(UsageError, match="limit is 0"):
         await ranking.packs("x", limit=0)
     assert await ranking.packs("n5n", limit=1)

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlm.documents import FolderCache
 from rlm.errors import UsageError
-from rlm.retrieval import IndexCache, QueryStopped, RetrievalError, Retriever
+from rlm.retrieval import QueryStopped, RetrievalError, Retriever
 from rlm.retrieval.passages import MAX_CHARS, cut
 from rlm.retrieval.words import Tokens, split_spaceless
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -309,8 +309,8 @@ class TestCache:
         return body(self.LARGE)
 
     @pytest.fixture
-    def cache(self, tmp_path) -> IndexCache:
-        return IndexCache(tmp_path / "cache" / "index")
+    def cache(self, tmp_path) -> FolderCache:
+        return FolderCache(tmp_path / "cache" / "index")
 
     def test_an_index_is_built_once(self, context, cache) -> None:
         built = []
@@ -358,41 +358,51 @@ class TestCache:
         assert list(cache.top.iterdir()) == []
 
     def test_the_least_recently_used_index_is_evicted(self, tmp_path) -> None:
-        cache = IndexCache(tmp_path / "index", max_bytes=3_000)
+        cache = FolderCache(tmp_path / "index", 3_000)
+
+        def has(key: str) -> bool:
+            lease = cache.find(key)
+            if lease is not None:
+                lease.close()
+            return lease is not None
+
         for number in range(4):
-            building = cache.begin()
-            (building / "data").write_bytes(b"x" * 1_000)
-            folder = cache.finish(building, f"key{number}")
-            os.utime(folder, (number + 1, number + 1))
+            lease = cache.begin()
+            (lease.folder / "data").write_bytes(b"x" * 1_000)
+            lease = cache.publish(lease, f"key{number}")
+            os.utime(lease.folder, (number + 1, number + 1))
+            lease.close()
             if number == 2:
-                assert cache.find("key0")  # used again: the oldest is key1 now
-        assert [cache.find(f"key{number}") is not None for number in range(4)] == [True, False, True, True]
+                assert has("key0")  # used again: the oldest is key1 now
+        assert [has(f"key{number}") for number in range(4)] == [True, False, True, True]
 
     def test_folders_of_killed_processes_are_removed(self, tmp_path) -> None:
-        cache = IndexCache(tmp_path / "index")
-        old, new = cache.begin(), cache.begin()
-        (old / "data").write_bytes(b"x")
-        past = time.time() - 7 * 3_600
-        os.utime(old / "data", (past, past))
-        os.utime(old, (past, past))
+        cache = FolderCache(tmp_path / "index")
+        left, used = cache.begin(), cache.begin()
+        (left.folder / "data").write_bytes(b"x")
+        os.close(left.descriptor)  # as the kernel does when its process ends
         cache.begin()
-        assert (old.exists(), new.exists()) == (False, True)
+        assert (left.folder.exists(), used.folder.exists()) == (False, True)
 
-    def test_two_processes_build_the_same_index(self, context, cache) -> None:
-        a, b = cache.begin(), cache.begin()
-        for building in (a, b):
-            (building / "data").write_text("same")
-        assert cache.finish(a, "key") == cache.finish(b, "key")
+    def test_two_processes_build_the_same_index(self, tmp_path) -> None:
+        cache = FolderCache(tmp_path / "index")
+        one, other = cache.begin(), cache.begin()
+        for lease in (one, other):
+            (lease.folder / "data").write_text("same")
+        one, other = cache.publish(one, "key"), cache.publish(other, "key")
+        assert (other.folder / "data").read_text() == "same"
+        other.close()
         assert [path.name for path in cache.top.iterdir()] == ["key"]
 
     def test_kill_9_while_building_leaves_no_broken_index(self, tmp_path, context, cache) -> None:
         code = (
             "import sys, time\n"
             "from pathlib import Path\n"
-            "from rlm.retrieval import IndexCache, Retriever\n"
+            "from rlm.documents import FolderCache\n"
+            "from rlm.retrieval import Retriever\n"
             "from rlm.sandbox.in_kernel.body.body import Body\n"
             "def building(done, whole):\n    print('x', flush=True); time.sleep(60)\n"
-            "cache = IndexCache(Path(sys.argv[2]))\n"
+            "cache = FolderCache(Path(sys.argv[2]))\n"
             "Retriever(Body.open(sys.argv[1]), cache=cache, building=building).prepare()\n"
         )
         process = subprocess.Popen(
@@ -408,7 +418,7 @@ class TestCache:
 
     def test_a_folder_that_can_not_be_written_is_named(self, context, tmp_path) -> None:
         (tmp_path / "file").write_text("x")
-        cache = IndexCache(tmp_path / "file" / "index")
+        cache = FolderCache(tmp_path / "file" / "index")
         with Retriever(context, cache=cache) as retriever, pytest.raises(RetrievalError, match="XDG_CACHE"):
             retriever.retrieve("p5q")
 

@@ -21,7 +21,7 @@ from document_tree import names_of, text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.answers.citations import cite
-from rlm.documents import ContextCache, Loaded, StreamSource, load
+from rlm.documents import ContextCache, FolderCache, Loaded, StreamSource, load
 from rlm.documents.formats.converter import Converter
 from rlm.errors import DocumentError
 
@@ -320,7 +320,7 @@ def test_an_archive_of_too_many_files_is_read_in_part(
 
 
 def test_an_archive_is_read_from_the_cache(tmp_path: Path) -> None:
-    cache = ContextCache(tmp_path / "cache", least_bytes=0)
+    cache = ContextCache(FolderCache(tmp_path / "cache"), least_bytes=0)
     (tmp_path / "a.zip").write_bytes(zip_of({"a.txt": LOG.encode(), "locked.rar": b"Rar!\x1a\x07\0" * 99}))
     os.utime(tmp_path / "a.zip", (0, 0))
     seen = []

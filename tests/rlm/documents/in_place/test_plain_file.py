@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from document_tree import text_of
 
-from rlm.documents import ContextCache, Loaded, PathSource, load
+from rlm.documents import ContextCache, FolderCache, Loaded, PathSource, load
 from rlm.documents import in_place as plain_file
 from rlm.documents.in_place import reports_changes
 from rlm.errors import DocumentError
@@ -210,7 +210,7 @@ def test_loading_that_takes_too_long_reads_the_first_part_as_a_copy(
 
 def test_the_cache_holds_the_index_and_notices_a_change(tmp_path: Path) -> None:
     """A rewrite of the same size whose times were set back."""
-    cache = ContextCache(tmp_path / "cache" / "contexts", least_bytes=100)
+    cache = ContextCache(FolderCache(tmp_path / "cache" / "contexts"), least_bytes=100)
     path = written(tmp_path / "a.txt", "words\n" * 100)
     old = path.stat()
 
@@ -235,13 +235,13 @@ def test_the_cache_holds_the_index_and_notices_a_change(tmp_path: Path) -> None:
 
 
 def test_the_cache_counts_the_index_and_keeps_the_file(tmp_path: Path) -> None:
-    cache = ContextCache(tmp_path / "cache" / "contexts", least_bytes=100, most_bytes=1)
+    cache = ContextCache(FolderCache(tmp_path / "cache" / "contexts", 1), least_bytes=100)
     path = written(tmp_path / "a.txt", "words\n" * 100)
     load([path], tmp_path / "one", None, cache).lease.close()  # type: ignore[union-attr]
     other = written(tmp_path / "b.txt", "other\n" * 100)
     load([other], tmp_path / "two", None, cache).lease.close()  # type: ignore[union-attr]
     assert path.read_text() == "words\n" * 100
-    assert len(list(cache.folder.iterdir())) <= 1
+    assert len(list(cache.folders.top.iterdir())) <= 1
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
