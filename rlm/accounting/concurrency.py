@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["KERNELS_A_DEPTH", "ConcurrencyLimits"]
+__all__ = ["KERNELS_A_DEPTH", "ConcurrencyLimits", "Slots"]
 
 KERNELS_A_DEPTH = 4
 """Sub-RLMs of one depth that run at a time. Each has a kernel, of some 20 MB and of processor time."""
+
+
+class Slots(asyncio.Semaphore):
+    """A semaphore that tells how many may hold it."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
 
 
 class ConcurrencyLimits:
     """`children` limits the calls in flight."""
 
     def __init__(self, concurrency: int) -> None:
-        self.children = asyncio.Semaphore(concurrency)
-        self._kernels: dict[int, asyncio.Semaphore] = {}
+        self.children = Slots(concurrency)
+        self._kernels: dict[int, Slots] = {}
 
-    def kernels(self, depth: int) -> asyncio.Semaphore:
-        """Return the semaphore of a depth. Each depth has its own, since a run waits for those below it."""
-        return self._kernels.setdefault(depth, asyncio.Semaphore(KERNELS_A_DEPTH))
+    def kernels(self, depth: int) -> Slots:
+        """Return the slots of a depth. Each depth has its own, since a run waits for those below it."""
+        return self._kernels.setdefault(depth, Slots(KERNELS_A_DEPTH))

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
+from rlm.accounting.concurrency import Slots
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import ChildTally, failure, read_answer, with_cost
@@ -166,14 +167,23 @@ class ChildCalls:
         count: int,
         ask: Callable[[int], Awaitable[ChildAnswer]],
         answered: AnswerSink,
-        slots: asyncio.Semaphore,
+        slots: Slots,
     ) -> list[ChildAnswer]:
         """Ask `count` children or sub-RLMs, each by its position. Count each answer and pass it on as it
-        comes. Return all of them in order. Each holds one of `slots` until its answer is passed on."""
+        comes. Return all of them in order. Each is asked while it holds one of `slots`, which the tree
+        shares. A batch has no more tasks than there are slots, so that memory stays bounded."""
         answers: dict[int, ChildAnswer] = {}
+        own = asyncio.Semaphore(slots.count)
 
         async def one(position: int) -> None:
-            answers[position] = answer = await ask(position)
+            with waiting():
+                await slots.acquire()
+            try:
+                answer = await ask(position)
+            finally:
+                # Before the answer is passed on: a kernel that does not read must not hold up others.
+                slots.release()
+            answers[position] = answer
             self._record(answer)
             await answered(position, answer)
 
@@ -182,10 +192,8 @@ class ChildCalls:
         try:
             async with asyncio.TaskGroup() as group:
                 for position in range(count):
-                    # The slot comes first, so that memory holds a task and a prompt only for each slot.
-                    with waiting():
-                        await slots.acquire()
-                    group.create_task(one(position)).add_done_callback(lambda _: slots.release())
+                    await own.acquire()
+                    group.create_task(one(position)).add_done_callback(lambda _: own.release())
                     # Send the first request before the last one is assembled.
                     await asyncio.sleep(0)
         except BaseExceptionGroup as failed:
