@@ -82,4 +82,4 @@ def npcs_at(*tiers: int, size: int = 40) -> list[Segment]:
 
 
 def npc_block(made: Any) -> str:
-    return str(next(section.text for section in made.sections if section.id == "npc"))
+    return str(next(section.content for section in made.sections if section.name == "npc"))

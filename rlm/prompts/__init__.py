@@ -9,11 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+    from rlm.prompts.assembly.assembler import assemble
     from rlm.prompts.assembly.budget import Budget
-    from rlm.prompts.assembly.report import Decision, Report, Totals
-    from rlm.prompts.assembly.section import Citation, Item, Section
-    from rlm.prompts.citation_check import CitationCheck, check_citations
+    from rlm.prompts.assembly.section import Item, Section
     from rlm.prompts.errors import (
         BudgetExceeded,
         InputError,
@@ -25,13 +23,15 @@ if TYPE_CHECKING:
         UnknownStage,
     )
     from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
+    from rlm.prompts.packs import Citation, Pack
+    from rlm.prompts.prompt import AssembledPrompt, Decision, Report, Totals
     from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
     from rlm.prompts.recipes.card.context import CardContext, Document
     from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
     from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
     from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
-    from rlm.prompts.recipes.cited import CitedInput, CitedPrompt, Pack
-    from rlm.prompts.recipes.cited_answer import CitedAnswer
+    from rlm.prompts.recipes.cited import CitedInput, CitedPrompt
+    from rlm.prompts.recipes.cited_answer import CitedAnswer, check_citations
     from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
     from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
     from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
@@ -53,7 +53,6 @@ __all__ = [
     "ChildPrompt",
     "ChildSliceText",
     "Citation",
-    "CitationCheck",
     "CitedAnswer",
     "CitedInput",
     "CitedPrompt",
@@ -101,7 +100,7 @@ __all__ = [
 
 # Each name is imported on first use: few runs need all of them.
 _HOMES = {
-    "AssembledPrompt": "rlm.prompts.assembly.assembler",
+    "AssembledPrompt": "rlm.prompts.prompt",
     "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
     "Budget": "rlm.prompts.assembly.budget",
     "BudgetExceeded": "rlm.prompts.errors",
@@ -113,14 +112,13 @@ _HOMES = {
     "ChildInput": "rlm.prompts.recipes.child",
     "ChildPrompt": "rlm.prompts.recipes.child",
     "ChildSliceText": "rlm.prompts.recipes.child",
-    "Citation": "rlm.prompts.assembly.section",
-    "CitationCheck": "rlm.prompts.citation_check",
+    "Citation": "rlm.prompts.packs",
     "CitedAnswer": "rlm.prompts.recipes.cited_answer",
     "CitedInput": "rlm.prompts.recipes.cited",
     "CitedPrompt": "rlm.prompts.recipes.cited",
     "CompactedHistory": "rlm.prompts.history",
     "Counter": "rlm.prompts.tokens.counters",
-    "Decision": "rlm.prompts.assembly.report",
+    "Decision": "rlm.prompts.prompt",
     "Document": "rlm.prompts.recipes.card.context",
     "EarlierQuestion": "rlm.prompts.recipes.earlier",
     "HandleFacts": "rlm.prompts.recipes.root",
@@ -130,9 +128,9 @@ _HOMES = {
     "Message": "rlm.prompts.history",
     "NOT_FOUND": "rlm.prompts.recipes.abstention",
     "Npc": "rlm.prompts.recipes.scoped.prompt",
-    "Pack": "rlm.prompts.recipes.cited",
+    "Pack": "rlm.prompts.packs",
     "PromptError": "rlm.prompts.errors",
-    "Report": "rlm.prompts.assembly.report",
+    "Report": "rlm.prompts.prompt",
     "RootInput": "rlm.prompts.recipes.root",
     "RootPrompt": "rlm.prompts.recipes.root",
     "ScopedInput": "rlm.prompts.recipes.scoped.prompt",
@@ -146,11 +144,11 @@ _HOMES = {
     "TileInput": "rlm.prompts.recipes.tiles",
     "TilePrompt": "rlm.prompts.recipes.tiles",
     "TileStats": "rlm.prompts.recipes.tiles",
-    "Totals": "rlm.prompts.assembly.report",
+    "Totals": "rlm.prompts.prompt",
     "UnknownCounter": "rlm.prompts.errors",
     "UnknownStage": "rlm.prompts.errors",
     "assemble": "rlm.prompts.assembly.assembler",
-    "check_citations": "rlm.prompts.citation_check",
+    "check_citations": "rlm.prompts.recipes.cited_answer",
     "compact_history": "rlm.prompts.history",
     "compact_history_async": "rlm.prompts.history",
     "counter_names": "rlm.prompts.tokens.counters",

@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-from rlm import prompts
-from rlm.lazy_dataclass import dataclass
+from rlm.prompts.packs import Pack
 from rlm.retrieval.errors import QueryStopped
 from rlm.retrieval.index import Stop
 from rlm.retrieval.languages import ENGLISH, Languages, word_pattern
@@ -22,45 +21,6 @@ MAX_SECTION = 8_000
 """Characters of a section that a pack contains, around its passage."""
 
 Expand = Literal["neighbors", "section"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pack:
-    """A part of the body that matches a query. Offsets are characters of the body; ends are exclusive.
-
-    `pack_id` names document and place: the same part has the same id in every query. `doc_id` is the
-    document's number, `document` its name, `document_start` the offset at which it begins in the body.
-    `score` is that of its passage (higher is better), `order` its rank from 0. `heading_path` leads from the
-    top of the document to the first hit. `hits` are the places of the query's words, in any form, and of its
-    quoted phrases.
-    """
-
-    pack_id: str
-    doc_id: str
-    document: str
-    score: float
-    order: int
-    start: int
-    end: int
-    heading_path: tuple[str, ...]
-    text: str
-    hits: tuple[Span, ...]
-    document_start: int = 0
-
-    def citable(self) -> prompts.Pack:
-        """Return the pack of a cited prompt: under its document's name, with hits in characters of the
-        document."""
-        shift = self.document_start
-        return prompts.Pack(
-            self.pack_id,
-            self.document,
-            self.text,
-            self.score,
-            self.order,
-            self.heading_path,
-            tuple((start - shift, end - shift) for start, end in self.hits),
-            (self.start - shift, self.end - shift),
-        )
 
 
 class PackMaker:

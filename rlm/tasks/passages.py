@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any, Literal
 
 from rlm.documents import FolderCache, Loaded, Source, default_cache
@@ -113,7 +112,7 @@ def _account(loaded: Loaded) -> dict[str, Any]:
 def _pack_json(pack: Pack, body: Body) -> dict[str, Any]:
     place = body.place(pack.start)
     return {
-        **asdict(pack),
+        **pack._asdict(),
         "heading_path": list(pack.heading_path),
         "hits": [list(hit) for hit in pack.hits],
         **_place(pack.start, body),

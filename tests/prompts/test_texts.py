@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlm import prompts
+from rlm.citation_markers import marker
 from rlm.prompts import (
     NOT_FOUND,
     CardInput,
@@ -22,7 +23,6 @@ from rlm.prompts import (
 )
 from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
-from rlm.prompts.recipes.cited import citation_marker
 from rlm.prompts.templates import table, words
 
 TEXTS = sorted(entry.name for entry in files("rlm.prompts").joinpath("text").iterdir())
@@ -62,8 +62,7 @@ def test_no_placeholder_is_left_in_any_prompt() -> None:
 
 
 def test_the_markers_the_cited_words_show_are_those_of_their_style() -> None:
-    for style in ("numeric", "footnote"):
-        assert table("cited.toml")["form"][style] == citation_marker(1, style)  # type: ignore[arg-type]
+    assert table("cited.toml")["form"] == {"numeric": marker(1), "footnote": "[^1]"}
 
 
 def test_a_card_has_words_for_every_stage_and_every_kind_of_context() -> None:

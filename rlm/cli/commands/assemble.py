@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,10 +14,12 @@ from rlm.cli.config import ConfigOption, card_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.store import StoreOption
-from rlm.escaping import json_bytes, terminal_text
+from rlm.escaping import json_bytes, terminal_line, terminal_text
 
 if TYPE_CHECKING:
-    from rlm.prompts import AssembledPrompt
+    from rich.table import Table
+
+    from rlm.prompts import AssembledPrompt, Report
 
 __all__ = ["assemble_app"]
 
@@ -34,6 +37,7 @@ ReportOption = Annotated[
 ]
 
 _TABLE_COLUMNS = 120
+_TABLE_ROWS = 25  # parts of a section
 
 
 @assemble_app.callback()
@@ -190,9 +194,44 @@ def show_prompt(prompt: AssembledPrompt, *, as_json: bool, report: bool) -> None
         console = Console(file=unfiltered(stream), width=None if stream.isatty() else _TABLE_COLUMNS)
         if not as_json:
             console.print()
-        console.print(prompt.report)
+        console.print(_report_table(prompt.report))
     for warning in prompt.report.warnings:
         say(warning)
+
+
+def _report_table(report: Report) -> Table:
+    """Return a table with a row for each section, and one for each part where a section has several.
+
+    Of more than 25 parts, those that were changed or dropped are shown first.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    of = "" if report.totals.allowed is None else f" of {report.totals.allowed:,}"
+    notes = Text("\n".join(map(terminal_line, (*report.actions, *report.warnings))))
+    table = Table(title=f"{report.totals.prompt:,}{of} tokens ({report.counter})", caption=notes or None)
+    for heading in ("section", "item", "fate", "before", "after", "why"):
+        table.add_column(heading, justify="right" if heading in ("before", "after") else "left")
+
+    def add(section: str, item: str, fate: str, before: int, after: int, why: str) -> None:
+        texts = (Text(terminal_line(text)) for text in (section, item, fate))
+        table.add_row(*texts, f"{before:,}", f"{after:,}", Text(terminal_line(why)))
+
+    for section, parts in groupby(report.decisions, key=lambda decision: decision.section):
+        rows = list(parts)
+        if len(rows) > 1:
+            kept = sum(row.status != "dropped" for row in rows)
+            before, after = sum(row.tokens_before for row in rows), sum(row.tokens_after for row in rows)
+            add(section, f"{len(rows):,} items", f"{kept:,} of {len(rows):,} in", before, after, "")
+        shown = rows
+        if len(rows) > _TABLE_ROWS:
+            shown = sorted(rows, key=lambda row: row.status == "included")[:_TABLE_ROWS]
+        for row in shown:
+            name = section if len(rows) == 1 else ""
+            add(name, row.id, row.status, row.tokens_before, row.tokens_after, row.reason)
+        if len(rows) > len(shown):
+            table.add_row("", f"… {len(rows) - len(shown):,} more")
+    return table
 
 
 @assemble_app.command()

@@ -11,64 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
-from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Never
-from rlm.prompts.assembly.render import (
-    JOINER,
-    PromptMessage,
-    RenderedSection,
-    cache_borders,
-    messages_of,
-    prefix_hash,
-)
-from rlm.prompts.assembly.report import Decision, Report, Totals
-from rlm.prompts.assembly.section import Citation, Section, faults_of, stability_rank
+from rlm.prompts.assembly.section import Section, faults_of, stability_rank
 from rlm.prompts.assembly.section_fitter import SectionFitter
 from rlm.prompts.errors import BudgetExceeded, SectionError
+from rlm.prompts.prompt import JOINER, AssembledPrompt, PromptSection, Report, Totals, joined, make_report
 
 __all__ = ["AssembledPrompt", "assemble"]
-
-
-@dataclass(frozen=True, slots=True)
-class AssembledPrompt:
-    """A prompt that is ready to send.
-
-    `messages` holds the system messages first, and `text` is all messages as one string. `sections` holds
-    every section in rendered order, including empty ones. `citations` are those of the items in the prompt.
-    """
-
-    text: str
-    messages: tuple[PromptMessage, ...]
-    sections: tuple[RenderedSection, ...]
-    citations: tuple[Citation, ...]
-    report: Report
-
-    def to_json(self) -> dict[str, Any]:
-        """Return prompt, sections and report. The prompt is {system, user} where both roles exist, else one
-        text."""
-        roles = {message.role for message in self.messages}
-        return {
-            "prompt": {"system": self.system, "user": self.user}
-            if {"system", "user"} <= roles
-            else self.text,
-            "sections": [section.to_json() for section in self.sections],
-            "report": self.report.to_json(),
-        }
-
-    @property
-    def system(self) -> str:
-        """Return the text of the system messages."""
-        return JOINER.join(message.content for message in self.messages if message.role == "system")
-
-    @property
-    def user(self) -> str:
-        """Return the text of the user messages."""
-        return JOINER.join(message.content for message in self.messages if message.role == "user")
 
 
 def assemble(
@@ -98,9 +51,7 @@ def assemble(
     while True:
         fitters = assembly.fill(cut)
         rendered = [_render(fitter) for fitter in fitters]
-        messages = messages_of(rendered)
-        text = JOINER.join(message.content for message in messages)
-        tokens = assembly.measure_prompt(messages, text)
+        tokens = assembly.measure_prompt(rendered)
         if tokens <= budget.allowed or assembly.exceeded:
             break
         # The parts, measured alone, can add up to less than the whole. Then leave more room and fill again.
@@ -108,13 +59,7 @@ def assemble(
         left = assembly.allowed - cut
         step = max(1, min(max(left - left * budget.allowed // tokens, 2 * step), left // 2))
         cut += step
-    return AssembledPrompt(
-        text=text,
-        messages=messages,
-        sections=tuple(rendered),
-        citations=tuple(citation for fitter in fitters for citation in fitter.citations()),
-        report=_report(ordered, fitters, rendered, budget, tokens),
-    )
+    return AssembledPrompt(tuple(rendered), _report(fitters, rendered, budget, tokens))
 
 
 class _Assembly:
@@ -134,11 +79,9 @@ class _Assembly:
         self.joiner = self.measure(JOINER)
         self.exceeded = False
 
-    def measure_prompt(self, messages: Sequence[PromptMessage], text: str) -> int:
-        """Return the tokens of the prompt, measured as the budget asks: whole or message by message."""
-        if self.budget.by_message:
-            return sum(self.measure.count(message.content) for message in messages)
-        return self.measure.count(text)
+    def measure_prompt(self, sections: Sequence[PromptSection]) -> int:
+        """Return the tokens of the prompt, measured whole."""
+        return self.measure.count(joined(sections))
 
     def fitters(self) -> dict[str, SectionFitter]:
         """Return a fresh fitter for every section, by section id."""
@@ -272,47 +215,21 @@ class _Assembly:
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 
 
-def _render(fitter: SectionFitter) -> RenderedSection:
+def _render(fitter: SectionFitter) -> PromptSection:
     section = fitter.section
     texts = fitter.texts()
     text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
-    return RenderedSection(section.id, section.role, text, fitter.tokens, section.stability)
+    stable = stability_rank(section.stability) < stability_rank("turn")
+    return PromptSection(section.id, section.role, text, fitter.tokens, stable)
 
 
 def _report(
-    ordered: Sequence[Section],
-    fitters: Sequence[SectionFitter],
-    rendered: Sequence[RenderedSection],
-    budget: Budget,
-    tokens: int,
+    fitters: Sequence[SectionFitter], rendered: Sequence[PromptSection], budget: Budget, tokens: int
 ) -> Report:
-    decisions: list[Decision] = []
-    actions: list[str] = []
-    for fitter in fitters:
-        decisions += fitter.decisions
-        actions += fitter.actions
-    items = sum(decision.tokens_after for decision in decisions)
-    warnings = tuple(
-        f"section {earlier.id!r} ({earlier.stability}) comes before {later.id!r} ({later.stability}): "
-        f"the text after it is not cached"
-        for earlier, later in pairwise(section for section in rendered if section.text)
-        if stability_rank(earlier.stability) > stability_rank(later.stability)
-    )
-    return Report(
-        decisions=tuple(decisions),
-        order=tuple(section.id for section in ordered),
-        totals=Totals(
-            budget=budget.total,
-            headroom=budget.headroom,
-            allowed=budget.allowed,
-            items=items,
-            framing=tokens - items,
-            prompt=tokens,
-        ),
-        actions=tuple(actions),
-        warnings=warnings,
-        counter=f"{budget.counter.name}/{budget.counter.version}",
-        prefix_hash=prefix_hash(rendered),
-        over_budget=tokens > budget.allowed,
-        cache_borders=cache_borders(rendered),
-    )
+    decisions = [
+        decision
+        for fitter in fitters
+        for decision in fitter.decisions
+        if decision.reason != "its text is empty"
+    ]
+    return make_report(rendered, decisions, budget.counter, Totals(budget.allowed, tokens))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlm.prompts.assembly.policy import Summarize
-from rlm.prompts.tokens.counters import Counter, Units
+from rlm.prompts.tokens.counters import Counter
 
 __all__ = ["Measure"]
 
@@ -18,7 +18,6 @@ class Measure:
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
-        self._units: Units | None = getattr(counter, "units", None)
         self._sizes: dict[str, int] = {}
         self._summaries: dict[tuple[str, int], str] = {}
 
@@ -30,27 +29,23 @@ class Measure:
 
     def once(self, text: str) -> int:
         """Return the size without caching it, for texts that are tried and discarded."""
-        return self.each((text,))[0] if self._units else self._counter.count(text)
+        return self._counter.size(text)
 
     def each(self, texts: Sequence[str]) -> list[int]:
         """Return the sizes of all texts. Faster than one by one."""
-        return self._units.each(texts) if self._units else self._counter.count_each(texts)
+        return self._counter.sizes(texts)
 
     def tokens(self, size: int) -> int:
         """Convert a size to tokens."""
-        if self._units is None:
-            return size
-        return -(-size // self._units.per) if self._units.up else size // self._units.per
+        return self._counter.tokens(size)
 
     def tokens_each(self, sizes: Sequence[int]) -> Sequence[int]:
         """Convert sizes to tokens."""
-        return sizes if self._units is None else list(map(self.tokens, sizes))
+        return list(map(self.tokens, sizes))
 
     def bound(self, tokens: int) -> int:
         """Return the largest size that still counts as `tokens`."""
-        if self._units is None:
-            return tokens
-        return tokens * self._units.per + (0 if self._units.up else self._units.per - 1)
+        return self._counter.room(tokens)
 
     def count(self, text: str) -> int:
         """Return the tokens of a whole text."""

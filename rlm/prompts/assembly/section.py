@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple, cast
 
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.assembly.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
+from rlm.prompts.prompt import Role as MessageRole
 
 __all__ = [
-    "Citation",
     "Derived",
     "Item",
     "MessageRole",
@@ -20,31 +20,15 @@ __all__ = [
     "stability_rank",
 ]
 
-MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
 
-_ROLES: tuple[MessageRole, ...] = ("system", "user", "assistant")
+_ROLES: tuple[MessageRole, ...] = ("system", "user")
 _STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "volatile": 3}
 
 
 def stability_rank(stability: Stability) -> int:
     """Return 0 for text that never changes, up to 3 for text that changes with every call."""
     return _STABILITIES[stability]
-
-
-class Citation(NamedTuple):
-    """The source of an item's text, and the marker that the prompt shows for it.
-
-    `span` is the place of the text in its document, `span_offsets` are the hits in it. Both are in characters
-    of the document.
-    """
-
-    marker: str
-    pack_id: str
-    doc_id: str
-    heading_path: tuple[str, ...] = ()
-    span_offsets: tuple[tuple[int, int], ...] = ()
-    span: tuple[int, int] | None = None
 
 
 class Item(NamedTuple):
@@ -64,7 +48,6 @@ class Item(NamedTuple):
     order: int = 0
     tier: int | None = None
     domain: str | None = None
-    citation: Citation | None = None
     group: str | None = None
 
 

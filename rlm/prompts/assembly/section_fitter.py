@@ -19,9 +19,9 @@ from rlm.prompts.assembly.policy import (
     TierDown,
     Trim,
 )
-from rlm.prompts.assembly.report import Decision, DecisionStatus
-from rlm.prompts.assembly.section import Citation, Item, Section
+from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.assembly.trim import trim_text
+from rlm.prompts.prompt import Decision, DecisionStatus
 
 __all__ = ["SectionFitter"]
 
@@ -94,11 +94,6 @@ class SectionFitter:
     def texts(self) -> list[str]:
         """Return the remaining texts in rendered order."""
         return [text for place in self._places_in_order() if (text := self._texts[place]) is not None]
-
-    def citations(self) -> list[Citation]:
-        """Return the citations of the remaining items in rendered order."""
-        items = self.section.items
-        return [found for place in self._places_in_order() if (found := items[place].citation) is not None]
 
     def drop(self, reason: str) -> None:
         """Drop the whole section."""
@@ -331,7 +326,7 @@ class SectionFitter:
             self.actions.append(f"summarize {self.section.id}: the summary was empty or too long, not used")
             return
         first = standing[0]
-        self._replace_item(first, summary, "summarized", f"one summary of {len(standing):,} items")
+        self._replace_item(first, summary, "compressed", f"one summary of {len(standing):,} items")
         for place in standing[1:]:
             self._drop_item(place, f"in the summary at {self.section.items[first].id}")
 

@@ -8,12 +8,13 @@ from dataclasses import field, replace
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.assembler import assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
 from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.json_input import Record
+from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table, words
 from rlm.prompts.tokens.counters import Counter, get_counter

@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.assembler import assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.section import Item, Section
+from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.assembler import assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section
 from rlm.prompts.boundary import boundary_code
+from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
-from itertools import islice
-from json.encoder import encode_basestring
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.measure import Measure
-from rlm.prompts.assembly.policy import Skip
-from rlm.prompts.assembly.render import JOINER
-from rlm.prompts.assembly.section import Derived, Item, Section
-from rlm.prompts.errors import InputError
+from rlm.prompts.errors import BudgetExceeded, InputError
 from rlm.prompts.json_input import Record
+from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, make_report
 from rlm.prompts.templates import table
-from rlm.prompts.tokens.counters import Counter, get_counter
+from rlm.prompts.tokens.counters import get_counter
 
 __all__ = [
     "AssembledTiles",
@@ -32,13 +25,17 @@ __all__ = [
     "TilePriority",
     "TilePrompt",
     "TileStats",
+    "tile_prompt",
 ]
 
 TilePriority = Literal["P0", "P1", "P2"]
 TileFormat = Literal["structured", "markdown", "json", "compact"]
 
-_RANKS: Mapping[str, int] = {"P0": 2, "P1": 1, "P2": 0}
+_PRIORITIES: tuple[TilePriority, ...] = ("P0", "P1", "P2")
 _FORMATS: tuple[TileFormat, ...] = ("structured", "markdown", "json", "compact")
+_THIN_SHARE = 0.25  # a domain that lacks P0 tiles is nearly uncovered with less of its tiles than this
+_COUNTER = get_counter("bytes4_floor")
+_size = _COUNTER.size  # bytes: the sizes of parts add up to the size of the prompt
 
 
 class Tile(NamedTuple):
@@ -54,10 +51,10 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """`max_tokens` limits the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes).
+    """`max_tokens` limits the whole prompt. A token is a quarter of the UTF-8 bytes.
 
     With `inject_deadband`, a domain with a P0 tile gets a warning if none of its tiles is included, and
-    another if P0 tiles of it are missing and less than `thin_share` of its tiles is included.
+    another if P0 tiles of it are missing and less than a quarter of its tiles is included.
     """
 
     max_tokens: int = 4096
@@ -65,16 +62,10 @@ class TileConfig:
     format: TileFormat = "structured"
     system_prefix: str = ""
     include_domain: bool = True
-    thin_share: float = 0.25
-    counter: Counter = field(default_factory=lambda: get_counter("bytes4_floor"))
 
     def __post_init__(self) -> None:
         if self.format not in _FORMATS:
             raise InputError("$.config.format", f"is {self.format!r}", f"give one of {', '.join(_FORMATS)}")
-        if not isinstance(self.system_prefix, str):
-            raise InputError("$.config.system_prefix", f"is {self.system_prefix!r}", "give a text")
-        if not 0 <= self.thin_share <= 1:
-            raise InputError("$.config.thin_share", f"is {self.thin_share!r}", "give a number from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +80,11 @@ class TileInput:
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
             raise InputError("$.query", f"is {self.query!r}", "give a text")
-        for place, tile in enumerate(self.tiles):
-            if not (type(tile.question) is type(tile.answer) is type(tile.domain) is str):
-                raise InputError(
-                    f"$.tiles[{place}]", "has a question, answer or domain that is no text", "give texts"
-                )
-            if tile.priority not in _RANKS:
-                raise InputError(
-                    f"$.tiles[{place}].priority", f"is {tile.priority!r}", "give one of P0, P1, P2"
-                )
-            if not isinstance(tile.score, float | int):
-                raise InputError(f"$.tiles[{place}].score", f"is {tile.score!r}", "give a number")
+        for number, tile in enumerate(self.tiles):
+            is_text = type(tile.id) is type(tile.question) is type(tile.answer) is type(tile.domain) is str
+            is_scored = isinstance(tile.score, float | int) and not isinstance(tile.score, bool)
+            if not (is_text and is_scored and tile.priority in _PRIORITIES):
+                raise _fault(tile, f"$.tiles[{number}]")
 
     @classmethod
     def from_json(cls, value: object) -> TileInput:
@@ -113,17 +98,42 @@ class TileInput:
             config=TileConfig(
                 max_tokens=config.whole("max_tokens", 4096, minimum=0),
                 inject_deadband=config.flag("inject_deadband", True),
-                format=config.choice("format", _FORMATS, "structured"),  # type: ignore[arg-type]
+                format=config.text("format", "structured"),  # type: ignore[arg-type]  # checked there
                 system_prefix=config.text("system_prefix", ""),
                 include_domain=config.flag("include_domain", True),
-                thin_share=config.number("thin_share", 0.25),
-                counter=get_counter(config.text("counter", "bytes4_floor")),
             ),
             warnings=(
                 *given.unknown_keys(("query", "tiles", "config")),
                 *config.unknown_keys(tuple(TileConfig.__slots__)),
             ),
         )
+
+
+def _tile(value: Any, path: str) -> Tile:
+    """Return the tile of an object. TileInput checks its values."""
+    if not isinstance(value, Mapping):
+        raise InputError(
+            path, f"is {value!r}"[:60], "give an object with id, question, answer, domain, score"
+        )
+    get: Any = value.get
+    domain, score, priority = get("domain"), get("score"), get("priority")
+    return Tile(
+        get("id"),
+        get("question"),
+        get("answer"),
+        "" if domain is None else domain,
+        0.0 if score is None else score,
+        "P2" if priority is None else priority,
+    )
+
+
+def _fault(tile: Tile, path: str) -> InputError:
+    """Return the error that names the first wrong value of a tile."""
+    texts = [name for name in Tile._fields[:4] if type(getattr(tile, name)) is not str]
+    wrong = [*texts, "priority" if tile.priority not in _PRIORITIES else "score"][0]
+    wanted = {"priority": "give one of P0, P1, P2", "score": "give a number"}.get(wrong, "give a text")
+    value = getattr(tile, wrong)
+    return InputError(f"{path}.{wrong}", "is missing" if value is None else f"is {value!r}"[:60], wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,273 +164,186 @@ class AssembledTiles(AssembledPrompt):
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt, sections, stats and report."""
-        return {
-            "prompt": self.text,
-            "sections": [section.to_json() for section in self.sections],
-            "stats": asdict(self.stats),
-            "report": self.report.to_json(),
-        }
+        # Slots make a new class, which super() without arguments does not know.
+        return {**AssembledPrompt.to_json(self), "stats": asdict(self.stats)}
 
 
 class TilePrompt:
-    """Builds a prompt of the most important tiles: P0 first, then by score.
-
-    A tile that does not fit is skipped and the next is tried. A domain with a P0 tile gets a warning if none
-    of its tiles is included, or nearly none.
-    """
+    """Builds a prompt of the most important tiles: P0 first, then by score."""
 
     def assemble(self, given: TileInput | Mapping[str, Any]) -> AssembledTiles:
-        """Return sections system, tiles, deadband and query.
-
-        Raises InputError, and BudgetExceeded if the prefix and the query alone exceed `max_tokens`.
-        """
-        if not isinstance(given, TileInput):
-            given = TileInput.from_json(given)
-        config = given.config
-        gaps = _Gaps(given) if config.inject_deadband else None
-        tiles = _by_rank(given.tiles)
-        prompt = self._assemble_sections(given, tiles, gaps)
-        if gaps is not None and gaps.find_thin(tiles, prompt):
-            # The lines about thin domains use room that is left. They never displace a tile.
-            warned = self._assemble_sections(given, tiles, gaps)
-            if _included(tiles, warned) == _included(tiles, prompt):
-                prompt = warned
-        warnings = (*given.warnings, *(gaps.warnings if gaps else ()))
-        fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
-        return AssembledTiles(
-            **{**fields, "report": prompt.report.with_warnings(warnings)}, stats=_stats(tiles, config, prompt)
-        )
-
-    @staticmethod
-    def _assemble_sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> AssembledPrompt:
-        return assemble(
-            _sections(given, tiles, gaps),
-            Budget(given.config.max_tokens, counter=given.config.counter),
-            remedy="shorten them or raise max_tokens",
-        )
+        """Return `tile_prompt` of an input, or of plain data. Raises InputError and BudgetExceeded."""
+        return tile_prompt(given if isinstance(given, TileInput) else TileInput.from_json(given))
 
 
-def _tile(value: Any, path: str) -> Tile:
-    if type(value) is dict:
-        made = Tile(
-            value.get("id", 0),
-            value.get("question", 0),
-            value.get("answer", 0),
-            value.get("domain", ""),
-            value.get("score", 0.0),
-            value.get("priority", "P2"),
-        )
-        # Fast path, for ten thousand tiles. Anything else is validated below.
-        if (
-            type(made.id) is type(made.question) is type(made.answer) is type(made.domain) is str
-            and type(made.score) is float
-            and made.priority in _RANKS
-        ):
-            return made
-    tile = Record(value, path, what="an object with id, question, answer, domain, score, priority")
-    return Tile(
-        tile.text("id"),
-        tile.text("question"),
-        tile.text("answer"),
-        tile.text("domain", ""),
-        tile.number("score", 0.0),
-        tile.choice("priority", tuple(_RANKS), "P2"),  # type: ignore[arg-type]
-    )
+def tile_prompt(given: TileInput) -> AssembledTiles:
+    """Return sections system, tiles, deadband and query.
 
-
-def _sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> list[Section]:
-    config = given.config
-    as_json = config.format == "json"
-    sections = [
-        Section(
-            "system",
-            "user",
-            order=0,
-            priority=100,
-            required=True,
-            stability="static",
-            items=(Item("prefix", config.system_prefix),),
-        ),
-        Section(
-            "tiles",
-            "user",
-            order=1,
-            priority=50,
-            policy=Skip(),
-            stability="turn",
-            items=_items(tiles, config),
-            prefix="[" if as_json else "",
-            suffix="]" if as_json else "",
-            separator="," if as_json else JOINER,
-        ),
-        Section(
-            "query",
-            "user",
-            order=3,
-            priority=90,
-            required=True,
-            stability="volatile",
-            items=(Item("query", table("tiles.toml")["query"].format(query=given.query)),),
-        ),
-    ]
-    if gaps is not None:
-        sections.insert(
-            2,
-            Section(
-                "deadband",
-                "user",
-                order=2,
-                priority=40,
-                stability="turn",
-                derived=Derived("tiles", gaps.key, gaps.text),
-            ),
-        )
-    return sections
-
-
-def _by_rank(tiles: Sequence[Tile]) -> list[Tile]:
-    """Return P0 tiles first, then by score, NaN last. Equal ones keep their order."""
-    without_score = [tile for tile in tiles if math.isnan(tile.score)]
-    scored = [tile for tile in tiles if not math.isnan(tile.score)] if without_score else list(tiles)
-    scored.sort(key=attrgetter("score"), reverse=True)
-    ranked = scored + without_score
-    ranked.sort(key=attrgetter("priority"))
-    return ranked
-
-
-def _items(tiles: Sequence[Tile], config: TileConfig) -> tuple[Item, ...]:
-    names = [tile.id for tile in tiles]
-    if len(set(names)) < len(names):
-        names = [f"{name}#{place}" for place, name in enumerate(names)]
-    return tuple(
-        Item(name, text, (), tile.score, _RANKS[tile.priority], place, None, tile.domain)
-        for place, (name, tile, text) in enumerate(zip(names, tiles, _texts(tiles, config), strict=True))
-    )
-
-
-def _texts(tiles: Sequence[Tile], config: TileConfig) -> list[str]:
-    match config.format:
-        case "structured" if config.include_domain:
-            return [f"[{tile.domain}]Q: {tile.question}\nA: {tile.answer}" for tile in tiles]
-        case "structured":
-            return [f"Q: {tile.question}\nA: {tile.answer}" for tile in tiles]
-        case "markdown" if config.include_domain:
-            return [f"## {tile.question} ({tile.domain})\n\n{tile.answer}" for tile in tiles]
-        case "markdown":
-            return [f"## {tile.question}\n\n{tile.answer}" for tile in tiles]
-        case "json":
-            return [_as_json(tile) for tile in tiles]
-        case "compact":
-            return [f"{tile.id}: {tile.score:.2f} | {tile.question} → {tile.answer}" for tile in tiles]
-
-
-def _as_json(tile: Tile) -> str:
-    score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON has no NaN
-    name, question, answer = map(encode_basestring, (tile.id, tile.question, tile.answer))
-    return f'{{"id":{name},"q":{question},"a":{answer},"score":{score}}}'
-
-
-class _Gaps:
-    """The warnings for P0 domains with no tile in the prompt, or too few.
-
-    If all warnings would leave no room for the query, only as many as fit half of the room are listed, and
-    one more line counts the others.
+    A tile that does not fit, with the warnings that would follow it, is skipped and the next is tried. Raises
+    BudgetExceeded if the prefix and the query alone exceed `max_tokens`.
     """
-
-    def __init__(self, given: TileInput) -> None:
-        self._words = table("tiles.toml")
-        domains = sorted({tile.domain for tile in given.tiles if tile.priority == "P0"})
-        self._lines = {domain: self._line(domain) for domain in domains}
-        self._tiles_of = Tally(tile.domain for tile in given.tiles if tile.domain in self._lines)
-        self._thin: set[str] = set()
-        self._thin_share = given.config.thin_share
-        self._max_lines = len(domains)
-        self.warnings: tuple[str, ...] = ()
-        measure = Measure(given.config.counter)
-        query = self._words["query"].format(query=given.query)
-        fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
-        room = measure.bound(given.config.max_tokens) - measure(fixed)
-        if domains and measure(self.text({})) > room:
-            self._limit_lines(measure, room // 2)
-
-    def _limit_lines(self, measure: Measure, room: int) -> None:
-        left = room - measure(self._words["deadband"]) - measure(self._more(len(self._lines)))
-        self._max_lines = 0
-        for size in measure.each(list(self._lines.values())):
-            if size > left:
-                break
-            left -= size
-            self._max_lines += 1
-        self.warnings = (
-            f"{len(self._lines):,} domains have P0 tiles, more than max_tokens has room to warn of one by "
-            "one: raise it",
+    config, words = given.config, table("tiles.toml")
+    ranked = sorted(given.tiles, key=lambda tile: (tile.priority, math.isnan(tile.score), -tile.score))
+    texts = [_text(tile, config) for tile in ranked]
+    domains = {tile.domain for tile in ranked if tile.priority == "P0"} if config.inject_deadband else set()
+    lines = {domain: _line("gap", domain) for domain in sorted(domains)}
+    parts = {"system": config.system_prefix, "tiles": "", "deadband": ""}
+    parts["query"] = words["query"].format(query=given.query)
+    room = _COUNTER.room(config.max_tokens) - _size(_joined(parts))
+    if room < 0:
+        names = sorted((name for name in parts if parts[name]), key=lambda name: -_size(parts[name]))
+        needed = _COUNTER.count(_joined(parts))
+        raise BudgetExceeded(needed, config.max_tokens, tuple(names), "shorten them or raise max_tokens")
+    warned = _size(JOINER + words["deadband"] + "".join(lines.values())) if lines else 0
+    most = room // 2 if warned > room else warned  # bytes of the warnings
+    reasons = _left_out(ranked, texts, lines, room, most, config)
+    included = [number for number in range(len(ranked)) if number not in reasons]
+    opening, between, closing = _frame(config)
+    if included:
+        parts["tiles"] = opening + between.join([texts[number] for number in included]) + closing
+    covered = Tally(ranked[number].domain for number in included)
+    bare = {domain: line for domain, line in lines.items() if domain not in covered}
+    parts["deadband"] = _deadband(bare, most)
+    warnings = [*given.warnings]
+    if most < warned:
+        warnings.append(
+            f"{len(lines):,} domains have P0 tiles, more than max_tokens has room to warn of one by one: "
+            "raise it"
         )
-
-    def find_thin(self, tiles: Sequence[Tile], prompt: AssembledPrompt) -> bool:
-        """Find the domains that a prompt hardly covers, for the text and the warnings. Return whether there
-        are any."""
-        included = Tally(tile.domain for tile in _included(tiles, prompt))
-        p0 = Tally(tile.domain for tile in tiles if tile.priority == "P0")
-        p0.subtract(tile.domain for tile in _included(tiles, prompt) if tile.priority == "P0")
-        self._thin = {
-            domain
-            for domain, lacking in p0.items()
-            if lacking and 0 < included[domain] < self._thin_share * self._tiles_of[domain]
-        }
-        self.warnings += tuple(
-            f"domain {domain!r} is nearly uncovered: {included[domain]:,} of its {self._tiles_of[domain]:,} "
-            "tiles are included"
-            for domain in sorted(self._thin)
-        )
-        return bool(self._thin)
-
-    def key(self, item: Item) -> str | None:
-        return item.domain if item.domain in self._lines else None
-
-    def text(self, covered: dict[str, None]) -> str:
-        bare = len(self._lines) - len(covered) + sum(domain in covered for domain in self._thin)
-        if not bare:
-            return ""
-        bare_lines = (
-            self._line(domain, "thin") if domain in covered else line
-            for domain, line in self._lines.items()
-            if domain not in covered or domain in self._thin
-        )
-        lines = list(islice(bare_lines, self._max_lines))
-        if bare > len(lines):
-            lines.append(self._more(bare - len(lines)))
-        return str(self._words["deadband"]) + "".join(lines)
-
-    def _line(self, domain: str, kind: str = "gap") -> str:
-        return "\n" + str(self._words[kind]).format(domain=" ".join(domain.splitlines()))
-
-    def _more(self, count: int) -> str:
-        return "\n" + str(self._words["more_gaps"]).format(count=f"{count:,}")
-
-
-def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -> TileStats:
-    growth: dict[str, int] = {}
-    text, reached = "", 0
-    for section in prompt.sections:
-        if section.text:
-            text = f"{text}{JOINER}{section.text}" if text else section.text
-            tokens = config.counter.count(text)
-            growth[section.id], reached = tokens - reached, tokens
-    included = Tally(tile.priority for tile in _included(tiles, prompt))
-    return TileStats(
-        tiles_included=included.total(),
-        excluded=len(tiles) - included.total(),
-        p0_count=included["P0"],
-        p1_count=included["P1"],
-        p2_count=included["P2"],
-        system_tokens=growth.get("system", 0),
-        tile_tokens=growth.get("tiles", 0),
-        deadband_tokens=growth.get("deadband", 0),
-        query_tokens=growth.get("query", 0),
-        total_tokens=reached,
+    of_domain = Tally(tile.domain for tile in ranked)
+    for domain in sorted({ranked[number].domain for number in reasons if ranked[number].priority == "P0"}):
+        if domain in lines and 0 < covered[domain] < _THIN_SHARE * of_domain[domain]:
+            bare[domain] = _line("thin", domain)
+            warnings.append(
+                f"domain {domain!r} is nearly uncovered: {covered[domain]:,} of its {of_domain[domain]:,} "
+                "tiles are included"
+            )
+    # The lines about nearly uncovered domains use room that is left. They never displace a tile.
+    fuller = {**parts, "deadband": _deadband(dict(sorted(bare.items())), room)}
+    if most == warned and _COUNTER.count(_joined(fuller)) <= config.max_tokens:
+        parts = fuller
+    decisions = _decisions(parts, ranked, texts, reasons)
+    sections = tuple(
+        PromptSection(name, "user", text, _COUNTER.count(text), stable=name == "system")
+        for name, text in parts.items()
+    )
+    steps = [_COUNTER.count(_joined(dict(list(parts.items())[:end]))) for end in range(1, 5)]
+    tally = Tally(ranked[number].priority for number in included)
+    return AssembledTiles(
+        sections,
+        make_report(sections, decisions, _COUNTER, Totals(config.max_tokens, steps[3]), warnings=warnings),
+        TileStats(
+            tiles_included=len(included),
+            excluded=len(reasons),
+            p0_count=tally["P0"],
+            p1_count=tally["P1"],
+            p2_count=tally["P2"],
+            system_tokens=steps[0],
+            tile_tokens=steps[1] - steps[0],
+            deadband_tokens=steps[2] - steps[1],
+            query_tokens=steps[3] - steps[2],
+            total_tokens=steps[3],
+        ),
     )
 
 
-def _included(tiles: Sequence[Tile], prompt: AssembledPrompt) -> list[Tile]:
-    fates = (decision.status for decision in prompt.report.decisions if decision.section == "tiles")
-    return [tile for tile, fate in zip(tiles, fates, strict=True) if fate != "dropped"]
+def _text(tile: Tile, config: TileConfig) -> str:
+    match config.format:
+        case "structured":
+            domain = f"[{tile.domain}]" if config.include_domain else ""
+            return f"{domain}Q: {tile.question}\nA: {tile.answer}"
+        case "markdown":
+            domain = f" ({tile.domain})" if config.include_domain else ""
+            return f"## {tile.question}{domain}\n\n{tile.answer}"
+        case "json":
+            score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON has no NaN
+            name, question, answer = (json.dumps(text, ensure_ascii=False) for text in tile[:3])
+            return f'{{"id":{name},"q":{question},"a":{answer},"score":{score}}}'
+        case "compact":
+            return f"{tile.id}: {tile.score:.2f} | {tile.question} → {tile.answer}"
+
+
+def _frame(config: TileConfig) -> tuple[str, str, str]:
+    """Return what stands before, between and after the tiles."""
+    return ("[", ",", "]") if config.format == "json" else ("", JOINER, "")
+
+
+def _left_out(
+    ranked: Sequence[Tile],
+    texts: Sequence[str],
+    lines: Mapping[str, str],
+    room: int,
+    most: int,
+    config: TileConfig,
+) -> dict[int, str]:
+    """Return the numbers of the tiles that do not fit, and why. The warnings take at most `most` bytes."""
+    opening, between, closing = _frame(config)
+    separator, first = _size(between), _size(JOINER + opening + closing)
+    sizes = [_size(text) for text in texts]
+    if first + sum(sizes) + separator * (len(sizes) - 1) <= room:
+        return {}
+    bare = {domain: _size(line) for domain, line in lines.items()}
+    head = _size(JOINER + table("tiles.toml")["deadband"])
+    warned = head + sum(bare.values()) if bare else 0
+    left, need_of_next, reasons, reason = room, first, dict[int, str](), ""
+    for number, tile in enumerate(ranked):
+        need = sizes[number] + need_of_next
+        freed = bare.get(tile.domain, 0)
+        if freed and len(bare) == 1:
+            freed += head
+        if need + min(warned - freed, most) <= left:
+            left, warned, need_of_next, reason = left - need, warned - freed, separator, ""
+            bare.pop(tile.domain, None)
+        else:
+            tokens = _COUNTER.tokens(max(0, left - min(warned, most) - need_of_next))
+            reasons[number] = reason = reason or f"only {tokens:,} tokens were left"
+    return reasons
+
+
+def _line(kind: str, domain: str) -> str:
+    return "\n" + str(table("tiles.toml")[kind]).format(domain=" ".join(domain.splitlines()))
+
+
+def _deadband(lines: Mapping[str, str], most: int) -> str:
+    """Return the warnings. Those that do not fit `most` bytes are counted in one last line."""
+    words = table("tiles.toml")
+    text = str(words["deadband"]) + "".join(lines.values())
+    if not lines or _size(JOINER + text) <= most:
+        return text if lines else ""
+    more = "\n" + str(words["more_gaps"])
+    shown = [str(words["deadband"])]
+    left = most - _size(JOINER + shown[0] + more.format(count=f"{len(lines):,}"))
+    for line in lines.values():
+        left -= _size(line)
+        if left < 0:
+            break
+        shown.append(line)
+    text = "".join([*shown, more.format(count=f"{len(lines) - len(shown) + 1:,}")])
+    return text if _size(JOINER + text) <= most else ""
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return JOINER.join(filter(None, parts.values()))
+
+
+def _decisions(
+    parts: Mapping[str, str], ranked: Sequence[Tile], texts: Sequence[str], reasons: Mapping[int, str]
+) -> list[Decision]:
+    """Return what happened to the prefix, each tile, the warnings and the query."""
+    names = [tile.id for tile in ranked]
+    if len(set(names)) < len(names):
+        names = [f"{name}#{number}" for number, name in enumerate(names)]
+    decisions: list[Decision] = []
+    for section, content in parts.items():
+        if section == "tiles":
+            sizes = _COUNTER.count_each(texts)
+            decisions += [
+                Decision(section, name, "dropped", reasons[number], size, 0)
+                if number in reasons
+                else Decision(section, name, "included", "fits", size, size)
+                for number, (name, size) in enumerate(zip(names, sizes, strict=True))
+            ]
+        elif content:
+            size = _COUNTER.count(content)
+            decisions.append(Decision(section, section, "included", "fits", size, size))
+    return decisions

@@ -3,87 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import UnknownCounter
 from rlm.prompts.tokens.estimate import VERSION, estimate_each, estimate_tokens
 
-__all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"]
-
-
-class Counter(Protocol):
-    """Counts tokens. `count` accepts any string, is pure, never negative, and 0 for ""."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
-    def count(self, text: str) -> int: ...
-
-    def count_each(self, texts: Sequence[str]) -> list[int]:
-        """Return `count` of every text. May be faster than one by one."""
+__all__ = ["Counter", "counter_names", "get_counter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
-    """The finer unit that a counter adds up. `per` units make a token, and `up` rounds a rest up.
+class Counter:
+    """A counter of tokens, made of a pure function that gives the size of a text, and 0 for "".
 
-    `each` returns the units of texts. The units of joined texts are the sum of their units, so parts
-    measured alone add up exactly to the whole.
+    `per` units of size make a token, and `up` rounds a rest up. A counter of characters or bytes has a finer
+    unit than the token, in which the sizes of parts add up exactly to the size of the whole. `each` may give
+    the sizes of many texts faster.
     """
-
-    per: int
-    up: bool
-    each: Callable[[Sequence[str]], list[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionCounter:
-    """A counter made of a pure function, with an optional faster function for many texts."""
 
     name: str
     version: str
-    function: Callable[[str], int]
+    size: Callable[[str], int]
     each: Callable[[Sequence[str]], list[int]] | None = None
-    units: Units | None = None
+    per: int = 1
+    up: bool = False
 
     def count(self, text: str) -> int:
-        return self.function(text)
+        """Return the tokens of a text."""
+        return self.tokens(self.size(text))
 
     def count_each(self, texts: Sequence[str]) -> list[int]:
-        return self.each(texts) if self.each else [self.function(text) for text in texts]
+        """Return `count` of every text."""
+        return list(map(self.tokens, self.sizes(texts)))
 
+    def sizes(self, texts: Sequence[str]) -> list[int]:
+        """Return the size of every text."""
+        return self.each(texts) if self.each else list(map(self.size, texts))
 
-def _quarter_characters(text: str) -> int:
-    return -(-len(text) // 4)
+    def tokens(self, size: int) -> int:
+        """Return the tokens of a size."""
+        return -(-size // self.per) if self.up else size // self.per
+
+    def room(self, tokens: int) -> int:
+        """Return the largest size that still counts as `tokens`."""
+        return tokens * self.per + (0 if self.up else self.per - 1)
 
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _quarter_bytes(text: str) -> int:
-    return _bytes(text) // 4
-
-
-def _lengths(texts: Sequence[str]) -> list[int]:
-    return list(map(len, texts))
-
-
-def _byte_lengths(texts: Sequence[str]) -> list[int]:
-    return list(map(_bytes, texts))
-
-
-_COUNTERS: dict[str, Counter] = {
+_COUNTERS = {
     counter.name: counter
     for counter in (
-        FunctionCounter("estimate", VERSION, estimate_tokens, estimate_each),
-        FunctionCounter("chars", "1", len, _lengths),
-        FunctionCounter("chars4_ceil", "1", _quarter_characters, units=Units(4, True, _lengths)),
-        FunctionCounter("bytes4_floor", "1", _quarter_bytes, units=Units(4, False, _byte_lengths)),
+        Counter("estimate", VERSION, estimate_tokens, estimate_each),
+        Counter("chars", "1", len),
+        Counter("chars4_ceil", "1", len, per=4, up=True),
+        Counter("bytes4_floor", "1", _bytes, per=4),
     )
 }
 

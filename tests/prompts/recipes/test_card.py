@@ -152,7 +152,7 @@ def test_defaults() -> None:
     assert (budget.system_prompt, budget.agent_prompt) == (1_000, 1_500)
     assert (budget.chat_history, budget.other_context, budget.total) == (10_000, 15_000, 27_500)
     totals = CardPrompt().assemble(EXAMPLE).report.totals
-    assert totals.budget == 27_500
+    assert totals.allowed == 27_500
 
 
 def test_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None:
@@ -258,7 +258,7 @@ def test_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | N
 def test_a_card_may_have_a_threshold_of_its_own() -> None:
     card = {"messages": [{"role": "user", "content": f"Take port {n}, not {n + 1}."} for n in range(400)]}
     whole = CardPrompt(CardSettings(budget=CardBudget(chat_history=90_000, total=120_000))).assemble(card)
-    size = get_counter().count(next(part.text for part in whole.sections if part.id == "history"))
+    size = get_counter().count(next(part.content for part in whole.sections if part.name == "history"))
     budget = CardBudget(chat_history=size * 4 // 3, total=120_000)
     maker = CardPrompt(CardSettings(budget=budget), summarizer=lambda prompt: "All ports were named.")
     assert not maker.assemble(card).condensed

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlm.citation_markers import marker
 from rlm.prompts import BudgetExceeded, CitedInput, CitedPrompt, InputError, Pack
-from rlm.prompts.recipes.cited import AssembledCited, citation_json, citation_marker
+from rlm.prompts.recipes.cited import AssembledCited
 from rlm.retrieval import Retriever
 
 EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "cited.json").read_text(encoding="utf-8"))
@@ -104,9 +105,9 @@ def test_what_the_system_message_asks_for() -> None:
 
 def test_markers_and_the_line_that_names_them() -> None:
     """First…last, or a single marker; numbers may have several digits."""
-    assert citation_marker(1) == "[¹]"
-    assert citation_marker(10) == "[¹⁰]"
-    assert citation_marker(23_456_789) == "[²³⁴⁵⁶⁷⁸⁹]"
+    assert marker(1) == "[¹]"
+    assert marker(10) == "[¹⁰]"
+    assert marker(23_456_789) == "[²³⁴⁵⁶⁷⁸⁹]"
     assert "You may reference [¹]…[³]." in ask(*packs(3)).user
     assert "You may reference [¹]." in ask(*packs(1)).user
     assert "You may reference [¹]…[¹²]." in ask(*packs(12)).user
@@ -126,7 +127,7 @@ def test_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
     made = ask(
         Pack("a", "d1", "x", 2.0, heading_path=("A", "B"), hits=((3, 9), (20, 24))), Pack("b", "d2", "y", 1.0)
     )
-    assert [citation_json(citation) for citation in made.citations] == [
+    assert [citation.to_json() for citation in made.citations] == [
         {
             "marker": "[¹]",
             "pack_id": "a",
@@ -144,7 +145,7 @@ def test_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
         made = ask(*packs(30), max_tokens=max_tokens)
         blocks = re.findall(r"^\[[¹²³⁴⁵⁶⁷⁸⁹⁰]+\]$", made.user, re.MULTILINE)
         assert blocks == [citation.marker for citation in made.citations]
-        assert blocks == [citation_marker(n) for n in range(1, len(blocks) + 1)]
+        assert blocks == [marker(n) for n in range(1, len(blocks) + 1)]
 
 
 def test_packs_by_score_then_order_then_id() -> None:

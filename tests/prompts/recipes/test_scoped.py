@@ -45,7 +45,7 @@ def test_ten_layers_are_in_order_and_the_meta_lists_all_ten() -> None:
         "input",
     )
     assert made.meta.order == order == LAYERS
-    assert tuple(section.id for section in made.sections) == order
+    assert tuple(section.name for section in made.sections) == order
     assert prompt_of(segment_of("c", "core", "Hi.")).assemble(ScopedInput("e1", "w1")).meta.order == order
 
 
@@ -130,7 +130,7 @@ def test_a_blank_layer_renders_nothing() -> None:
 def test_content_that_holds_a_delimiter_or_a_replacement_pattern_survives(text: str) -> None:
     segments = [*LAYER_SEGMENTS, segment_of("w2", "world", text, "w1")]
     made = prompt_of(*segments).assemble(replace(TURN, input=text, game_state=text))
-    sections = {section.id: section.text for section in made.sections}
+    sections = {section.name: section.content for section in made.sections}
     assert sections["input"] == f"<input>\n{text}\n</input>"
     assert sections["game_state"] == f"<game_state>\n{text}\n</game_state>"
     assert sections["world"] == f"<world>\nA land of hills.\n\n{text}\n</world>"

@@ -13,7 +13,6 @@ from scoped_segments import LAYER_SEGMENTS, RULESETS, TURN, Asked, prompt_of
 
 from rlm.prompts import Npc, ScopedPrompt
 from rlm.prompts.segments import AdapterFailed, EntryRuleset, MemoryAdapter, Segment
-from rlm.prompts.tokens.counters import FunctionCounter
 
 # 2.11
 
@@ -98,26 +97,6 @@ def test_static_layers_are_kept_and_dynamic_ones_are_fresh() -> None:
     prompt.forget()
     prompt.assemble(TURN)
     assert sorted(adapter.asked[-len(asked) :], key=str) == sorted(asked, key=str)
-
-
-def test_token_and_budget_results_are_kept_by_content() -> None:
-    counted: list[str] = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return len(text)
-
-    prompt = ScopedPrompt(
-        MemoryAdapter(LAYER_SEGMENTS, RULESETS), counter=FunctionCounter("mine", "1", count)
-    )
-    first = prompt.assemble(TURN)
-    assert counted.count("A land of hills.") == 1
-    counted.clear()
-    assert prompt.assemble(replace(TURN)) is first
-    assert counted == []
-    prompt.assemble(replace(TURN, input="I run."))
-    assert counted.count("A land of hills.") == 0
-    assert counted.count("I run.") == 1
 
 
 def test_a_prompt_can_be_rendered_as_a_stream_of_parts() -> None:

@@ -66,7 +66,7 @@ def test_the_npc_block_goes_down_after_game_state_was_compressed() -> None:
 
 def test_input_is_cut_at_the_end_of_a_sentence_past_70_percent() -> None:
     made = _at(250, input=LONG)
-    cut = next(section.text for section in made.sections if section.id == "input")
+    cut = next(section.content for section in made.sections if section.name == "input")
     kept = cut.removeprefix("<input>\n").partition("\n[…")[0]
     assert LONG.startswith(kept)
     assert kept.endswith("sentence.")
@@ -77,7 +77,7 @@ def test_input_is_cut_at_the_end_of_a_sentence_past_70_percent() -> None:
 def test_game_state_is_compressed_without_loss_before_any_of_it_is_cut() -> None:
     state = json.dumps({"items": [{"name": "a  rope", "n": n} for n in range(20)]}, indent=4)
     made = _at(330, game_state=state)
-    text = next(section.text for section in made.sections if section.id == "game_state")
+    text = next(section.content for section in made.sections if section.name == "game_state")
     inner = text.removeprefix("<game_state>\n").removesuffix("\n</game_state>")
     assert len(inner) < len(state) / 2
     assert json.loads(inner) == json.loads(state)
@@ -228,7 +228,7 @@ def test_never_over_budget_unless_flagged_always_the_same_and_the_meta_is_true(d
     npcs = npc_block(made)
     assert counter.count(npcs) <= turn.npc_budget
     by_scope = made.meta.segment_ids_by_scope
-    sections = {section.id: section.text for section in made.sections}
+    sections = {section.name: section.content for section in made.sections}
     for segment in segments:
         inside = segment.id in by_scope[segment.scope]
         assert inside == (segment.content in sections[segment.scope] and f"[{segment.id[1:]}]" in made.text)

@@ -70,13 +70,13 @@ def test_a_segment_goes_with_what_the_budget_drops() -> None:
 def test_a_short_form_is_used_before_a_layer_is_dropped() -> None:
     long = segment_of("w", "world", "A land of hills and rivers. " * 60, "w1", short="A land of hills.")
     made = build(segment_of("c", "core", "You are the game master."), long, token_budget=200)
-    assert made.sections[2].text == "<world>\nA land of hills.\n</world>"
+    assert made.sections[2].content == "<world>\nA land of hills.\n</world>"
     assert not made.meta.over_budget
     assert made.meta.truncated is not None
     assert made.meta.truncated.compressed_scopes == ("world",)
     assert made.meta.segment_ids_by_scope["world"] == ("w",)
     roomy = build(long, token_budget=4_000)
-    assert roomy.sections[2].text.count("rivers") == 60
+    assert roomy.sections[2].content.count("rivers") == 60
     assert roomy.meta.truncated is None
 
 

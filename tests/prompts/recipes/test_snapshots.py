@@ -52,12 +52,15 @@ def test_the_prompt_is_what_it_was(kind: str) -> None:
     prompt = assemble(kind)
     shown = "\n".join(
         [
-            *(f"<<< {message.role} >>>\n{message.content}" for message in prompt.messages),
+            *(
+                f"<<< {role} >>>\n{getattr(prompt, role)}"
+                for role in ("system", "user")
+                if getattr(prompt, role)
+            ),
             "<<< report >>>",
             *(f"{d.section}/{d.id}: {d.status}, {d.reason}" for d in prompt.report.decisions),
             *prompt.report.actions,
             *prompt.report.warnings,
-            f"cache borders: {', '.join(prompt.report.cache_borders)}",
             "",
         ]
     )

@@ -27,6 +27,7 @@ from rlm.prompts.recipes.tiles import AssembledTiles
 
 EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "tiles.json").read_text(encoding="utf-8"))
 BIG = 100_000
+COUNTER = get_counter("bytes4_floor")
 
 
 def build(*tiles: Tile, query: str = "test", **config: Any) -> AssembledTiles:
@@ -136,9 +137,8 @@ def test_a_domain_that_is_nearly_uncovered_is_warned_of() -> None:
     assert "- ⚠️ P0 thin: little coverage for [dosage]\n\nQuery: test" in made.text
     assert made.stats.total_tokens <= 60
     assert made.report.warnings == ("domain 'dosage' is nearly uncovered: 1 of its 9 tiles are included",)
-    assert (
-        "Deadband" not in build(*tiles, Tile("s", "Q", "A", "dosage", 0.1), max_tokens=60, thin_share=0).text
-    )
+    half = build(*tiles[:2], Tile("s", "Q", "A", "dosage", 0.1), max_tokens=180)
+    assert "P0 thin" not in half.text
 
 
 def test_the_warning_of_a_thin_domain_never_displaces_a_tile() -> None:
@@ -150,10 +150,8 @@ def test_the_warning_of_a_thin_domain_never_displaces_a_tile() -> None:
         except BudgetExceeded:
             continue
         assert made.stats.total_tokens <= room
-        assert (
-            made.stats.tiles_included
-            == build(*tiles, short, max_tokens=room, thin_share=0).stats.tiles_included
-        )
+        unwarned = build(*tiles, short, max_tokens=room, inject_deadband=False)
+        assert made.stats.tiles_included <= unwarned.stats.tiles_included
         assert ("nearly uncovered" in "".join(made.report.warnings)) == (made.stats.tiles_included == 1)
 
 
@@ -194,7 +192,7 @@ def test_ten_figures_that_add_up() -> None:
     assert stats.total_tokens == (
         stats.system_tokens + stats.tile_tokens + stats.deadband_tokens + stats.query_tokens
     )
-    assert stats.total_tokens == get_counter("bytes4_floor").count(made.text)
+    assert stats.total_tokens == COUNTER.count(made.text)
     assert stats.system_tokens == len("You answer questions about a plant.") // 4
     assert (stats.p0_count, stats.p1_count, stats.p2_count) == (1, 1, 1)
     assert (stats.tiles_included, stats.excluded) == (3, 1)
@@ -223,14 +221,12 @@ TILES = st.lists(
     st.sampled_from(["structured", "markdown", "json", "compact"]),
     st.booleans(),
     st.sampled_from(["", "Prefix."]),
-    st.sampled_from(["bytes4_floor", "chars", "chars4_ceil", "estimate"]),
 )
 def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_what_does_not_fit(
-    tiles: list[Tile], query: str, max_tokens: int, form: Any, deadband: bool, prefix: str, counter: str
+    tiles: list[Tile], query: str, max_tokens: int, form: Any, deadband: bool, prefix: str
 ) -> None:
-    """With a counter that adds up, the result equals that of rendering the whole prompt for every tile
-    tried."""
-    config = TileConfig(max_tokens, deadband, form, prefix, thin_share=0.4, counter=get_counter(counter))
+    """The result equals that of rendering the whole prompt for every tile tried."""
+    config = TileConfig(max_tokens, deadband, form, prefix)
     asked = TileInput(query, tuple(tiles), config)
     before = copy.deepcopy(asked.tiles)
     try:
@@ -243,16 +239,16 @@ def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_wh
         assert refused <= {"system", "query"}
         return
     stats = made.stats
-    assert config.counter.count(made.text) == stats.total_tokens <= max_tokens
+    assert COUNTER.count(made.text) == stats.total_tokens <= max_tokens
     assert stats.p0_count + stats.p1_count + stats.p2_count == stats.tiles_included
     assert stats.tiles_included + stats.excluded == len(tiles)
     assert made.text.endswith(f"Query: {query}")
     assert TilePrompt().assemble(asked).to_json() == made.to_json()
     assert repr(asked.tiles) == repr(before)
     if form == "json" and stats.tiles_included:
-        array = next(section.text for section in made.sections if section.id == "tiles")
+        array = next(section.content for section in made.sections if section.name == "tiles")
         assert len(json.loads(array)) == stats.tiles_included
-    if counter != "estimate" and not made.report.warnings:
+    if not made.report.warnings:
         assert made.text == _by_trying(asked)
 
 
@@ -281,11 +277,11 @@ def _by_trying(asked: TileInput) -> str:
         return "\n\n".join(filter(None, [config.system_prefix, *texts, gaps, f"Query: {asked.query}"]))
 
     everything = list(range(len(ranked)))
-    if config.counter.count(render_places(everything)) <= config.max_tokens:
+    if COUNTER.count(render_places(everything)) <= config.max_tokens:
         return render_places(everything)
     chosen: list[int] = []
     for place in everything:
-        if config.counter.count(render_places([*chosen, place])) <= config.max_tokens:
+        if COUNTER.count(render_places([*chosen, place])) <= config.max_tokens:
             chosen.append(place)
     return render_places(chosen)
 

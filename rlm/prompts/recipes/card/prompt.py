@@ -8,13 +8,13 @@ from dataclasses import field, replace
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.assembler import assemble
 from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.render import JOINER, RenderedSection
 from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.errors import InputError, UnknownStage
 from rlm.prompts.history import CompactedHistory, Message, Summarizer, SummaryCache, compact_history
 from rlm.prompts.json_input import Record
+from rlm.prompts.prompt import AssembledPrompt, PromptSection, joined
 from rlm.prompts.recipes.card.context import CardContext, Document, context_sections
 from rlm.prompts.recipes.card.settings import CardSettings, check_whole
 from rlm.prompts.templates import fill, table, words
@@ -153,10 +153,7 @@ class CardPrompt:
             prompt.report,
             actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
         ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
-        fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
-        sections = _merge_context(prompt, settings)
-        condensed = history.kind != "whole"
-        return AssembledCard(**{**fields, "sections": sections, "report": report}, condensed=condensed)
+        return AssembledCard(_merge_context(prompt, settings), report, condensed=history.kind != "whole")
 
 
 def card_stage(state: str) -> str:
@@ -227,13 +224,11 @@ def _history_section(history: CompactedHistory) -> Section:
     )
 
 
-def _merge_context(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
+def _merge_context(prompt: AssembledPrompt, settings: CardSettings) -> tuple[PromptSection, ...]:
     """Merge the parts of the context into one section."""
-    kept = [section for section in prompt.sections if section.id in _SECTIONS]
-    context = JOINER.join(
-        section.text for section in prompt.sections if section.id not in _SECTIONS and section.text
-    )
-    return (*kept, RenderedSection("context", "user", context, settings.counter.count(context), "turn"))
+    kept = [section for section in prompt.sections if section.name in _SECTIONS]
+    context = joined(section for section in prompt.sections if section.name not in _SECTIONS)
+    return (*kept, PromptSection("context", "user", context, settings.counter.count(context)))
 
 
 def _message(value: Any, path: str) -> Message:

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.assembler import assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import NEVER, Compress, Drop, Policy, StopFirst, TierDown, Trim
-from rlm.prompts.assembly.render import JOINER
-from rlm.prompts.assembly.report import Decision
 from rlm.prompts.assembly.section import Item, Section, Stability
 from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.errors import ScopedInputError
+from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision
 from rlm.prompts.recipes.scoped.input import Npc, ScopedInput
 from rlm.prompts.recipes.scoped.layers import StaticLayers
 from rlm.prompts.recipes.scoped.report import AssembledScoped, NpcTierDrop, ScopedMeta, Truncation
@@ -182,10 +181,7 @@ class _Ladder:
             for scope in SCOPES
         }
         return AssembledScoped(
-            text=prompt.text,
-            messages=prompt.messages,
             sections=prompt.sections,
-            citations=prompt.citations,
             report=report,
             meta=ScopedMeta(
                 segment_ids_by_scope=ids,
@@ -212,7 +208,7 @@ class _Ladder:
                 lower.append(NpcTierDrop(npc.id, before, max(kept, default=None)))
         return Truncation(
             dropped_scopes=tuple(
-                section.id for section in prompt.sections if self.has(section.id) and not section.text
+                section.name for section in prompt.sections if self.has(section.name) and not section.content
             ),
             compressed_scopes=tuple(
                 scope
@@ -340,7 +336,7 @@ def _included_ids(prompt: AssembledPrompt) -> set[str]:
 
 
 def _section_text(prompt: AssembledPrompt, layer: str) -> str:
-    return next(section.text for section in prompt.sections if section.id == layer)
+    return next(section.content for section in prompt.sections if section.name == layer)
 
 
 def _required_first(segments: Sequence[Segment]) -> list[Segment]:

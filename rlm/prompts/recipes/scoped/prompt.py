@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from rlm.prompts.assembly.render import JOINER
 from rlm.prompts.errors import ScopedInputError
+from rlm.prompts.prompt import JOINER
 from rlm.prompts.recipes.scoped.input import Npc, ScopedInput
 from rlm.prompts.recipes.scoped.ladder import assemble_layers, layer_order
 from rlm.prompts.recipes.scoped.layers import LayerSource, StaticLayers
@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 _MAX_RESULTS = 32
-_MAX_COUNTS = 4096
 
 
 class ScopedPrompt:
@@ -53,7 +52,7 @@ class ScopedPrompt:
             raise ScopedInputError((f"orders is {orders!r}: give the layers by the type of an entry",))
         self._orders = {kind: layer_order(kind, order) for kind, order in (orders or {}).items()}
         self._source = LayerSource(adapter)
-        self._counter = _RememberingCounter(counter or get_counter("chars4_ceil"))
+        self._counter = counter or get_counter("chars4_ceil")
         self._results: OrderedDict[object, AssembledScoped] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -87,49 +86,13 @@ class ScopedPrompt:
         """Yield the prompt layer by layer. The parts joined are the text of `assemble`."""
         joiner = ""
         for section in self.assemble(given).sections:
-            if section.text:
-                yield joiner + section.text
+            if section.content:
+                yield joiner + section.content
                 joiner = JOINER
 
     def forget(self) -> None:
         """Clear the cache. Call it after writing to a store's tables without the store."""
         self._source.forget()
-
-
-class _RememberingCounter:
-    """A counter that caches the sizes of items, but not those of texts tried once."""
-
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._counts: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._counter.name
-
-    @property
-    def version(self) -> str:
-        return self._counter.version
-
-    @property
-    def units(self) -> Any:
-        """Return the counter's units, if it has any."""
-        return getattr(self._counter, "units", None)
-
-    def count(self, text: str) -> int:
-        return self._counter.count(text)
-
-    def count_each(self, texts: Sequence[str]) -> list[int]:
-        with self._lock:
-            known = {text: self._counts[text] for text in texts if text in self._counts}
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        counted = dict(zip(new, self._counter.count_each(new), strict=True))
-        with self._lock:
-            self._counts.update(counted)
-            while len(self._counts) > _MAX_COUNTS:
-                self._counts.popitem(last=False)
-        return [known[text] if text in known else counted[text] for text in texts]
 
 
 def _content(layers: StaticLayers) -> object:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import AssembledPrompt
+from rlm.prompts.prompt import AssembledPrompt
 
 __all__ = ["AssembledScoped", "NpcTierDrop", "ScopedMeta", "Truncation"]
 
@@ -73,15 +73,8 @@ class AssembledScoped(AssembledPrompt):
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt, sections, meta and report."""
-        return {
-            "prompt": self.text,
-            "sections": [
-                {"name": section.id, "content": section.text, "tokens": section.tokens}
-                for section in self.sections
-            ],
-            "meta": self.meta.to_json(),
-            "report": self.report.to_json(),
-        }
+        # Slots make a new class, which super() without arguments does not know.
+        return {**AssembledPrompt.to_json(self), "prompt": self.text, "meta": self.meta.to_json()}
 
 
 def _lists(data: dict[str, Any]) -> dict[str, Any]:
