@@ -266,6 +266,27 @@ def test_after_the_loss_of_a_worker_over_sqlite_nothing_is_lost_doubled_or_paid_
     assert asked.again <= IN_FLIGHT
 
 
+def test_an_interrupt_leaves_runs_that_can_be_resumed(asked: Asked, folder: Folder) -> None:
+    folder.write(TASKS)
+    store = str(folder.folder / "rlm.db")
+    process = folder.start("--workers", "1", "--store", store)
+    try:
+        folder.wait_for(4, process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130, folder.stderr
+    finally:
+        process.kill()
+        process.wait()
+    assert "the same command resumes the batch" in folder.stderr
+    with sqlite3.connect(store) as connection:
+        states = dict(connection.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall())
+    assert "running" not in states
+    assert states["interrupted"] >= 1
+    assert folder.run("--workers", "1", "--store", store) == 0, folder.stderr
+    folder.check_answers(TASKS)
+    assert asked.asked_though_kept(store) == []
+
+
 def runners(store: str) -> set[int]:
     """Return the processes that have started runs."""
     with psycopg.connect(store) as connection:
