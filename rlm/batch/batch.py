@@ -11,7 +11,7 @@ from typing import Any
 
 from rlm.batch.budget import BatchBudget
 from rlm.batch.results import BatchSummary, ResultsFile, cost_of
-from rlm.batch.tasks import BatchTask, TaskLine, TasksFile
+from rlm.batch.tasks import BatchTask, TasksFile
 from rlm.errors import (
     BudgetExhausted,
     ConfigurationError,
@@ -45,7 +45,7 @@ errors. An engine is a context manager that yields one."""
 
 
 def failed_line(
-    task_id: str | int, run_id: str, kind: str, message: str, usage: tuple[Usage, ...] = ()
+    task_id: str | int | None, run_id: str, kind: str, message: str, usage: tuple[Usage, ...] = ()
 ) -> dict[str, Any]:
     """Return the line of a task that failed to run with an error of that `kind`. `usage` is what it used."""
     return {
@@ -122,10 +122,19 @@ async def run_batch(
     UsageError, JournalError and SandboxRefused, and ModelUnavailable or SandboxError if the provider or the
     kernel fails task after task. Lines that are written stay, and the next start continues after them.
     """
+
+    def run_id_of(digest: str) -> str:
+        return f"{results.batch}.{digest}"
+
     start = time.monotonic()
     summary = results.summary
     summary.tasks = len(tasks.tasks) + len(tasks.bad)
-    unfinished = [line for line in tasks.tasks if not _has_line(line, tasks, results)]
+    for id_, (number, digest) in tasks.tasks.items():
+        if results.done.get(id_, run_id_of(digest)) != run_id_of(digest):
+            raise UsageError(
+                f"line {number} of {tasks.path} (task {id_!r}) has changed since its result was written: "
+                "give it a new id, or give a new --out"
+            )
     before: dict[str, float] = {}
     if budget is not None and not results.is_new:
         before = await _unfinished_costs(store, results.batch)
@@ -139,8 +148,10 @@ async def run_batch(
     async def work() -> None:
         nonlocal failures
         # Each worker reads the next task when it is free, so only the tasks in progress are in memory.
-        for line in waiting:
-            task, run_id = tasks.read(line), _run_id(line, results)
+        for task in waiting:
+            if str(task.id) in results.done:
+                continue
+            run_id = run_id_of(task.digest)
             most, spent_before = task.under(limits), before.get(run_id, 0.0)
             try:
                 share = await ledger.reserve(max(0.0, most.max_cost - spent_before))
@@ -166,9 +177,10 @@ async def run_batch(
 
     for bad in tasks.bad:
         if str(bad.id) not in results.done:
-            write(failed_line(bad.id, "", "BadTask", f"line {bad.number} {bad.fault}"))
-    waiting = iter(unfinished)
-    workers = [asyncio.ensure_future(work()) for _ in unfinished[:slots]]
+            write(failed_line(bad.id, "", "BadTask", str(bad)))
+    waiting = iter(tasks)
+    unfinished = sum(id_ not in results.done for id_ in tasks.tasks)
+    workers = [asyncio.ensure_future(work()) for _ in range(min(slots, unfinished))]
     try:
         await asyncio.gather(*workers)
     finally:
@@ -177,20 +189,6 @@ async def run_batch(
         await asyncio.gather(*workers, return_exceptions=True)
         summary.seconds = time.monotonic() - start
     return summary
-
-
-def _run_id(line: TaskLine, results: ResultsFile) -> str:
-    return f"{results.batch}.{line.digest}"
-
-
-def _has_line(line: TaskLine, tasks: TasksFile, results: ResultsFile) -> bool:
-    run_id = results.done.get(str(line.id))
-    if run_id is not None and run_id != _run_id(line, results):
-        raise UsageError(
-            f"line {line.number} of {tasks.path} (task {line.id!r}) has changed since its result was "
-            "written: give it a new id, or give a new --out"
-        )
-    return run_id is not None
 
 
 async def _unfinished_costs(store: str, batch: str) -> dict[str, float]:

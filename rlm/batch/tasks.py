@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from rlm.limits import Limits, limit_names
 from rlm.prompts import InputError
 from rlm.prompts.json_input import Record, parse_json
 
-__all__ = ["BadTask", "BatchTask", "TaskLine", "TasksFile"]
+__all__ = ["BadTask", "BatchTask", "TasksFile"]
 
 _KEYS = ("id", "task", "context", "schema", "limits")
 _MAX_SHOWN = 3
@@ -29,9 +29,9 @@ MAX_LINE = 128 << 20
 
 
 class BadTask(UsageError):
-    """A line is not a valid task. `id` is its id, if it has one."""
+    """A line is not a valid task. `id` is its id; in a file, a line without one has `line N`."""
 
-    def __init__(self, message: str, id: str | int | None = None) -> None:
+    def __init__(self, message: str, id: str | int | None) -> None:
         super().__init__(message)
         self.id = id
 
@@ -74,7 +74,7 @@ class BatchTask:
             Limits(**limits)
             return cls(id_, task, parts.each("context", _part), schema, limits, digest[:16])
         except ValueError as error:
-            raise BadTask(f"is not JSON ({error}): write one object on one line") from None
+            raise BadTask(f"is not JSON ({error}): write one object on one line", None) from None
         except (InputError, RLMError) as error:
             raise BadTask(str(error), id_) from None
 
@@ -111,26 +111,16 @@ def _refuse_unknown(record: Record, known: Sequence[str]) -> None:
             raise InputError(f"{record.path}.{key}", "is unknown", f"use {', '.join(known)}")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLine:
-    """A line of the file. Its texts stay in the file, because there may be a million. `fault` says why it is
-    not a valid task; then `id` is its id, or `line N` without one."""
-
-    number: int
-    id: str | int
-    digest: str
-    offset: int
-    fault: str
-
-
 class TasksFile:
-    """An open file of JSON lines. `tasks` are its tasks in order, `bad` its invalid lines."""
+    """An open file of JSON lines. `tasks` holds the line number and the digest of each task by its id (as
+    text), `bad` the invalid lines. Texts stay in the file, because there may be a million tasks: iterating
+    reads one task at a time."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
+        self.tasks: dict[str, tuple[int, str]] = {}
+        self.bad: list[BadTask] = []
         self._stream = stream
-        self.tasks: list[TaskLine] = []
-        self.bad: list[TaskLine] = []
 
     @classmethod
     @contextmanager
@@ -140,41 +130,48 @@ class TasksFile:
         with ExitStack() as stack:
             try:
                 file = cls(path, stack.enter_context(path.open("rb")))
-                file._index()
+                file._check()
             except OSError as error:
                 raise UsageError(f"cannot read {path}: {error.strerror or error}; check it") from None
             if file.bad and not skip_bad:
-                shown = "; ".join(f"line {bad.number} {bad.fault}" for bad in file.bad[:_MAX_SHOWN])
-                more = f"; and {len(file.bad) - _MAX_SHOWN} more" if len(file.bad) > _MAX_SHOWN else ""
+                more = len(file.bad) - _MAX_SHOWN
+                shown = [*map(str, file.bad[:_MAX_SHOWN]), *([f"and {more} more"] if more > 0 else [])]
                 raise UsageError(
-                    f"{path}: {shown}{more} (nothing was spent; --skip-bad runs the other tasks)"
+                    f"{path}: {'; '.join(shown)} (nothing was spent; --skip-bad runs the other tasks)"
                 )
             if not file.tasks and not file.bad:
                 raise UsageError(f'{path} has no task: write one {{"id", "task", "context"}} a line')
             yield file
 
-    def read(self, line: TaskLine) -> BatchTask:
-        """Read a task. Raises UsageError if the file has changed."""
-        self._stream.seek(line.offset)
-        with suppress(BadTask):
-            task = BatchTask.parse(self._stream.readline())
-            if task.digest == line.digest:
-                return task
-        raise UsageError(f"{self.path} changed during the batch: start the command again")
+    def __iter__(self) -> Iterator[BatchTask]:
+        """Read the tasks in order. Raises UsageError, at the end, if the file has changed."""
+        left = len(self.tasks)
+        for number, line in self._lines():
+            try:
+                task = BatchTask.parse(line)
+            except BadTask:
+                continue
+            if self.tasks.get(str(task.id)) == (number, task.digest):
+                left -= 1
+                yield task
+        if left:
+            raise UsageError(f"{self.path} changed during the batch: start the command again")
 
-    def _index(self) -> None:
-        if not self._stream.seekable():
-            raise UsageError(f"{self.path} is a pipe: write the tasks to a file first")
-        numbers: dict[str, int] = {}
-        offset = 0
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        self._stream.seek(0)
         for number, line in enumerate(iter(partial(self._stream.readline, MAX_LINE + 1), b""), 1):
-            start, offset = offset, offset + len(line)
             if len(line) > MAX_LINE:
                 raise UsageError(
                     f"line {number} of {self.path} has over {MAX_LINE >> 20} MB: put its text into a file"
                 )
-            if not line.strip():
-                continue
+            if line.strip():
+                yield number, line
+
+    def _check(self) -> None:
+        if not self._stream.seekable():
+            raise UsageError(f"{self.path} is a pipe: write the tasks to a file first")
+        numbers: dict[str, int] = {}
+        for number, line in self._lines():
             id_, digest, fault = None, "", ""
             try:
                 task = BatchTask.parse(line)
@@ -187,6 +184,9 @@ class TasksFile:
             first = number if id_ is None else numbers.setdefault(str(id_), number)
             if first != number:
                 fault = f"has the id of line {first} ({id_!r}): give each task its own id"
-            # An id names one line of the results.
-            name = f"line {number}" if id_ is None or first != number else id_
-            (self.bad if fault else self.tasks).append(TaskLine(number, name, digest, start, fault))
+            if fault:
+                # An id names one line of the results.
+                name = f"line {number}" if id_ is None or first != number else id_
+                self.bad.append(BadTask(f"line {number} {fault}", name))
+            else:
+                self.tasks[str(id_)] = number, digest

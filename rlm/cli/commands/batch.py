@@ -232,8 +232,7 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
     """The number of tasks by the hash of their context: tasks about the same documents share a plan."""
 
     def contexts() -> Iterator[tuple[Source, ...]]:
-        for place in file.tasks:
-            task = file.read(place)
+        for task in file:
             key = hashlib.sha256(json.dumps(task.context).encode()).digest()
             tasks[key] = tasks.get(key, 0) + 1
             if tasks[key] == 1:

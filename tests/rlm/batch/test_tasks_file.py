@@ -136,10 +136,10 @@ def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_pat
 def test_skipping_bad_lines_keeps_the_tasks_and_reports_the_lines(tmp_path: Path) -> None:
     path = written(tmp_path, line(), b"", b"{", line(id="b", context=["missing.txt"]), line(), line(id=7))
     with TasksFile.open(path, skip_bad=True) as file:
-        assert [(task.id, task.number) for task in file.tasks] == [("a", 1), (7, 6)]
-        assert [(bad.id, bad.number) for bad in file.bad] == [("line 3", 3), ("b", 4), ("line 5", 5)]
-        assert file.read(file.tasks[1]).id == 7
-        assert file.read(file.tasks[0]).id == "a"
+        assert [(id_, number) for id_, (number, _) in file.tasks.items()] == [("a", 1), ("7", 6)]
+        assert [bad.id for bad in file.bad] == ["line 3", "b", "line 5"]
+        assert str(file.bad[1]).startswith("line 4 missing.txt does not exist")
+        assert [task.id for task in file] == ["a", 7]
 
 
 def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_name
     with TasksFile.open(path) as file:
         path.write_bytes(line(task="Why?") + b"\n")
         with pytest.raises(UsageError, match="changed during the batch"):
-            file.read(file.tasks[0])
+            list(file)
 
 
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\n\n  \n"])
@@ -165,8 +165,8 @@ def test_a_file_may_have_a_byte_order_mark_blank_lines_and_the_line_ends_of_wind
     path = tmp_path / "tasks.jsonl"
     path.write_bytes(begins + ends.join(line(id=n) for n in range(3)))
     with TasksFile.open(path) as file:
-        assert [file.read(task).id for task in file.tasks] == [0, 1, 2]
-        assert len({task.digest for task in file.tasks}) == 3
+        assert [task.id for task in file] == [0, 1, 2]
+        assert len({task.digest for task in file}) == 3
 
 
 def test_a_line_may_have_a_hundred_megabytes(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_line_may_have_a_hundred_megabytes(tmp_path: Path) -> None:
     path = written(tmp_path, line(id="small"), line(id="large", context=[{"text": text}]), line(id="last"))
     assert path.stat().st_size > 100_000_000
     with TasksFile.open(path) as file:
-        assert [task.id for task in file.tasks] == ["small", "large", "last"]
-        (source,) = file.read(file.tasks[1]).sources()
+        assert list(file.tasks) == ["small", "large", "last"]
+        (source,) = next(task for task in file if task.id == "large").sources()
     assert isinstance(source, TextSource)
     assert source.text == text
 
