@@ -6,23 +6,26 @@ import codecs
 import io
 import itertools
 import zipfile
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeVar
 
 import python_calamine as calamine
 
 from rlm.documents.formats.archive import Archive, refuse_encrypted
-from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable
+from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable, text_blocks
 from rlm.documents.formats.tables.cell_places import HIDDEN
 from rlm.documents.formats.tables.csv_lines import shown, table_lines
-from rlm.documents.formats.tables.sheet_notes import NOTES, SheetNotes, calc_notes, has_old_notes
-from rlm.documents.formats.tables.xlsx_facts import SheetFacts, XlsxFacts
+from rlm.documents.formats.tables.sheet_parts import Excel, SheetParts, calc_sheets, has_old_notes
 
 __all__ = ["prepare", "read_workbook"]
 
+_T = TypeVar("_T")
+
 _WHAT = "a workbook"
 _REMEDY = "open it in its program and save it again"
-_FLUSH = 256 * 1024
+_NOTES = " (notes)"
+"""Ends the name of the document that holds what stands beside the cells of a sheet."""
+_OLD_NOTES = "its comments and text boxes were not read: save it as .xlsx"
 _MOST_CELLS = 30_000_000
 _ZIP = b"PK"
 _MANIFEST = "META-INF/manifest.xml"
@@ -64,66 +67,48 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     empty.
     """
     refuse_encrypted(file, _WHAT)
-    facts: XlsxFacts | None = None
-    beside: dict[str, SheetNotes] = {}
+    excel: Excel | None = None
+    apart: dict[str, SheetParts] = {}
     if file.read(2) == _ZIP:
         archive = Archive(file, size, _WHAT)
         if "xl/workbook.xml" in archive:
-            facts = XlsxFacts(archive)
+            excel = Excel(archive)
         elif _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
             raise Unreadable("a workbook protected by a password", "save a copy without one")
         elif "content.xml" in archive:
-            beside = calc_notes(archive)
-        elif "xl/workbook.bin" in archive:
-            yield from map(Note, _binary_notes(archive))
+            apart = calc_sheets(archive)
+        elif "xl/workbook.bin" in archive and any(_holds_notes(archive, name) for name in archive.names()):
+            yield Note(_OLD_NOTES)
+    elif has_old_notes(file):
+        yield Note(_OLD_NOTES)
     file.seek(0)
-    book = _opened(file)
-    if facts is None and has_old_notes(file):
-        yield Note("its comments and text boxes were not read: save it as .xlsx")
-    if facts is not None:
-        yield from map(Note, facts.notes())
+    book = _guarded(lambda: calamine.CalamineWorkbook.from_filelike(file))
     is_empty = True
     for sheet in book.sheets_metadata:
-        own = facts.sheet(sheet.name) if facts is not None else SheetFacts()
         name = sheet.name + (HIDDEN if sheet.visible != calamine.SheetVisibleEnum.Visible else "")
-        pieces = _sheet(book, sheet.name, own, name) if sheet.typ != _CHART_SHEET else iter(())
-        notes = facts.beside(sheet.name) if facts is not None else beside.pop(sheet.name, SheetNotes())
-        for piece in itertools.chain(pieces, _beside(notes, name)):
+        parts = excel.sheet(sheet.name) if excel else apart.pop(sheet.name, SheetParts())
+        values = _values(book, sheet.name, parts, name) if sheet.typ != _CHART_SHEET else ()
+        for piece in itertools.chain(values, _beside(parts, name)):
             is_empty = False
             yield piece
-    for notes in beside.values():
-        yield from _beside(notes, "workbook")
+    for parts in apart.values():
+        yield from _beside(parts, "workbook")
     if is_empty:
         raise Unreadable("a workbook whose sheets are empty", "name a file that holds text")
     yield Ended()
 
 
-def _beside(notes: SheetNotes, name: str) -> Iterator[Piece]:
-    """Yield what stands beside the cells of a sheet as a document of its own."""
-    told = list(notes.notes())
-    if notes.lines or told:
-        yield Member(f"{name}{NOTES}", "text")
-    if notes.lines:
-        yield Text("".join(notes.lines))
-        yield from map(Note, told)
-    elif told:
-        reason, _, remedy = told[0].rpartition(": ")
-        yield Unread(f"without text, and {reason}", remedy)
+def _holds_notes(archive: Archive, name: str) -> bool:
+    """Return whether a part of an XLSB is one of comments or of text boxes."""
+    return name.startswith("xl/comments") or (
+        name.startswith("xl/drawings/drawing") and b":t>" in archive.read(name)
+    )
 
 
-def _binary_notes(archive: Archive) -> Iterator[str]:
-    """Yield a note if an XLSB holds comments or text boxes."""
-    if any(
-        name.startswith("xl/comments")
-        or (name.startswith("xl/drawings/drawing") and b":t>" in archive.read(name))
-        for name in archive.names()
-    ):
-        yield "its comments and text boxes were not read: save it as .xlsx"
-
-
-def _opened(file: BinaryIO) -> calamine.CalamineWorkbook:
+def _guarded(read: Callable[[], _T]) -> _T:
+    """Return what calamine reads. Raises Unreadable."""
     try:
-        return calamine.CalamineWorkbook.from_filelike(file)
+        return read()
     except calamine.PasswordError as error:
         raise Unreadable(
             "a workbook that is encrypted (protected by a password)", "save a copy without one"
@@ -131,61 +116,64 @@ def _opened(file: BinaryIO) -> calamine.CalamineWorkbook:
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise Unreadable("a workbook that cannot be opened (damaged or truncated)", _REMEDY) from error
     except BaseException as error:
-        raise _unless_panic(error) from error
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Unreadable("a workbook that its reader cannot understand (damaged?)", _REMEDY) from error
 
 
-def _unless_panic(error: BaseException) -> BaseException:
-    """Return what to raise for an error: a fault of the workbook, if the library panicked over it."""
-    if type(error).__name__ != "PanicException":
-        return error
-    return Unreadable("a workbook that its reader cannot understand (damaged?)", _REMEDY)
+def _beside(parts: SheetParts, name: str) -> Iterator[Piece]:
+    """Yield what stands beside the cells of a sheet as a document of its own."""
+    notes = list(parts.notes_beside())
+    if parts.lines:
+        yield Member(f"{name}{_NOTES}", "text")
+        yield Text("".join(parts.lines))
+        yield from map(Note, notes)
+    elif notes:
+        reason, _, remedy = notes[0].rpartition(": ")
+        yield Member(f"{name}{_NOTES}", "text")
+        yield Unread(f"without text, and {reason}", remedy)
 
 
-def _sheet(book: calamine.CalamineWorkbook, name: str, facts: SheetFacts, document: str) -> Iterator[Piece]:
+def _values(book: calamine.CalamineWorkbook, name: str, parts: SheetParts, document: str) -> Iterator[Piece]:
     """Yield the pieces of a sheet, whose document has a name of its own. None for an empty one."""
     member = Member(document, "csv")
-    if facts.cells > _MOST_CELLS:
+    if parts.height * parts.width > _MOST_CELLS:
         yield member
         yield Unread(
-            f"a sheet that spans {facts.height:,} rows and {facts.width:,} columns",
+            f"a sheet that spans {parts.height:,} rows and {parts.width:,} columns",
             "delete the cells that lie apart from its table, or export it as CSV",
         )
         return
     try:
-        sheet = book.get_sheet_by_name(name)
-    except (calamine.CalamineError, OSError, ValueError):
+        sheet = _guarded(lambda: book.get_sheet_by_name(name))
+    except Unreadable:
         yield member
         yield Unread("damaged", _REMEDY)
         return
-    except BaseException as error:
-        raise _unless_panic(error) from error
-    blank, size, waiting = 0, 0, list[str]()
-    is_begun = False
-    for line in table_lines(_rows(sheet, facts)):
-        if line == "\n":
-            # Empty rows count, unless nothing comes after them.
-            blank += 1
-            continue
-        if not is_begun:
-            yield member
-            is_begun = True
-        waiting.append("\n" * blank + line)
-        size += len(waiting[-1])
-        blank = 0
-        if size > _FLUSH:
-            yield Text("".join(waiting))
-            waiting.clear()
-            size = 0
-    if waiting:
-        yield Text("".join(waiting))
-    if is_begun:
-        yield from map(Note, facts.notes())
-    elif facts.notes():
+    notes = list(parts.notes())
+    lines = _lines(sheet, parts)
+    first = next(lines, None)
+    if first is not None:
         yield member
-        yield Unread("without any value", facts.notes()[0])
+        yield from text_blocks(itertools.chain([first], lines))
+        yield from map(Note, notes)
+    elif notes:
+        yield member
+        yield Unread("without any value", notes[0])
 
 
-def _rows(sheet: calamine.CalamineSheet, facts: SheetFacts) -> Iterator[Sequence[str]]:
+def _lines(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[str]:
+    """Yield the rows as lines. Empty rows count, unless nothing comes after them."""
+    blank = 0
+    for line in table_lines(_rows(sheet, parts)):
+        if line == "\n":
+            blank += 1
+        else:
+            yield "\n" * blank + line
+            blank = 0
+
+
+def _rows(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[Sequence[str]]:
     """Yield every row from the sheet's first, and every cell from its first column.
 
     A cell that is merged over several rows counts in each of them.
@@ -204,7 +192,7 @@ def _rows(sheet: calamine.CalamineSheet, facts: SheetFacts) -> Iterator[Sequence
     held: dict[int, tuple[int, str]] = {}
     for number, values in enumerate(given):
         row = [*margin, *map(shown, values)]
-        for column in facts.percents.get(number, ()):
+        for column in parts.percents.get(number, ()):
             if left <= column < len(row) and isinstance(value := values[column - left], int | float):
                 row[column] = f"{value * 100:.12g}%"
         for column, (last, text) in list(held.items()):

@@ -85,6 +85,16 @@ def test_what_was_not_read_of_a_workbook_is_named(tmp_path: Path) -> None:
     assert any("1 formula has no computed value (the first is C8)" in note for note in loaded.notes)
 
 
+def test_values_that_may_be_old_are_named(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active["A1"] = "=1+1"
+    book.save(tmp_path / "book.xlsx")
+    rewritten(tmp_path / "book.xlsx", "xl/worksheets/sheet1.xml", (b"<v></v>", b"<v>7</v>"))
+    (note,) = load([tmp_path / "book.xlsx"], tmp_path / "c").notes
+    assert note.startswith("book.xlsx/Sheet: its formulas are to be computed anew when it is opened")
+
+
 def test_rows_above_the_header_are_no_records(tmp_path: Path) -> None:
     loaded = load([workbook(tmp_path / "book.xlsx")], tmp_path / "c")
     with loaded.context.open() as body:
