@@ -38,3 +38,23 @@ async def test_when_nothing_more_fits_the_root_is_told_what_it_can_do(run, block
     assert "the same call again" not in said
     used = sum(usage.input_tokens + usage.output_tokens for usage in result.usage)
     assert used <= 45_000
+
+
+async def test_many_threads_of_a_block_never_exceed_a_limit(run, block) -> None:
+    """57 threads ask at the same time, and 20 calls are left. Each of the others gets an error that says so."""
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+def ask(n):
+    try:
+        return str(sub_query('q', (n, n + 9)))
+    except Exception as error:
+        return type(error).__name__
+with ThreadPoolExecutor(57) as pool:
+    answers = list(pool.map(ask, range(57)))
+finalize(answers)
+"""
+    model = ScriptedModel.of(root=[block(code)], child=short)
+    result = await run(model, BODY, limits=Limits(max_calls=20))
+    asked = [request for request in model.requests if request.role == "child"]
+    assert len(asked) == result.sub_calls == result.answer.count("an answer") == 20
+    assert set(result.answer) <= {"an answer", "SubQueryError", "ValueError"}
