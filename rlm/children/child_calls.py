@@ -357,7 +357,7 @@ class ChildCalls:
                     key=child.key,
                     question_id=child.question_id,
                     on_sent=lambda: self._coverage.note("sent", spec.spans),
-                    prompt_tokens=child.prompt.report.totals.prompt,
+                    prompt_tokens=child.tokens,
                     event_fields=fields,
                 )
         answer = replace(await read_answer(call.reply, spec.form), cached=call.cached)

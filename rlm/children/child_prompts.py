@@ -15,14 +15,7 @@ from rlm.children.routing.child_model import ChildModel
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.question_id import identify_child
-from rlm.prompts import (
-    AssembledPrompt,
-    BudgetExceeded,
-    ChildInput,
-    ChildPrompt,
-    ChildSliceText,
-    SliceTooLarge,
-)
+from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
@@ -123,11 +116,12 @@ def batch_specs(batch: ChildBatch, model: ChildModel, looks: PageLooks | None = 
 
 @dataclass(frozen=True, slots=True)
 class PreparedChild:
-    """A child that can be sent. Its recorded reply is found by `key` or `question_id`."""
+    """A child that can be sent. `tokens` is the estimate of its prompt. Its recorded reply is found by `key`
+    or `question_id`."""
 
     spec: ChildSpec
-    prompt: AssembledPrompt
     request: Request
+    tokens: int
     key: str
     question_id: str
 
@@ -146,8 +140,8 @@ class ChildPrompts:
         if spec.refusal:
             retry_reason = table("child.toml")["refused"].format(reason=quote(spec.refusal))
         child, form = spec.model, spec.form
-        pieces = [self._described(piece) for piece in spec.pieces]
         numbered = spec.source is not None and spec.source.numbered
+        pieces = [self._described(piece, numbered) for piece in spec.pieces]
         schema = None if form is None else form.schema.text
         factor = self._factor(child.model)
         given = ChildInput(
@@ -199,9 +193,9 @@ class ChildPrompts:
         )
         key = call_key(child.model.name, request)
         key = key_with_pages(key, spec.pages) if spec.pages else key
-        return PreparedChild(spec, prompt, request, key, question_id)
+        return PreparedChild(spec, request, prompt.report.totals.prompt, key, question_id)
 
-    def _described(self, piece: Span | str) -> ChildSliceText:
+    def _described(self, piece: Span | str, numbered: bool) -> ChildSliceText:
         """Return a piece with its place. A text that a cell made has none."""
         if isinstance(piece, str):
             return ChildSliceText(piece)
@@ -219,7 +213,7 @@ class ChildPrompts:
             section=" > ".join(place.heading_path) or None if place else None,
             page=place.page if place else None,
             message=message,
-            first_line=body.line_of(start),
+            first_line=body.line_of(start) if numbered else 0,
             cut_start=document is not None and document.start < start and self._is_cut(start),
             cut_end=document is not None and end < document.end and self._is_cut(end),
         )
