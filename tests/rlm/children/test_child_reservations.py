@@ -41,7 +41,7 @@ async def test_when_nothing_more_fits_the_root_is_told_what_it_can_do(run, block
 
 
 async def test_many_threads_of_a_block_never_exceed_a_limit(run, block) -> None:
-    """57 threads ask at the same time, and 20 calls are left. Each of the others gets an error that says so."""
+    """57 threads ask at the same time, and 20 calls are left. The others get an error."""
     code = """
 from concurrent.futures import ThreadPoolExecutor
 def ask(n):
