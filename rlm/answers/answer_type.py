@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from inspect import isfunction
 from typing import Any
 
-from rlm.answers.checks import check_value
 from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply
 from rlm.errors import UsageError
 from rlm.sandbox.in_kernel.helper_api.schema_types import json_schema_of
@@ -45,7 +44,6 @@ class AnswerType:
                     "model or a JSON Schema"
                 ) from error
         try:
-            # `trusted`: the schema of the caller may use references. A schema from a cell may not.
             self._schema = AnswerSchema.of(schema, trusted=True)
         except SchemaError as error:
             raise UsageError(f"schema: {error}") from error
@@ -55,7 +53,7 @@ class AnswerType:
     def is_text(self) -> bool:
         """Return whether a plain text is a valid answer."""
         try:
-            self._schema.check("text")
+            self._schema.check_now("text")
             if self._adapter is not None:
                 self._validate("text")
         except SchemaError:
@@ -64,7 +62,7 @@ class AnswerType:
 
     async def check(self, value: Any) -> None:
         """Raise SchemaError, with the place of the fault, if a JSON value is not of this type."""
-        await check_value(self._schema, value)
+        await self._schema.check(value)
         if self._adapter is not None:
             self._validate(value)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from rlm.answers.checks import QuotePlace, Wanted, find_places
+from rlm.answers.quote_places import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.tables.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass

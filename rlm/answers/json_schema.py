@@ -1,18 +1,20 @@
-"""Checks JSON Schemas, and checks answers against them."""
+"""Reads JSON Schemas, and checks answers against them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from rlm.answers.schema_keywords import ForbiddenSchema, count_parts
-from rlm.answers.schema_shorthand import ShorthandError, expand
 from rlm.lazy_dataclass import dataclass
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.nesting import is_nested_deeper
 
-__all__ = ["MAX_VALUE_CHARS", "AnswerSchema", "SchemaError", "parse_reply", "size_of"]
+__all__ = ["MAX_VALUE_CHARS", "AnswerSchema", "SchemaError", "parse_reply", "read_schema", "size_of"]
+
+_T = TypeVar("_T")
 
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
 _CLOSING_FENCE = re.compile(r"^[ \t]*+```", re.MULTILINE)
@@ -24,7 +26,12 @@ MAX_VALUE_CHARS = 1_000_000
 """Characters of a checked value as JSON."""
 
 MAX_DEPTH = 100
-"""Levels of lists and objects within each other in a checked value."""
+"""Levels of lists and objects within each other, in a schema and in a checked value."""
+
+SECONDS = 2.0
+"""Seconds of computing to read a schema, and to check a value."""
+
+_one_at_a_time = threading.Lock()
 
 
 class SchemaError(Exception):
@@ -33,69 +40,86 @@ class SchemaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """A checked JSON Schema. `text` is its form in a prompt.
-
-    A check takes at most `parts` comparisons for each character of a value. `parts` is None if no such bound
-    is known, which only a trusted schema may be: it may use references and regular expressions.
-    """
+    """A JSON Schema of draft 2020-12 that refers only to itself. `text` is its form in a prompt."""
 
     schema: Mapping[str, Any]
     text: str
-    parts: int | None = None
 
     @classmethod
     def of(cls, given: Any, *, trusted: bool = False) -> AnswerSchema:
-        """Check a JSON Schema, or a short form of one (`{"name": "str", "tags": ["str"]}`), in which all
-        names are required. `trusted`: not written by a model. Raises SchemaError."""
-        from jsonschema import Draft202012Validator
-        from jsonschema.exceptions import SchemaError as Invalid
+        """Read a JSON Schema, or a short form of one (`{"name": "str", "tags": ["str"]}`), in which all names
+        are required. `trusted`: not written by a model, so that keywords of other tools are ignored. Raises
+        SchemaError."""
+        # jsonschema takes 50 ms to import, and most runs have no schema.
+        from rlm.answers.bounded_validator import (
+            CHECKED,
+            TooLong,
+            find_fault,
+            find_schema_fault,
+            limited,
+            place_of,
+        )
+        from rlm.answers.schema_shorthand import ShorthandError, expand
 
         try:
-            schema = expand(given)
-            text = json.dumps(schema, ensure_ascii=False)
-            if len(text) > _MAX_SCHEMA_CHARS:
-                raise SchemaError(f"it has {len(text):,} characters; {_MAX_SCHEMA_CHARS:,} are the limit")
-            parts = _count_parts(schema, trusted)
-            if trusted:
-                Draft202012Validator.check_schema(schema)
-            if schema and not set(schema) & set(Draft202012Validator.VALIDATORS):
-                raise SchemaError(
-                    f"it says nothing of a value: no key of it ({', '.join(schema)}) is a keyword"
-                )
+            _schema_text(given)
+            with limited(SECONDS):
+                schema = expand(given)
+                schema.pop("$id", None)  # a name to fetch it by
+                text = _schema_text(schema)
+                fault = find_schema_fault(schema, strict=not trusted)
+                if fault is None:
+                    # Shows references without an end before any reply is paid for.
+                    find_fault(schema, None)
         except ShorthandError as error:
             raise SchemaError(str(error)) from error
-        except Invalid as error:
-            raise SchemaError(f"it is no JSON Schema: {error.message[:300]}") from error
+        except TooLong as error:
+            raise SchemaError(f"it takes more than {SECONDS:g} s of computing. Make it simpler") from error
         except RecursionError as error:
-            raise SchemaError("it is nested too deeply") from error
-        except (TypeError, ValueError) as error:
-            raise SchemaError(f"it is not JSON: {error}") from error
-        return cls(schema, text, parts)
+            raise SchemaError("it is nested too deeply, or refers to itself without an end") from error
+        if fault is not None:
+            place = f" at {place_of(fault)}" if fault.absolute_path else ""
+            raise SchemaError(f"it is no JSON Schema{place:.300}: {fault.cause or fault.message!s:.300}")
+        if schema and not CHECKED & set(schema):
+            raise SchemaError(f"it says nothing of a value: no key of it ({', '.join(schema)}) is a keyword")
+        return cls(schema, text)
 
-    def check(self, value: Any) -> None:
-        """Raise SchemaError, with the place of the fault, if `value` does not match. Fetches no document.
+    async def check(self, value: Any) -> None:
+        """Raise SchemaError, with the place of the fault, if a JSON value does not match, or if it is not
+        checked in 2 s of computing."""
+        await _in_turn(lambda: self.check_now(value))
 
-        `value` is a JSON value as `parse_reply` or `size_of` accepts it.
-        """
-        from jsonschema import Draft202012Validator
-        from referencing import Registry
-        from referencing.exceptions import Unresolvable
+    def check_now(self, value: Any) -> None:
+        """Check like `check`, on this thread."""
+        from rlm.answers.bounded_validator import TooLong, find_fault, limited, place_of
 
+        size_of(value)
         try:
-            # Without a registry, jsonschema fetches the document that a `$ref` names.
-            fault = next(
-                iter(Draft202012Validator(self.schema, registry=Registry()).iter_errors(value)), None
-            )
+            with limited(SECONDS):
+                fault = find_fault(self.schema, value)
+        except TooLong as error:
+            raise SchemaError(
+                f"The value could not be checked against the schema in {SECONDS:g} s. Give a smaller value."
+            ) from error
         except RecursionError as error:
             raise SchemaError("The value is nested too deeply.") from error
         except (ArithmeticError, ValueError) as error:
             # For example `multipleOf` with a number of 400 digits.
             raise SchemaError(f"The value cannot be compared with the schema: {error!s:.200}") from error
-        except Unresolvable as error:
-            raise SchemaError(f"{error.ref} is not in the schema, and nothing is fetched") from error
         if fault is not None:
-            place = "".join(f"[{step!r}]" for step in fault.absolute_path) or "the value"
+            place = place_of(fault) or "the value"
             raise SchemaError(f"The value does not match the schema at {place:.300}: {fault.message[:300]}")
+
+    async def read(self, reply: str) -> Any:
+        """Parse a model's reply, or its fenced block, as JSON and check it. Raises SchemaError."""
+        value = parse_reply(reply)
+        await self.check(value)
+        return value
+
+
+async def read_schema(given: Any) -> AnswerSchema:
+    """Read a schema that a model wrote, as `AnswerSchema.of`, off the event loop. Raises SchemaError."""
+    return await _in_turn(lambda: AnswerSchema.of(given))
 
 
 def parse_reply(reply: str) -> Any:
@@ -136,6 +160,18 @@ def _too_large(size: int) -> SchemaError:
     )
 
 
+def _schema_text(given: Any) -> str:
+    if is_nested_deeper(given, MAX_DEPTH):
+        raise SchemaError(f"it is nested deeper than {MAX_DEPTH} levels. Flatten it")
+    try:
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"it is not JSON: {error}") from error
+    if len(text) > _MAX_SCHEMA_CHARS:
+        raise SchemaError(f"it has {len(text):,} characters; {_MAX_SCHEMA_CHARS:,} are the limit")
+    return text
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
@@ -152,11 +188,11 @@ def _unfenced(reply: str) -> str:
     return reply if closed is None else reply[opened.end() : closed.start()]
 
 
-def _count_parts(schema: Any, trusted: bool) -> int | None:
-    """Return the parts of a schema, or None for a trusted schema without a bound. Raises SchemaError."""
-    try:
-        return count_parts(schema)
-    except ForbiddenSchema as error:
-        if trusted:
-            return None
-        raise SchemaError(str(error)) from error
+async def _in_turn(work: Callable[[], _T]) -> _T:
+    """Run one check after another in a thread, so that hostile ones leave the event loop its share."""
+
+    def run() -> _T:
+        with _one_at_a_time:
+            return work()
+
+    return await run_in_daemon_thread(run, name="rlm-schema")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlm.answers.bounded_validator import CHECKED, KEYWORDS, find_schema_fault
+
 __all__ = ["ShorthandError", "expand"]
 
 _TYPES: Mapping[str, str] = {
@@ -23,10 +25,6 @@ _TYPES: Mapping[str, str] = {
     "None": "null",
     "null": "null",
 }
-_JSON_TYPES = frozenset(_TYPES.values())
-_ANNOTATIONS = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "definitions"}
-)
 _ACCEPTED = (
     "Give a JSON Schema, or types: 'str', 'int', 'float', 'bool', 'list', 'dict', None, ['str'] for a list "
     "of texts, {'name': 'str', 'tags': ['str']} for an object with these keys"
@@ -62,8 +60,8 @@ def _expand(given: Any, place: str) -> dict[str, Any]:
     try:
         properties = {name: _expand(value, f"{place}[{name!r:.60}]") for name, value in given.items()}
     except ShorthandError:
-        if _keywords() & set(given):
-            return dict(given)  # a JSON Schema with keys that are none: its own check tells
+        if KEYWORDS & set(given):
+            return dict(given)  # a JSON Schema with a fault: its own check tells
         raise
     return {"type": "object", "properties": properties, "required": list(given)}
 
@@ -73,35 +71,9 @@ def _is_schema(given: Mapping[str, Any]) -> bool:
         return True
     if set(given) != {"type"} and all(isinstance(one, str) and one in _TYPES for one in given.values()):
         return False
-    known = _keywords()
-    if not all(key in known or key in _ANNOTATIONS or key.startswith(("$", "x-")) for key in given):
+    if not all(key in KEYWORDS or key.startswith(("$", "x-")) for key in given):
         return False
-    return any(key in known and _fits(key, value) for key, value in given.items())
-
-
-def _fits(key: str, value: Any) -> bool:
-    """Return whether a keyword's value has the form that the keyword asks for."""
-    match key:
-        case "type":
-            names = value if isinstance(value, list) else [value]
-            return all(isinstance(name, str) and name in _JSON_TYPES for name in names)
-        case "const":
-            return True
-        case "enum" | "required":
-            return isinstance(value, list)
-        case "anyOf" | "oneOf" | "allOf" | "prefixItems":
-            return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
-        case "properties" | "patternProperties" | "$defs" | "dependentSchemas":
-            return isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values())
-        case "pattern" | "format" | "$ref" | "$dynamicRef":
-            return isinstance(value, str) and value not in _TYPES
-        case "items" | "additionalProperties" | "not" | "if" | "contains" | "propertyNames":
-            return isinstance(value, (Mapping, bool))
-        case _:
-            return isinstance(value, (bool, int, float))
-
-
-def _keywords() -> set[str]:
-    from jsonschema import Draft202012Validator
-
-    return set(Draft202012Validator.VALIDATORS)
+    return any(
+        key in CHECKED and find_schema_fault({key: value}, resolve=False) is None
+        for key, value in given.items()
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_prompts import ChildForm
@@ -33,7 +32,7 @@ async def read_answer(reply: Reply, form: ChildForm | None) -> ChildAnswer:
     if form is None:
         return ChildAnswer(text)
     try:
-        value = await read_reply(form.schema, text)
+        value = await form.schema.read(text)
     except SchemaError as error:
         return failure("schema", str(error))
     return ChildAnswer(text, found=form.empty is None or value != form.empty, value=value)

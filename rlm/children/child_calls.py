@@ -237,9 +237,9 @@ class ChildCalls:
         left = int(self._budget.remaining()["sub_calls"])
         if not self._playback.repeating and len(batch.prompts) > left + known:
             # Looking for known answers takes a millisecond a child, and these would not suffice.
-            sizes = [spec.size for spec in batch_specs(replace(batch, schema=None, look=False), child)]
-            raise BadCall("value", str(forecaster.refusal(sizes)))
-        specs = batch_specs(batch, child, self._looks)
+            specs = await batch_specs(replace(batch, schema=None, look=False), child)
+            raise BadCall("value", str(forecaster.refusal([spec.size for spec in specs])))
+        specs = await batch_specs(batch, child, self._looks)
         for position, spec in enumerate(specs):
             if spec.size > max_chars:
                 fits = f"{forecaster.fitting_chars:,}"

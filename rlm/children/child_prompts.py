@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlm.accounting.metered_model import messages_of
-from rlm.answers.json_schema import AnswerSchema, SchemaError
+from rlm.answers.json_schema import AnswerSchema, SchemaError, read_schema
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
 from rlm.children.routing.child_model import ChildModel
@@ -40,12 +40,12 @@ class ChildForm:
     reply_form: ReplyForm
 
     @classmethod
-    def of(cls, given: Any) -> ChildForm | None:
+    async def read(cls, given: Any) -> ChildForm | None:
         """Return the form of a batch's schema, if it has one. Raises BadCall for a schema that is none."""
         if given is None:
             return None
         try:
-            schema = AnswerSchema.of(given)
+            schema = await read_schema(given)
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
         empty = empty_form(schema.schema)
@@ -90,7 +90,9 @@ class ChildSpec:
         return Span(min(span.start for span in spans), max(span.end for span in spans))
 
 
-def batch_specs(batch: ChildBatch, model: ChildModel, looks: PageLooks | None = None) -> list[ChildSpec]:
+async def batch_specs(
+    batch: ChildBatch, model: ChildModel, looks: PageLooks | None = None
+) -> list[ChildSpec]:
     """Specify every child of a batch, in order. `model` is the one that the batch names, or the default. With
     `looks`, those of a batch that looks at pages get them. Raises BadCall for a schema that is none, and if
     the pages cannot be looked at."""
@@ -98,7 +100,7 @@ def batch_specs(batch: ChildBatch, model: ChildModel, looks: PageLooks | None = 
         if looks is None:
             raise BadCall("value", table("feedback.toml")["look"]["none"])
         looks.check()
-    form, count = ChildForm.of(batch.schema), len(batch.prompts)
+    form, count = await ChildForm.read(batch.schema), len(batch.prompts)
     return [
         ChildSpec(
             prompt=prompt,

@@ -10,7 +10,6 @@ from typing import Any
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.checks import read_reply
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
@@ -175,7 +174,7 @@ class SupportModel:
             raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
         schema = AnswerSchema.of(_UNSUPPORTED, trusted=True)
         try:
-            return await read_reply(schema, without_reasoning(call.reply.text).strip())
+            return await schema.read(without_reasoning(call.reply.text).strip())
         except SchemaError as error:
             raise UnusableReply(str(error)) from error
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlm.answers.checks import Wanted, find_places
 from rlm.answers.citations import cite_spans
+from rlm.answers.quote_places import Wanted, find_places
 from rlm.citation_markers import disarm_marks, marker, unknown_marks, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.escaping import markdown_answer, markdown_phrase

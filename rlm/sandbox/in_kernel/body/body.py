@@ -16,7 +16,6 @@ import mmap
 import os
 import stat
 import sys
-import weakref
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -101,18 +100,16 @@ class Body:
 
     `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `raw` holds
     the bytes, `buffer` the same for engines that need the buffer protocol. `marks` are the tables behind
-    `place`. `descriptor` is open on the file of a body made by `open`, else it is None. `watched` is the file
-    that the host reads in place, else None. Then only `raw` is safe: `buffer` is a mapping.
+    `place`. `watched` is the file that the host reads in place, else None. Then only `raw` is safe: `buffer`
+    is a mapping.
 
     A line ends at "\\n" only; a "\\r" is an ordinary character. "a\\nb" and "a\\nb\\n" have two lines, "" has
     none. A `window` of a body is a body too: it counts everything from its start and shares the files.
     """
 
     __slots__ = (
-        "__weakref__",
         "_byte",
         "_char",
-        "_closing",
         "_line",
         "_mapped",
         "_pages",
@@ -122,7 +119,6 @@ class Body:
         "buffer",
         "bytes",
         "chars",
-        "descriptor",
         "documents",
         "lines",
         "marks",
@@ -144,8 +140,6 @@ class Body:
         self.watched = None if isinstance(points.file, mmap.mmap | bytes) else points.file
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
-        self._closing: weakref.finalize[..., Body] | None = None
-        self.descriptor: int | None = None
         self.raw: mmap.mmap | bytes | BodyWindow | WatchedFile = points.file
         self.buffer: mmap.mmap | bytes | memoryview = mapped
         self.marks = marks
@@ -165,7 +159,7 @@ class Body:
                 body, index, manifest = (stack.enter_context(file) for file in open_files(folder))
                 source = folder / SOURCE_NAME
                 facts = source.read_bytes() if source.exists() else None
-                opened = cls.open_descriptors(
+                return cls.open_descriptors(
                     body.fileno(),
                     index.fileno(),
                     manifest.fileno(),
@@ -173,9 +167,6 @@ class Body:
                     source=facts,
                     watch=watch,
                 )
-                opened.descriptor = os.dup(body.fileno())
-                opened._closing = weakref.finalize(opened, os.close, opened.descriptor)
-                return opened
         except OSError as error:
             raise BodyError(
                 f"{folder} is not a finished context folder: {error.strerror or error}"
@@ -251,17 +242,11 @@ class Body:
         other = Body(self._points, self.marks.window(start, end), documents, "", self._mapped)
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
-        other.descriptor = self.descriptor
         other.raw, other.buffer = stretch, stretch.view
         other.chars, other.bytes = end - start, last - first
         other.lines = self.line_of_byte(last - 1) - self.line_of_byte(first) + 1 if last > first else 0
         other.ascii = other.chars == other.bytes
         return other
-
-    @property
-    def first_byte(self) -> int:
-        """Return the byte of the file at which this text begins. It is above 0 in a window."""
-        return self._byte
 
     @property
     def sha256(self) -> str:
@@ -378,9 +363,6 @@ class Body:
 
         Nothing may be read afterwards. A search on another thread keeps the files mapped until it ends.
         """
-        if self._closing is not None:
-            self._closing()
-        self.descriptor = None
         with suppress(BufferError):
             if isinstance(self.raw, BodyWindow):
                 self.raw.release()

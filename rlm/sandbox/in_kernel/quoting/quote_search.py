@@ -68,17 +68,17 @@ class OutOfWork(Exception):
 class Budget:
     """Limits a search to a number of steps, of about a nanosecond each, and to seconds of computing.
 
-    The seconds are those of the process: other work on the machine does not change what is found.
+    The seconds are those of the thread that makes it and spends it: other work does not change what is found.
     """
 
     def __init__(self, steps: float = float("inf"), *, seconds: float = float("inf")) -> None:
         self.steps = steps
-        self._end = time.process_time() + seconds
+        self._end = time.thread_time() + seconds
 
     def spend(self, steps: float) -> None:
         """Pay for work before it is done. Raises OutOfWork."""
         self.steps -= steps
-        if self.steps < 0 or time.process_time() > self._end:
+        if self.steps < 0 or time.thread_time() > self._end:
             raise OutOfWork
 
 

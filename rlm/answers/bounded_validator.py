@@ -1,0 +1,220 @@
+"""Applies a JSON Schema to a value. Both may be hostile: any check ends within its seconds of computing.
+
+jsonschema's validator does it. Each keyword looks at a clock before it is applied. Keywords that could take
+long at once work differently here: regular expressions are RE2's, equal items are found by a hash, and
+alternatives do not keep their faults. Nothing is fetched: a reference names a part of the same schema.
+
+All alternatives are tried, because pydantic tries all members of a union, without a limit: what passes here
+in time is read by pydantic in time, too.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import re2
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.validators import extend
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+__all__ = ["CHECKED", "KEYWORDS", "TooLong", "find_fault", "find_schema_fault", "limited", "place_of"]
+
+_MAX_MATCHING = 200_000_000
+"""Steps of one regular expression, of about 10 ns each: the size of its program times the text's length."""
+
+_end: ContextVar[float] = ContextVar("end")
+
+Check = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
+
+
+class TooLong(Exception):
+    """The check was not done in time."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Let the checks within take `seconds` of this thread's computing. After that they raise TooLong."""
+    token = _end.set(time.thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def find_fault(schema: Any, value: Any) -> ValidationError | None:
+    """Return the first fault of a value, or None. `schema` has passed `find_schema_fault`.
+
+    Raises TooLong, RecursionError, or ArithmeticError or ValueError for numbers that cannot be compared.
+    """
+    return _first(_Validator(schema, registry=Registry()).iter_errors(value))
+
+
+def find_schema_fault(
+    schema: Mapping[str, Any], *, strict: bool = False, resolve: bool = True
+) -> ValidationError | None:
+    """Return why `schema` is not a JSON Schema of draft 2020-12 that refers only to itself, or None.
+
+    `strict`: every keyword must be a known one or begin with "x-". `resolve` is False for a part of a schema,
+    which may refer to other parts. Raises TooLong or RecursionError.
+    """
+    formats = FormatChecker(formats=())
+    validator = _Validator(_STRICT if strict else _META, registry=Registry(), format_checker=formats)
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    resolved: set[str] = set()
+    waiting: list[Any] = [schema]
+
+    @formats.checks("regex", raises=ValueError)
+    def is_pattern(pattern: object) -> bool:
+        if isinstance(pattern, str):
+            _compile(pattern)
+        return True
+
+    @formats.checks("uri-reference", raises=ValueError)
+    def is_local(reference: object) -> bool:
+        if resolve and isinstance(reference, str) and reference not in resolved:
+            resolved.add(reference)
+            try:
+                if not reference.startswith("#"):
+                    raise Unresolvable(reference)
+                # It may stand where the metaschema expects no schema.
+                waiting.append(resolver.lookup(reference).contents)
+            except Unresolvable as error:
+                raise ValueError(f"{reference!r} is not in the schema, and nothing is fetched") from error
+        return True
+
+    while waiting:
+        fault = _first(validator.iter_errors(waiting.pop()))
+        if fault is not None:
+            return fault
+    return None
+
+
+def _first(faults: Iterator[ValidationError]) -> ValidationError | None:
+    return next(faults, None)
+
+
+def place_of(fault: ValidationError) -> str:
+    """Return where the fault is, as a subscript: "['a'][0]"."""
+    return "".join(f"[{step!r}]" for step in fault.absolute_path)
+
+
+@lru_cache(maxsize=128)
+def _compile(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else error
+        raise ValueError(f"{pattern!r} is not a regular expression of RE2: {reason}") from error
+
+
+def _look_at_clock() -> None:
+    if time.thread_time() > _end.get():
+        raise TooLong
+
+
+def _matches(pattern: str, text: str) -> bool:
+    _look_at_clock()
+    compiled = _compile(pattern)
+    if compiled.programsize * len(text) > _MAX_MATCHING:
+        raise TooLong
+    return compiled.search(text) is not None
+
+
+def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(value, str) and not _matches(pattern, value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], value: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    if isinstance(value, dict):
+        for pattern, subschema in patterns.items():
+            for name in value:
+                if _matches(pattern, name):
+                    yield from validator.descend(value[name], subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Any, subschema: Any, value: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if isinstance(value, dict):
+        patterns, known = schema.get("patternProperties", ()), schema.get("properties", ())
+        rest = {
+            name: inner
+            for name, inner in value.items()
+            if name not in known and not any(_matches(pattern, name) for pattern in patterns)
+        }
+        yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, subschema, rest, {})
+
+
+def _unique_items(_validator: Any, wanted: bool, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not wanted or not isinstance(value, list):
+        return
+    if len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _any_of(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not _count_matching(validator, subschemas, value):
+        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
+
+
+def _one_of(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    count = _count_matching(validator, subschemas, value)
+    if count != 1:
+        number = f"{count} of the given schemas, not under one" if count else "any of the given schemas"
+        yield ValidationError(f"{value!r} is {'' if count else 'not '}valid under {number}")
+
+
+def _count_matching(validator: Any, subschemas: Any, value: Any) -> int:
+    faults = [sum(1 for _ in validator.descend(value, subschema)) for subschema in subschemas]
+    return faults.count(0)
+
+
+def _timed(check: Check) -> Check:
+    def run(validator: Any, given: Any, value: Any, schema: Any) -> Iterator[ValidationError] | None:
+        _look_at_clock()
+        return check(validator, given, value, schema)
+
+    return run
+
+
+_CHECKS: Mapping[str, Check] = {
+    **Draft202012Validator.VALIDATORS,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+}
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, {name: _timed(check) for name, check in _CHECKS.items()}
+)
+
+_META = Draft202012Validator.META_SCHEMA
+_VOCABULARIES = [REGISTRY.resolver(_META["$id"]).lookup(part["$ref"]).contents for part in _META["allOf"]]
+KEYWORDS = frozenset(name for part in (_META, *_VOCABULARIES) for name in part["properties"])
+"""Every keyword of the draft, those that only describe included."""
+CHECKED = frozenset(Draft202012Validator.VALIDATORS)
+"""Keywords that say something of a value."""
+
+# The anchor of the metaschema makes the vocabularies apply this one to each schema within a schema.
+_STRICT = {
+    **_META,
+    "properties": {**dict.fromkeys(KEYWORDS, True), **_META["properties"]},
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}

@@ -1,0 +1,58 @@
+"""Looks up quotes in the text, off the event loop and within a bounded time. Both may be hostile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rlm.lazy_dataclass import dataclass
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.quoting.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
+from rlm.sandbox.types import Span
+
+__all__ = ["QuotePlace", "Wanted", "find_places"]
+
+SEARCH_SECONDS = 3.0
+"""Seconds of computing of a search."""
+_SEARCHED_PER_SECOND = 50_000_000
+"""Bytes of text for which a search gets another second."""
+_MAX_NEAR_CHARS = 20_000
+"""A longer span does not say where to look."""
+
+Status = Literal["found", "missing", "common", "too_long", "unsearched"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotePlace:
+    """The result for one quote. Only a `found` one has a span.
+
+    `common`: it stands in too many places. `unsearched`: it was not looked up in time.
+    """
+
+    status: Status
+    span: Span | None = None
+
+
+async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span] = ()) -> list[QuotePlace]:
+    """Return the place of each quote, as `find_quotes` chooses it. Takes at most 3 s of computing, and
+    20 s more for a gigabyte."""
+    if not quotes:
+        return []
+    hints = [
+        (body.byte_of(span.start), body.byte_of(span.end))
+        for span in near
+        if 0 <= span.start < span.end <= min(body.chars, span.start + _MAX_NEAR_CHARS)
+    ][:MAX_NEAR]
+
+    def search() -> list[Found]:
+        # The seconds are those of the thread that makes the budget.
+        budget = Budget(seconds=SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
+        return find_quotes(quotes, body.read, body.bytes, hints, budget=budget)
+
+    return [
+        QuotePlace(one.status, Span(body.char_of(one.start), body.char_of(one.end)))
+        if one.status == "found"
+        else QuotePlace(one.status)
+        for one in await run_in_daemon_thread(search, name="rlm-quotes")
+    ]
