@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from inspect import isfunction
-from typing import Any
+from typing import Any, Literal
 
 from rlm.answers.json_schema import AnswerSchema, SchemaError, parse_reply
 from rlm.errors import UsageError
@@ -44,7 +44,8 @@ class AnswerType:
                     "model or a JSON Schema"
                 ) from error
         try:
-            self._schema = AnswerSchema.of(schema, trusted=True)
+            author: Literal["caller", "pydantic"] = "caller" if self._adapter is None else "pydantic"
+            self._schema = AnswerSchema.of(schema, author=author)
         except SchemaError as error:
             raise UsageError(f"schema: {error}") from error
         self.text = self._schema.text

@@ -26,7 +26,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-__all__ = ["CHECKED", "KEYWORDS", "TooLong", "find_fault", "find_schema_fault", "limited", "place_of"]
+__all__ = ["CHECKED", "KEYWORDS", "TooLong", "find_fault", "find_schema_fault", "limited"]
 
 _MAX_MATCHING = 200_000_000
 """Steps of one regular expression, of about 10 ns each: the size of its program times the text's length."""
@@ -50,51 +50,57 @@ def limited(seconds: float) -> Iterator[None]:
         _end.reset(token)
 
 
-def find_fault(schema: Any, value: Any) -> ValidationError | None:
-    """Return the first fault of a value, or None. `schema` has passed `find_schema_fault`.
+def find_fault(schema: Any, value: Any) -> str | None:
+    """Return the first fault of a value with its place, or None. `schema` has passed `find_schema_fault`.
 
     Raises TooLong, RecursionError, or ArithmeticError or ValueError for numbers that cannot be compared.
     """
-    return _first(_Validator(schema, registry=Registry()).iter_errors(value))
+    fault = _first(_Validator(schema, registry=Registry()).iter_errors(value))
+    return None if fault is None else f"{_place_of(fault) or 'the value'}: {fault.message[:300]}"
 
 
 def find_schema_fault(
-    schema: Mapping[str, Any], *, strict: bool = False, resolve: bool = True
-) -> ValidationError | None:
+    schema: Mapping[str, Any], *, strict: bool = False, resolve: bool = True, patterns: bool = True
+) -> str | None:
     """Return why `schema` is not a JSON Schema of draft 2020-12 that refers only to itself, or None.
 
     `strict`: every keyword must be a known one or begin with "x-". `resolve` is False for a part of a schema,
-    which may refer to other parts. Raises TooLong or RecursionError.
+    which may refer to other parts. Without `patterns` it may have regular expressions that RE2 does not know:
+    they are not applied. Raises TooLong or RecursionError.
     """
     formats = FormatChecker(formats=())
-    validator = _Validator(_STRICT if strict else _META, registry=Registry(), format_checker=formats)
+    validator = _Validator(_STRICT if strict else _LENIENT, registry=Registry(), format_checker=formats)
     resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
-    resolved: set[str] = set()
-    waiting: list[Any] = [schema]
+    known: set[str] = set()
+    pending: list[str] = []
 
     @formats.checks("regex", raises=ValueError)
     def is_pattern(pattern: object) -> bool:
-        if isinstance(pattern, str):
+        if patterns and isinstance(pattern, str):
             _compile(pattern)
         return True
 
-    @formats.checks("uri-reference", raises=ValueError)
-    def is_local(reference: object) -> bool:
-        if resolve and isinstance(reference, str) and reference not in resolved:
-            resolved.add(reference)
+    @formats.checks("uri-reference")
+    def collect(reference: object) -> bool:
+        if resolve and isinstance(reference, str) and reference not in known:
+            known.add(reference)
+            pending.append(reference)
+        return True
+
+    parts: list[Any] = [schema]
+    while parts:
+        fault = _first(validator.iter_errors(parts.pop()))
+        if fault is not None:
+            return _explain(fault)
+        while pending:
+            reference = pending.pop()
             try:
                 if not reference.startswith("#"):
                     raise Unresolvable(reference)
                 # It may stand where the metaschema expects no schema.
-                waiting.append(resolver.lookup(reference).contents)
-            except Unresolvable as error:
-                raise ValueError(f"{reference!r} is not in the schema, and nothing is fetched") from error
-        return True
-
-    while waiting:
-        fault = _first(validator.iter_errors(waiting.pop()))
-        if fault is not None:
-            return fault
+                parts.append(resolver.lookup(reference).contents)
+            except (Unresolvable, TypeError, ValueError):
+                return f"{reference!r:.200} is not in the schema, and nothing is fetched"
     return None
 
 
@@ -102,9 +108,19 @@ def _first(faults: Iterator[ValidationError]) -> ValidationError | None:
     return next(faults, None)
 
 
-def place_of(fault: ValidationError) -> str:
-    """Return where the fault is, as a subscript: "['a'][0]"."""
-    return "".join(f"[{step!r}]" for step in fault.absolute_path)
+def _explain(fault: Any) -> str:
+    place = _place_of(fault)
+    if fault.validator == "not":
+        return f"{place} is not supported. Use additionalProperties or items"
+    if fault.validator == "additionalProperties":
+        names = ", ".join(map(repr, sorted(set(fault.instance) - KEYWORDS)))
+        return f"{place or 'it'} has {names:.200}, which is no keyword of JSON Schema"
+    return f"{place or 'it'} is wrong: {fault.cause or fault.message!s:.300}"
+
+
+def _place_of(fault: ValidationError) -> str:
+    """Return the place of a fault as subscripts: "['a'][0]"."""
+    return "".join(f"[{step!r}]" for step in fault.absolute_path)[:300]
 
 
 @lru_cache(maxsize=128)
@@ -125,7 +141,10 @@ def _look_at_clock() -> None:
 
 def _matches(pattern: str, text: str) -> bool:
     _look_at_clock()
-    compiled = _compile(pattern)
+    try:
+        compiled = _compile(pattern)
+    except ValueError:
+        return True
     if compiled.programsize * len(text) > _MAX_MATCHING:
         raise TooLong
     return compiled.search(text) is not None
@@ -211,10 +230,18 @@ KEYWORDS = frozenset(name for part in (_META, *_VOCABULARIES) for name in part["
 CHECKED = frozenset(Draft202012Validator.VALIDATORS)
 """Keywords that say something of a value."""
 
-# The anchor of the metaschema makes the vocabularies apply this one to each schema within a schema.
-_STRICT = {
+_NEVER = {"not": True}
+# The anchor of the metaschema makes the vocabularies apply these to each schema within a schema.
+_LENIENT = {
     **_META,
-    "properties": {**dict.fromkeys(KEYWORDS, True), **_META["properties"]},
+    "$id": _META["$id"] + "-of-answers",
+    # jsonschema has no bound for their memory.
+    "properties": {**_META["properties"], "unevaluatedItems": _NEVER, "unevaluatedProperties": _NEVER},
+}
+_STRICT = {
+    **_LENIENT,
+    "$id": _META["$id"] + "-of-children",
+    "properties": {**dict.fromkeys(KEYWORDS, True), **_LENIENT["properties"]},
     "patternProperties": {"^x-": True},
     "additionalProperties": False,
 }

@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
@@ -46,10 +46,13 @@ class AnswerSchema:
     text: str
 
     @classmethod
-    def of(cls, given: Any, *, trusted: bool = False) -> AnswerSchema:
+    def of(cls, given: Any, *, author: Literal["cell", "caller", "pydantic"] = "cell") -> AnswerSchema:
         """Read a JSON Schema, or a short form of one (`{"name": "str", "tags": ["str"]}`), in which all names
-        are required. `trusted`: not written by a model, so that keywords of other tools are ignored. Raises
-        SchemaError."""
+        are required. Raises SchemaError.
+
+        An unknown keyword is a mistake of a cell, and of another tool's from a caller. What pydantic writes
+        has regular expressions of its own, which only pydantic checks.
+        """
         # jsonschema takes 50 ms to import, and most runs have no schema.
         from rlm.answers.bounded_validator import (
             CHECKED,
@@ -57,7 +60,6 @@ class AnswerSchema:
             find_fault,
             find_schema_fault,
             limited,
-            place_of,
         )
         from rlm.answers.schema_shorthand import ShorthandError, expand
 
@@ -67,7 +69,7 @@ class AnswerSchema:
                 schema = expand(given)
                 schema.pop("$id", None)  # a name to fetch it by
                 text = _schema_text(schema)
-                fault = find_schema_fault(schema, strict=not trusted)
+                fault = find_schema_fault(schema, strict=author == "cell", patterns=author != "pydantic")
                 if fault is None:
                     # Shows references without an end before any reply is paid for.
                     find_fault(schema, None)
@@ -78,8 +80,7 @@ class AnswerSchema:
         except RecursionError as error:
             raise SchemaError("it is nested too deeply, or refers to itself without an end") from error
         if fault is not None:
-            place = f" at {place_of(fault)}" if fault.absolute_path else ""
-            raise SchemaError(f"it is no JSON Schema{place:.300}: {fault.cause or fault.message!s:.300}")
+            raise SchemaError(f"it is no JSON Schema: {fault}")
         if schema and not CHECKED & set(schema):
             raise SchemaError(f"it says nothing of a value: no key of it ({', '.join(schema)}) is a keyword")
         return cls(schema, text)
@@ -91,7 +92,7 @@ class AnswerSchema:
 
     def check_now(self, value: Any) -> None:
         """Check like `check`, on this thread."""
-        from rlm.answers.bounded_validator import TooLong, find_fault, limited, place_of
+        from rlm.answers.bounded_validator import TooLong, find_fault, limited
 
         size_of(value)
         try:
@@ -107,8 +108,7 @@ class AnswerSchema:
             # For example `multipleOf` with a number of 400 digits.
             raise SchemaError(f"The value cannot be compared with the schema: {error!s:.200}") from error
         if fault is not None:
-            place = place_of(fault) or "the value"
-            raise SchemaError(f"The value does not match the schema at {place:.300}: {fault.message[:300]}")
+            raise SchemaError(f"The value does not match the schema at {fault}")
 
     async def read(self, reply: str) -> Any:
         """Parse a model's reply, or its fenced block, as JSON and check it. Raises SchemaError."""

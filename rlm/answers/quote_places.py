@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,6 +20,8 @@ _SEARCHED_PER_SECOND = 50_000_000
 """Bytes of text for which a search gets another second."""
 _MAX_NEAR_CHARS = 20_000
 """A longer span does not say where to look."""
+
+_one_at_a_time = threading.Lock()
 
 Status = Literal["found", "missing", "common", "too_long", "unsearched"]
 
@@ -46,9 +49,10 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
     ][:MAX_NEAR]
 
     def search() -> list[Found]:
-        # The seconds are those of the thread that makes the budget.
-        budget = Budget(seconds=SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
-        return find_quotes(quotes, body.read, body.bytes, hints, budget=budget)
+        with _one_at_a_time:
+            # The seconds are those of the thread that makes the budget.
+            budget = Budget(seconds=SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
+            return find_quotes(quotes, body.read, body.bytes, hints, budget=budget)
 
     return [
         QuotePlace(one.status, Span(body.char_of(one.start), body.char_of(one.end)))

@@ -110,7 +110,7 @@ def test_the_micro_table_holds_times_and_facts() -> None:
             {"name": "test_one_cell", "fullname": "b/test_kernel.py::x", "stats": stats, "extra_info": {}},
             {
                 "name": "test_search[a|b]",
-                "fullname": "b/test_checks.py::x",
+                "fullname": "b/test_bodies.py::x",
                 "stats": stats,
                 "extra_info": {"ns_a_step": 0.4},
             },
@@ -126,4 +126,4 @@ def test_the_micro_table_holds_times_and_facts() -> None:
     assert "| one cell | 4.5 ms | 4 ms | 1.2 s | 7 |" in table
     assert "| search `a\\|b`: ns a step 0.4 | 4.5 ms | 4 ms | 1.2 s | 7 |" in table
     assert "\n- start `plain`: ratio 0.19.\n" in table
-    assert table.index("/test_checks.py`:") < table.index("/test_kernel.py`:")
+    assert table.index("/test_bodies.py`:") < table.index("/test_kernel.py`:")

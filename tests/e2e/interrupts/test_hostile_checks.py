@@ -41,10 +41,10 @@ while True:
     except Exception as error:
         print(str(error)[:100])
 """
-SCHEMA = f"""
+SCHEMA = """
 peek(0, 5)
-hidden = {{"dependentSchemas": {{"const": {{"patternProperties": {{"{ENDLESS}": {{}}}}}}}}}}
-for schema in (hidden, {{"uniqueItems": True}}, {{"anyOf": [{{"items": {{"type": "string"}}}}] * 400}}):
+tree = {"anyOf": [{"items": {"$ref": "#"}, "minItems": n} for n in (2, 3)]}
+for schema in (tree, {"uniqueItems": True}, {"anyOf": [{"items": {"type": "string"}}] * 400}):
     try:
         print(sub_query("q", (0, 5), schema=schema).value)
     except Exception as error:
@@ -56,6 +56,7 @@ while True:
         print(str(error)[:100])
 """
 CHILD = json.dumps([[number] for number in range(60_000)])
+DEEP = "[" * 60 + "]" * 60
 
 HOSTILE = {
     "quotes in a text of one letter": (QUOTES, "a\n" * 2_500_000),
@@ -72,7 +73,7 @@ def hostile(request: pytest.FixtureRequest, tmp_path: Path, rlm_process):
     (tmp_path / "body.txt").write_text(text)
     (tmp_path / "schema.json").write_text(json.dumps({"type": "string", "pattern": ENDLESS}))
     replies = [{"role": "root", "reply": f"```repl\n{cell}\n# {number}\n```"} for number in range(400)]
-    replies += [{"role": "child", "reply": CHILD}] * 20
+    replies += [{"role": "child", "reply": reply} for reply in (DEEP, CHILD) * 10]
     (tmp_path / "model.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
     def start(*options: str) -> subprocess.Popen[str]:

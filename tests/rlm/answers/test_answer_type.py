@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from rlm import Settings
 from rlm.answers.answer_type import AnswerType
@@ -70,10 +72,46 @@ def test_what_is_no_schema_is_refused_before_anything_is_spent(given) -> None:
 
 async def test_a_schema_fetches_nothing(provider_server) -> None:
     """A `$ref` to another document is never followed."""
-    answer_type = AnswerType({"$ref": f"{provider_server.url}/schema.json"})
-    with pytest.raises(SchemaError, match="nothing is fetched"):
-        await answer_type.check(1)
+    with pytest.raises(UsageError, match="nothing is fetched"):
+        AnswerType({"$ref": f"{provider_server.url}/schema.json"})
     assert provider_server.connections == 0
+
+
+class Code(BaseModel):
+    model_config = ConfigDict(regex_engine="python-re")
+    code: str = Field(pattern="^(?!AA)[A-Z]{2}$")
+
+
+async def test_the_patterns_of_a_model_are_pydantics() -> None:
+    """RE2 does not know them all."""
+    answer_type = AnswerType(Code)
+    await answer_type.check({"code": "AB"})
+    for bad in ("AA", "abc"):
+        with pytest.raises(SchemaError, match=r"at \['code'\]: String should match pattern"):
+            await answer_type.check({"code": bad})
+    with pytest.raises(UsageError, match="is not a regular expression of RE2"):
+        AnswerType(Code.model_json_schema())
+
+
+class Sum(BaseModel):
+    left: Sum | Product | float
+
+
+class Product(BaseModel):
+    left: Sum | Product | float
+
+
+async def test_a_deep_value_of_a_union_of_types_does_not_stop_the_driver() -> None:
+    """pydantic tries each member of a union at each level: a value of one line would take it for years."""
+    answer_type = AnswerType(Sum)
+    value: Any = 1.5
+    for _ in range(40):
+        value = {"left": value}
+    began = time.monotonic()
+    with pytest.raises(SchemaError, match="could not be checked"):
+        await answer_type.check(value)
+    assert time.monotonic() - began < 30
+    await answer_type.check({"left": {"left": 2}})
 
 
 async def test_a_wrong_value_is_refused_and_the_run_continues(run, block) -> None:

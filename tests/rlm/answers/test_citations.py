@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.answers import checks
+from rlm.answers import quote_places
 from rlm.answers.citations import cite as cite_all
 from rlm.answers.citations import quotes_in
 from rlm.results import Citation, Span
@@ -245,8 +245,7 @@ async def test_a_quote_that_is_not_looked_up_in_time_says_so(
     make_body: MakeBody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is unverified, and told apart from one that is not there."""
-    monkeypatch.setattr(checks, "MAX_SEARCH_STEPS", 1_000)
-    monkeypatch.setattr(checks, "SEARCH_SECONDS", -0.1)
+    monkeypatch.setattr(quote_places, "SEARCH_SECONDS", -1.0)
     body = make_body("the kettle whistled at seven " * 10_000)
     cited = await cite_all(["the kettle sang at seven"], "", body)
     assert not cited.citations[0].verified

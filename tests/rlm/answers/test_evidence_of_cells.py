@@ -87,15 +87,20 @@ async def test_a_child_that_answers_with_no_number_of_json_costs_no_kernel(run, 
     assert "JSON cannot hold" in model.requests[-1].messages[-1].content
 
 
-async def test_a_schema_of_a_cell_cannot_hide_what_never_ends(run, block) -> None:
-    hidden = {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {}}}}}
+async def test_a_regular_expression_of_a_cell_ends_with_any_reply(run, block) -> None:
+    """Wherever a schema hides it. One that may have no end is refused before a child is paid for."""
+    hidden = {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {"type": "null"}}}}}
     cell = (
-        f"peek(0, 5)\ntry:\n    sub_query('q', (0, 5), schema={hidden!r})\n"
+        f"print(sub_query('q', (0, 5), schema={hidden!r}).value)\n"
+        "try:\n    sub_query('q', (0, 5), schema={'type': 'string', 'pattern': '(?=a)'})\n"
         "except ValueError as error:\n    print(error)"
     )
+    name = "a" * 60 + "b"
     model = ScriptedModel.of(
-        root=[block(cell), block("finalize('done')")], child=json.dumps({"const": {"a" * 60 + "b": 1}})
+        root=[block(cell), block("finalize('done')")], child=json.dumps({"const": {name: 1}})
     )
     result = await run(model, "some words here")
-    assert result.answer == "done"
-    assert "dependentSchemas is not supported" in model.requests[-1].messages[-1].content
+    assert (result.answer, result.sub_calls) == ("done", 1)
+    told = model.requests[-1].messages[-1].content
+    assert name in told
+    assert "is not a regular expression of RE2" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlm.accounting.coverage import CoverageLedger
-from rlm.answers import checks, finalization
+from rlm.answers import finalization, quote_places
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.results import ClaimSupport, Support
@@ -113,8 +113,7 @@ async def test_a_quote_that_was_not_looked_up_in_time_is_a_warning_of_the_answer
     finalizer: Finalizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is unverified and says so; the user learns why."""
-    monkeypatch.setattr(checks, "MAX_SEARCH_STEPS", 0)
-    monkeypatch.setattr(checks, "SEARCH_SECONDS", -0.1)
+    monkeypatch.setattr(quote_places, "SEARCH_SECONDS", -1.0)
     final = Finalization("It ends in 2031.", None, ("The lease ends in 2031.",))
     refused = (await finalizer.judge(final, FIRST)).verdict
     assert "not looked up in time" in refused.reason

@@ -1,57 +1,222 @@
-"""Test schemas that a cell passes to the driver."""
+"""Test schemas and the checks against them: what the author of either one wants the driver to do."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
-from rlm.answers.json_schema import MAX_VALUE_CHARS, AnswerSchema, SchemaError, parse_reply, size_of
+from rlm.answers import json_schema
+from rlm.answers.json_schema import (
+    MAX_VALUE_CHARS,
+    AnswerSchema,
+    SchemaError,
+    parse_reply,
+    read_schema,
+)
 
 NESTED: dict[str, Any] = {}
 for _ in range(500):
     NESTED = {"items": NESTED}
 
 
+def doubling(depth: int, leaf: Any, keyword: str = "allOf") -> dict[str, Any]:
+    """Return a short schema that asks 2 to the power of `depth` questions of any value."""
+    parts = {f"a{n}": {keyword: [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(depth)}
+    return {"$defs": {**parts, f"a{depth}": leaf}, "$ref": "#/$defs/a0"}
+
+
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "words"),
     [
-        {"$ref": "http://127.0.0.1:9/x"},
-        {"$ref": "#"},
-        {"properties": {"a": {"$dynamicRef": "#x"}}},
-        {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}},
-        {"$id": "http://127.0.0.1:9/x", "type": "object"},
-        {"type": "string", "pattern": "(a+)+$"},
-        {"anyOf": [{"items": {"patternProperties": {"(a+)+$": {}}}}]},
-        {"description": "x" * 30_000},
-        {"dependentSchemas": {"const": {"patternProperties": {"^(a|a)+$": {}}}}},
-        {"dependentSchemas": {"properties": {"patternProperties": {"^(a|a)+$": {}}}}},
-        {"properties": {"const": {"pattern": "(a+)+$"}, "properties": {"properties": {"x": {"$ref": "#"}}}}},
-        {"uniqueItems": True},
-        {"multipleOf": 1e-300},
-        {"contains": {"type": "string"}},
-        {"unevaluatedProperties": {"pattern": "a"}},
-        {"$anchor": "a"},
-        {"unknown": {"pattern": "(a+)+$"}},
-        {"additionalProperties": {"if": {"pattern": "a"}}},
-        {"type": "text"},
-        {"required": "a"},
-        {"minLength": -1},
-        {"items": 3},
-        {"anyOf": []},
-        {"enum": "abc"},
-        NESTED,
+        ({"$ref": "http://127.0.0.1:9/x"}, "nothing is fetched"),
+        ({"$ref": "file:///etc/passwd"}, "nothing is fetched"),
+        ({"type": "array", "items": {"$ref": "other.json"}}, "nothing is fetched"),
+        ({"type": "array", "items": {"$id": "http://127.0.0.1:9/x"}}, "nothing is fetched"),
+        ({"properties": {"a": {"$dynamicRef": "#x"}}}, "'#x' is not in the schema"),
+        ({"$ref": "#"}, "refers to itself without an end"),
+        ({"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "refers to itself without an end"),
+        (doubling(40, {}), "more than 2 s of computing"),
+        (doubling(40, {"type": "string"}, "anyOf"), "more than 2 s of computing"),
+        ({"$ref": "#/x-a", "x-a": {"pattern": 5}}, "5 is not of type 'string'"),
+        ({"$ref": "#/const", "const": {"properties": 5}}, "5 is not of type 'object'"),
+        ({"type": "string", "pattern": "(?=a)"}, "not a regular expression of RE2"),
+        ({"type": "string", "pattern": "((a{1000}){1000}){1000}"}, "not a regular expression of RE2"),
+        ({"type": "object", "patternProperties": {"(": {}}}, "not a regular expression of RE2"),
+        ({"type": "array", "unevaluatedItems": False}, "is not supported. Use additionalProperties or items"),
+        ({"type": "array", "items": {"name": "str"}}, "['items'] has 'name', which is no keyword"),
+        ({"description": "x" * 30_000}, "20,000 are the limit"),
+        ({"$anchor": "a"}, "says nothing of a value"),
+        ({"type": "text"}, "['type'] is wrong: 'text' is not valid"),
+        ({"required": "a"}, "['required'] is wrong: 'a' is not of type 'array'"),
+        ({"minLength": -1}, "['minLength'] is wrong: -1 is less than the minimum of 0"),
+        ({"items": 3}, "['items'] is wrong: 3 is not of type"),
+        ({"anyOf": []}, "['anyOf'] is wrong"),
+        ({"enum": "abc"}, "['enum'] is wrong: 'abc' is not of type 'array'"),
+        ({"type": "number", "minimum": float("nan")}, "not JSON"),
+        (NESTED, "nested deeper than 100 levels"),
     ],
 )
-def test_what_could_load_or_never_end_is_refused(schema) -> None:
-    """No cell can make the driver reach a network or hang."""
-    with pytest.raises(SchemaError):
+async def test_a_schema_that_is_wrong_or_has_no_end_is_refused(schema, words) -> None:
+    """No cell can make the driver reach a network or hang, and it is told why before a reply is paid for."""
+    with pytest.raises(SchemaError) as caught:
+        await read_schema(schema)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_another_tool_adds_to_a_schema_is_ignored() -> None:
+    """The caller's schema may have keywords of OpenAPI. A cell that writes one has mistaken something."""
+    schema = {"type": "object", "discriminator": {"propertyName": "kind"}}
+    assert AnswerSchema.of(schema, author="caller")
+    with pytest.raises(SchemaError, match="'discriminator', which is no keyword"):
         AnswerSchema.of(schema)
+
+
+TREE = {
+    "$id": "https://example.com/tree",
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "properties": {"name": {"pattern": "^[a-z]+$"}, "kids": {"items": {"$ref": "#/$defs/tree"}}},
+            "patternProperties": {"^x_": {"type": "integer"}},
+            "additionalProperties": False,
+            "required": ["name"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad", "words"),
+    [
+        (
+            TREE,
+            {"name": "a", "kids": [{"name": "b", "x_n": 1}]},
+            {"name": "A"},
+            "['name']: 'A' does not match",
+        ),
+        (TREE, {"name": "a"}, {"name": "a", "kids": [{}]}, "['kids'][0]: 'name' is a required property"),
+        (TREE, {"name": "a"}, {"name": "a", "y": 1}, "('y' was unexpected)"),
+        (TREE, {"name": "a", "x_n": 1}, {"name": "a", "x_n": "b"}, "['x_n']: 'b' is not of type 'integer'"),
+        ({"uniqueItems": True}, [1, True, "1", [1]], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], "non-unique"),
+        (
+            {"anyOf": [{"type": "null"}, {"minimum": 3}]},
+            3,
+            2,
+            "2 is not valid under any of the given",
+        ),
+        ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, "", 1.5, None),
+        ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, 3, "ab", "valid under 2 of the given schemas"),
+        ({"contains": {"type": "string"}}, [1, "a"], [1, 2], "does not contain items"),
+        ({"multipleOf": 0.5}, 1.5, 1.7, "1.7 is not a multiple of 0.5"),
+    ],
+)
+async def test_a_cell_may_use_the_whole_vocabulary(schema, good, bad, words) -> None:
+    """References within the schema, regular expressions and comparisons are checked like the rest."""
+    read = await read_schema(schema)
+    await read.check(good)
+    if words is None:
+        await read.check(bad)
+        return
+    with pytest.raises(SchemaError) as caught:
+        await read.check(bad)
+    assert words in str(caught.value)
+
+
+def nest(value: Any, depth: int, **others: Any) -> Any:
+    """Put `value` below `depth` keys named "left"."""
+    for _ in range(depth):
+        value = {"left": value, **others}
+    return value
+
+
+UNION = {
+    "anyOf": [
+        {"properties": {"left": {"$ref": "#"}, "kind": {"const": kind}}, "required": ["left", "kind"]}
+        for kind in ("a", "b")
+    ]
+}
+LISTS = {"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]}
+PATTERNS: dict[str, Any] = {f"a{n}": {} for n in range(800)}
+NAMES = {f"k{n}": 1 for n in range(60_000)}
+HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
+    "backtracking": ({"pattern": "^(a|a)+$"}, "a" * 60 + "b"),
+    "a large program": ({"pattern": "(a?){500}a{500}b"}, "a" * 999_000),
+    "many patterns": (
+        {"patternProperties": {f"a{n}": {} for n in range(800)}},
+        {f"k{n}": 1 for n in range(60_000)},
+    ),
+    "many other names": (
+        {"patternProperties": {f"a{n}": {} for n in range(800)}, "additionalProperties": False},
+        {f"k{n}": 1 for n in range(60_000)},
+    ),
+    "alternatives": (UNION, nest(1, 60, kind="c")),
+    "right alternatives": (UNION, nest("x", 60, kind="b")),
+    "all of two": (LISTS, json.loads("[" * 60 + "1" + "]" * 60)),
+    "long lists of values": ({"anyOf": [{"items": {"enum": ["x" * 5_000]}}] * 3}, [1] * 300_000),
+    "long messages": ({"anyOf": [{"type": "null"}] * 900}, "\U0001f600" * 300_000),
+    "equal items": ({"uniqueItems": True}, [{"a": [n, {}]} for n in range(40_000)]),
+    "no such item": ({"contains": {"pattern": "^(a|a)+$"}}, ["a" * 60 + "b"] * 14_000),
+    "large numbers": ({"items": {"multipleOf": 1e-300}}, [1e300] * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_every_check_ends_and_leaves_the_loop_free(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema, "SECONDS", 1.0)
+    given, value = HOSTILE[name]
+    schema = AnswerSchema.of(given)
+    worst, began = 0.0, time.monotonic()
+    checking = asyncio.ensure_future(schema.check(value))
+    while not checking.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        worst = max(worst, time.monotonic() - before)
+    with suppress(SchemaError):
+        await checking
+    assert time.monotonic() - began < 10
+    assert worst < 0.7
+
+
+async def test_a_check_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema, "SECONDS", 0.2)
+    with pytest.raises(SchemaError, match=r"could not be checked .* in 0\.2 s\. Give a smaller value"):
+        await AnswerSchema.of(UNION).check(nest(1, 60, kind="c"))
+
+
+async def test_a_large_value_is_checked_to_its_end() -> None:
+    schema = AnswerSchema.of({"type": "array", "items": {"properties": {"n": {"type": "integer"}}}})
+    good = [{"n": number} for number in range(20_000)]
+    await schema.check(good)
+    with pytest.raises(SchemaError, match=r"\[20000\]\['n'\]: 'x' is not of type 'integer'"):
+        await schema.check([*good, {"n": "x"}])
+
+
+async def test_a_value_is_bounded_before_it_is_checked() -> None:
+    schema = AnswerSchema.of({"type": "string"})
+    for value in ("x" * 1_000_001, float("nan"), [float("inf")]):
+        with pytest.raises(SchemaError):
+            await schema.check(value)
+    with pytest.raises(SchemaError, match="deeper than 100 levels"):
+        await schema.check(nest(1, 200))
+
+
+async def test_a_reply_is_read_and_checked() -> None:
+    schema = AnswerSchema.of({"name": "str", "age": "int"})
+    assert await schema.read('{"name": "x", "age": 3}') == {"name": "x", "age": 3}
+    with pytest.raises(SchemaError, match="'age' is a required property"):
+        await schema.read('{"name": "x"}')
 
 
 @pytest.mark.parametrize(
@@ -162,7 +327,7 @@ VALUES = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False)
-    | st.sampled_from(["^(a|a)+$", "#"]),
+    | st.sampled_from(["^(a|a)+$", "#", "#/$defs/a", "string", "object"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(KEYWORDS) | st.sampled_from("abc"), inner, max_size=3)
@@ -171,64 +336,12 @@ VALUES = st.recursive(
 )
 
 
-def keywords_in_force(schema: Any) -> set[str]:
-    """Return every keyword that jsonschema applies, by jsonschema's own reading of a schema."""
-    if not isinstance(schema, dict):
-        return set()
-    found = set(schema) & set(Draft202012Validator.VALIDATORS)
-    for keyword, value in schema.items():
-        if keyword in ("properties", "patternProperties", "dependentSchemas", "$defs"):
-            for inner in value.values() if isinstance(value, dict) else ():
-                found |= keywords_in_force(inner)
-        elif keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
-            for inner in value if isinstance(value, list) else ():
-                found |= keywords_in_force(inner)
-        elif keyword not in ("const", "enum", "default", "examples"):
-            found |= keywords_in_force(value)
-    return found
-
-
 @given(st.dictionaries(st.sampled_from(KEYWORDS), VALUES, max_size=4), VALUES)
-@settings(max_examples=500, deadline=None)
-def test_no_nesting_hides_a_keyword_that_is_not_on_the_list(schema: dict[str, Any], value: Any) -> None:
-    """What is accepted is valid, and is made of plain and bounded keywords at every depth."""
-    try:
-        accepted = AnswerSchema.of(schema)
-    except SchemaError:
-        return
-    Draft202012Validator.check_schema(dict(accepted.schema))
-    refused = {"$ref", "$dynamicRef", "pattern", "patternProperties", "format", "uniqueItems", "multipleOf"}
-    refused |= {"contains", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"}
-    assert not keywords_in_force(accepted.schema) & refused
-    assert accepted.parts is not None
+@settings(max_examples=300, deadline=None)
+def test_any_schema_is_refused_or_checks_any_value(schema: dict[str, Any], value: Any) -> None:
+    """Nothing but a SchemaError comes of it."""
     with suppress(SchemaError):
-        accepted.check(value)
-
-
-class Counted(dict[str, Any]):
-    """Counts how often a validator looks at an object."""
-
-    looks = 0
-
-    def __getitem__(self, key: str) -> Any:
-        Counted.looks += 1
-        return super().__getitem__(key)
-
-
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 30))
-@settings(deadline=None)
-def test_the_work_of_a_check_is_at_most_parts_times_size(depth: int, width: int, count: int) -> None:
-    """Each subschema meets each part of a value at most once, however subschemas are nested."""
-    schema: dict[str, Any] = {"properties": {"a": {"type": "null"}}}
-    for _ in range(depth):
-        schema = {"anyOf": [schema] * width} if len(json.dumps(schema)) < 3_000 else {"not": schema}
-    accepted = AnswerSchema.of({"items": schema})
-    value = [Counted(a=1) for _ in range(count)]
-    Counted.looks = 0
-    with suppress(SchemaError):
-        accepted.check(value)
-    assert accepted.parts is not None
-    assert Counted.looks <= accepted.parts * size_of([{"a": 1}] * count)
+        AnswerSchema.of(schema).check_now(value)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +371,38 @@ def test_a_reply_is_parsed_or_refused(reply: str, value: Any) -> None:
 
 
 def test_numbers_that_cannot_be_compared_are_a_fault() -> None:
-    """A caller's own schema may ask for what floats cannot do."""
-    schema = AnswerSchema.of({"multipleOf": 1e-300}, trusted=True)
-    assert schema.parts is None
     with pytest.raises(SchemaError, match="compared"):
-        schema.check(10**400)
+        AnswerSchema.of({"multipleOf": 1e-300}).check_now(10**400)
+
+
+DRIVER = """
+import asyncio
+from rlm.answers.json_schema import AnswerSchema
+
+branch = {"properties": {"left": {"$ref": "#"}}, "required": ["left"]}
+value = 1
+for _ in range(60):
+    value = {"left": value}
+
+async def main():
+    checking = asyncio.ensure_future(AnswerSchema.of({"anyOf": [branch, {**branch}]}).check(value))
+    await asyncio.sleep(0.1)
+    print("checking", flush=True)
+    await checking
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_driver_during_a_check(number: signal.Signals) -> None:
+    """Nothing waits for a check: not the loop, and not the end of asyncio.run."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "checking\n"
+        began = time.monotonic()
+        driver.send_signal(number)
+        driver.wait(10)
+    assert time.monotonic() - began < 1.5
