@@ -15,7 +15,7 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 
 from rlm import RLM, Limits, Settings
-from rlm.cli.sandbox_handler import OfflineHandler
+from rlm.cli.commands.sandbox import OfflineHandler
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox

@@ -12,7 +12,7 @@ from rlm.citation_markers import marker, marks_in
 from rlm.documents.formats.tables.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
-from rlm.retrieval.function_words import FUNCTION_WORDS
+from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import PICTURE_KIND
 from rlm.sandbox.in_kernel.body.parts import part_at

@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
-from rlm.accounting.concurrency import Slots
 from rlm.accounting.forecast import Forecaster
-from rlm.accounting.run_context import RunContext
+from rlm.accounting.run_context import RunContext, Slots
 from rlm.children.child_answers import ChildTally, failure, read_answer, with_cost
 from rlm.children.child_prompts import ChildPrompts, ChildSpec, PreparedChild, batch_specs
 from rlm.children.page_looks import LookFailed, PageLooks

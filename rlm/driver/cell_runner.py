@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer
-from rlm.driver.rerun import DIED, rerun_cells
 from rlm.events import Warned
 from rlm.lazy_dataclass import dataclass
-from rlm.playback.recording import Recording
+from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import RecordedRound, Recording
 from rlm.prompts.templates import table
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 
-__all__ = ["CellRun", "CellRunner"]
+__all__ = ["DIED", "CellRun", "CellRunner", "rerun_cells"]
 
 MAX_DEATHS = 3
 MIN_CELL_SECONDS = 0.5
@@ -171,3 +171,23 @@ class CellRunner:
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
+
+
+DIED = "KernelDied"
+"""The `ename` of the result of a cell that killed its kernel."""
+
+
+async def rerun_cells(
+    playback: ReplayCursor,
+    execute: Callable[[str, int], Awaitable[CellResult]],
+    *,
+    before: int | None = None,
+) -> AsyncIterator[tuple[RecordedRound, CellResult, bool]]:
+    """Re-run the ended cells of the rounds before `before`. Yield each round, the new result of its cell, and
+    whether the result is unchanged. Cells that killed their kernel are skipped."""
+    for past in playback.rounds:
+        if (before is not None and past.number >= before) or past.cell is None or past.cell.ename == DIED:
+            continue
+        playback.begin(past.number, past.cell)
+        result = await execute(past.code, past.number)
+        yield past, result, result.status == past.cell.status and not playback.diverged

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from rlm.children.child_answers import ChildTally
-from rlm.driver.rerun import DIED
+from rlm.driver.cell_runner import DIED
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.quoting import quote

@@ -25,7 +25,6 @@ from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer, Outcome
-from rlm.driver.repetition import BlockHistory
 from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, parse
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
@@ -46,9 +45,7 @@ from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
 from rlm.telemetry import note_violation, trace_cell, trace_round
 
-__all__ = [
-    "Driver",
-]
+__all__ = ["Driver"]
 
 _ROUNDS_PER_REMINDER = 6
 """After so many rounds the root is told its task again, in one line."""
@@ -438,3 +435,21 @@ class Driver:
     def _add_message(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)
+
+
+class BlockHistory:
+    """The last two blocks of a root and what they put out."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, str] | None = None
+        self._is_repeated = False
+
+    def add(self, code: str, output: str) -> bool:
+        """Add a block that was run. Return whether it is the one before it, with the same output."""
+        self._is_repeated = (code.strip(), output) == self._last
+        self._last = (code.strip(), output)
+        return self._is_repeated
+
+    def is_stuck(self, code: str) -> bool:
+        """Return whether `code` is the last block, and the one before it, too."""
+        return self._is_repeated and self._last is not None and self._last[0] == code.strip()

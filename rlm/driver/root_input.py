@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rlm.answers.answer_type import AnswerType
 from rlm.children.routing.sub_models import SubModels
-from rlm.driver.root_helpers import root_helpers
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.prices import Prices
@@ -16,10 +15,10 @@ from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import blank_pages
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.settings import Limits, Settings
 
-__all__ = ["RootQuestion", "root_input"]
+__all__ = ["RootQuestion", "root_helpers", "root_input"]
 
 _MAX_NAMES = 20
 _SAMPLE_CHARS = 20_000
@@ -112,3 +111,13 @@ def _in_characters(tokens: int, body: Body) -> str:
         return ""
     chars = int(room * len(sample) / max(1, get_counter().count(sample)))
     return f" (about {chars // 1_000 * 1_000:,} characters of this text)" if chars >= 1_000 else ""
+
+
+def root_helpers(*, looks: bool = False, taken: Collection[str] = ()) -> tuple[HelperDoc, ...]:
+    """Return the helpers of a prompt. `looks`: children can look at pages. `taken` are names that tools
+    have."""
+    return tuple(
+        HelperDoc(one.short_call, one.summary)
+        for one in HELPERS
+        if (looks or not one.needs_pages) and one.name not in taken
+    )

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.function_words import FUNCTION_WORDS
 from rlm.retrieval.languages import ENGLISH, Languages, function_words, stem_words, word_pattern
 
-__all__ = ["MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "split_spaceless"]
+__all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "split_spaceless"]
 
 TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """The tokenizer in FTS5's notation. M* keeps marks with their letters: else every vowel sign would end a
@@ -171,3 +170,15 @@ class Tokens:
         finally:
             self._connection.execute(f"INSERT INTO {table}({table}) VALUES ('delete-all')")  # noqa: S608
         return found
+
+
+_FUNCTION_WORDS = """
+    a about after again all also am an and any are as at be because been before being between both but by
+    can could did do does doing down during each for from had has have having he her here hers him his how i
+    if in into is it its itself just me more most my no nor not now of off on once only or other our out
+    over own same shall she should so some such than that the their them then there these they this those
+    through to too under until up us very was we were what when where which while who whom whose why will
+    with would you your
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+"""English function words. They are ignored unless a query has no other words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,6 @@ from rlm.models.catalog.prices import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
-from rlm.runs.question_kind import counts_records
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
 from rlm.sandbox.host.pool import KernelPool, SparesFirst
 from rlm.sandbox.in_kernel.body.body import Body
@@ -41,9 +41,7 @@ from rlm.settings import Limits, Settings
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = [
-    "RunConfig",
-]
+__all__ = ["RunConfig"]
 
 _SUB_RLM_EVENTS = (
     ChildrenStarted,
@@ -244,3 +242,24 @@ def _calls_of(model: Model) -> CallSettings:
     """Return the settings of a model's calls. A model of the user's own may have none."""
     calls = getattr(model, "calls", None)
     return calls if isinstance(calls, CallSettings) else CallSettings()
+
+
+_RECORD_KINDS = frozenset({"csv", "json", "jsonl"})
+_MIN_LINES = 60
+"""With fewer lines a model counts about as well as Python."""
+_AGGREGATE = re.compile(
+    r"\bhow (?:many|often|much in total)\b|\bcount\b|\bnumber of\b|\b(?:sum|total|average|mean|median)\b"
+    r"|\b(?:most|least) (?:often|frequent|common)|\bper (?:month|day|year|week|person|author)\b"
+    r"|\b(?:highest|lowest|largest|smallest|earliest|latest|longest|shortest)\b|\bwie (?:viele|oft)\b"
+    r"|\bcombien\b|\bcuánt[oa]s\b",
+    re.IGNORECASE,
+)
+
+
+def counts_records(task: str, body: Body) -> bool:
+    """Return whether `task` asks for a count, a sum or an extreme over many records. A model that reads them
+    all at once miscounts; a few lines of Python do not."""
+    if body.lines < _MIN_LINES or _AGGREGATE.search(task) is None:
+        return False
+    kinds = {document.kind for document in body.documents}
+    return bool(kinds & _RECORD_KINDS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rlm.accounting.coverage import Above
 from rlm.accounting.run_context import RunContext
@@ -10,8 +11,12 @@ from rlm.answers.answer_type import AnswerType
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Recording
 from rlm.prompts import EarlierQuestion
+from rlm.retrieval.ranking import Ranking
+from rlm.runs.shared_kernel import SharedKernel
+from rlm.sandbox.host.kernel_process import KernelSource
+from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["Parent", "RunOptions"]
+__all__ = ["Parent", "RunOptions", "RunResources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +49,14 @@ class RunOptions:
     variables: Sequence[str] = ()
     checks_support: bool = True
     session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """The resources of one run. `folder` is private and outlives the run. `ranking` makes the ranking of a
+    body. `kernel` is the kernel that the run shares with earlier questions, if there are any."""
+
+    folder: Path
+    kernels: KernelSource
+    ranking: Callable[[Body], Ranking]
+    kernel: SharedKernel | None = None

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.outcome import Outcome
+from rlm.events import Warned
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Gate, RunResult, Strategy
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import RunOptions
-from rlm.runs.run_warnings import RunWarnings
+from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["ResultBuilder", "describe_run", "isolation_warning"]
+__all__ = ["ResultBuilder", "RunWarnings", "check_source", "describe_run", "isolation_warning"]
 
 _SHOWN = 5
 
@@ -120,3 +121,42 @@ def isolation_warning(level: int, missing: str) -> str:
     isolated = "not isolated" if level == 0 else "only partly isolated"
     reason = f": this machine refuses {missing}" if missing else ""
     return f"the code of this run was {isolated} (level {level}){reason}"
+
+
+_MAX_FROM_SUB_RLMS = 5
+"""How many warnings of sub-RLMs are kept. A thousand sub-RLMs may give a thousand different warnings."""
+
+
+class RunWarnings:
+    """Keeps each warning once, and only the first few warnings of sub-RLMs."""
+
+    def __init__(self, messages: Sequence[str] = ()) -> None:
+        self.messages = list(messages)
+        self._from_sub_rlms = 0
+
+    @property
+    def dropped(self) -> int:
+        """Return how many warnings of sub-RLMs were not kept."""
+        return max(0, self._from_sub_rlms - _MAX_FROM_SUB_RLMS)
+
+    def add(self, warning: Warned) -> bool:
+        """Add a warning. Return False if it was already added, or if a sub-RLM gave too many."""
+        if warning.message in self.messages:
+            return False
+        if warning.depth:
+            self._from_sub_rlms += 1
+            if self.dropped:
+                return False
+        self.messages.append(warning.message)
+        return True
+
+
+def check_source(body: Body) -> list[str]:
+    """Return a warning if the file that `body` is in was written, moved or removed, and still holds the text
+    that the run read. Raises SourceChanged if it does not."""
+    if body.watched is None:
+        return []
+    body.watched.check()
+    if not body.watched.has_grown_or_moved:
+        return []
+    return ["the input file was written, moved or removed during the run: the answer is from its text before"]

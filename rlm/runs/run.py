@@ -10,9 +10,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
-from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.run_context import RunContext
+from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.answers.absence import describe_unread, judge_absence
 from rlm.answers.finalization import CheckAnswer, FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
@@ -36,10 +35,8 @@ from rlm.playback.degradation import KERNEL_DIED
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.options import Parent, RunOptions
-from rlm.runs.resources import RunResources
-from rlm.runs.result_builder import ResultBuilder, describe_run, isolation_warning
-from rlm.runs.run_warnings import RunWarnings, check_source
+from rlm.runs.options import Parent, RunOptions, RunResources
+from rlm.runs.result_builder import ResultBuilder, RunWarnings, check_source, describe_run, isolation_warning
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.watched_sandbox import watching

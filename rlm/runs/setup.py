@@ -28,7 +28,7 @@ from rlm.results import RunResult
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
-from rlm.runs.resources import RunResources
+from rlm.runs.options import RunResources
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.pool import KernelPool

@@ -14,16 +14,15 @@ from rlm.answers.answer_type import AnswerType
 from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSource, Source, UrlSource
 from rlm.documents.sources.url import has_secret
 from rlm.documents.workspace import Workspace
-from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.errors import DocumentError, JournalError, ModelRejected, UsageError
 from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported, is_number
 from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
-from rlm.models.base import ModelWindow
+from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
-from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import RESUMABLE, RunResult, StopReason
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.types import KernelLimits
@@ -296,3 +295,29 @@ def _result(events: Sequence[JournalEvent]) -> RunResult | None:
     if events[-1].data["stop_reason"] not in get_args(StopReason):
         raise ValueError("its stop reason is unknown")
     return RunResult.from_json(events[-1].data)
+
+
+class ReplayOnlyModel:
+    """Implements Model with the name and the window of the recorded model."""
+
+    def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:
+        self._run_id = run_id
+        self._name = name
+        self._window = window
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window(self) -> ModelWindow:
+        return self._window
+
+    async def generate(self, request: Request) -> Reply:
+        raise ModelRejected(
+            f"the journal of run {self._run_id} holds no reply to this {request.role} call: the "
+            "replay diverged from the run"
+        )
+
+    async def aclose(self) -> None:
+        """Do nothing."""

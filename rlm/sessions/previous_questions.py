@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Self
 
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
-from rlm.driver.rerun import DIED, rerun_cells
+from rlm.driver.cell_runner import DIED, rerun_cells
 from rlm.errors import JournalError, UsageError
 from rlm.journal import Journal, ReadOnlyLog
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import EarlierQuestion
 from rlm.runs.config import RunConfig
-from rlm.runs.options import RunOptions
-from rlm.runs.resources import RunResources
+from rlm.runs.options import RunOptions, RunResources
 from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
 from rlm.runs.stored_run import StoredRun, limits_of, settings_of

@@ -24,8 +24,7 @@ from rlm.journal import Journal, new_run_id
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
-from rlm.runs.options import RunOptions
-from rlm.runs.resources import RunResources
+from rlm.runs.options import RunOptions, RunResources
 from rlm.runs.run import Run
 from rlm.runs.setup import (
     cache_of,

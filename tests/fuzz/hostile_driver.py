@@ -59,7 +59,7 @@ async def honest_run(folder: Path, text: Path) -> None:
 
 async def broker_run(folder: Path, rng: random.Random) -> None:
     """Run cells in a kernel whose broker is hostile from the first word."""
-    from rlm.cli.sandbox_handler import OfflineHandler
+    from rlm.cli.commands.sandbox import OfflineHandler
     from rlm.sandbox.context.writer import ContextFileWriter
     from rlm.sandbox.errors import SandboxError
     from rlm.sandbox.host import kernel_process

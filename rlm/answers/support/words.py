@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rlm.retrieval.function_words import FUNCTION_WORDS
-from rlm.retrieval.words import Tokens
+from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
 __all__ = ["WordComparison"]
 

@@ -150,7 +150,7 @@ def root(
     Example:
       rlm assemble root --model openai:gpt-5
     """
-    from rlm.driver.root_helpers import root_helpers
+    from rlm.driver.root_input import root_helpers
     from rlm.prompts import HandleFacts, RootInput, RootPrompt
 
     given = RootInput(

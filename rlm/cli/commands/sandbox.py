@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,12 +14,25 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.escaping import json_chunks, terminal_text
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.types import (
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    SubRLMBatch,
+    ToolCall,
+)
 
 if TYPE_CHECKING:
     from rlm.sandbox.isolation.policy import IsolationReport
     from rlm.sandbox.types import CellResult
 
-__all__ = ["run_cell", "sandbox_app"]
+
+__all__ = ["OfflineHandler", "run_cell", "sandbox_app"]
 
 sandbox_app = typer.Typer(no_args_is_help=True)
 
@@ -73,7 +87,7 @@ async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
     """Run one cell in a new kernel. Raises SandboxRefused below level 2, unless `level` names it."""
-    from rlm.cli.sandbox_handler import OfflineHandler
+    from rlm.cli.commands.sandbox import OfflineHandler
     from rlm.documents import sources_from_arguments
     from rlm.documents.workspace import Workspace
     from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
@@ -119,3 +133,40 @@ def _print(result: CellResult, isolation: IsolationReport) -> None:
         f"({', '.join(isolation.layers)})",
         err=True,
     )
+
+
+class OfflineHandler:
+    """Implements KernelHandler. `final` is the answer of the cell's finalize(), None without one."""
+
+    def __init__(self, chars: int) -> None:
+        self._chars = chars
+        self.final: Finalization | None = None
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        raise BadCall("value", "there is no model here: children work in a run only (rlm ask)")
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        raise BadCall(
+            "value", "there is no ranked index here: rank() works in a run only (rlm ask); use search()"
+        )
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        raise BadCall("value", "there is no model here: a sub-RLM works in a run only (rlm ask)")
+
+    async def tool(self, call: ToolCall) -> Any:
+        raise BadCall("tool", "there are no host tools here: tools work in a run only (rlm ask)")
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        self.final = final
+        return FinalizeVerdict(accepted=True)
+
+    async def chunk_chars(self) -> int:
+        return 20_000
+
+    async def progress(self) -> Progress:
+        return Progress(
+            has_final_answer=self.final is not None,
+            limits={},
+            coverage={"input_chars": self._chars},
+            plan={"recommended_chunk": 0, "calls": 0, "cost_usd": None},
+        )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from enum import IntEnum
 from pathlib import Path
 
 from rlm.cli.console import interrupts
-from rlm.cli.console.option_names import error_text
 from rlm.cli.console.streams import StdoutFailed, discard_stdout
-from rlm.errors import ModelError, RLMError
+from rlm.errors import BudgetExhausted, ModelError, RLMError, UsageError
 from rlm.escaping import terminal_text
+from rlm.limits import Limits, option_of_limit
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 
-__all__ = ["Exit", "exit_for", "say"]
+__all__ = ["Exit", "error_text", "exit_for", "option_of", "say"]
 
 
 class Exit(IntEnum):
@@ -82,3 +83,22 @@ def _current_folder_exists() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+_LIMITS = "limits."
+
+
+def option_of(limit: str) -> str:
+    """Return the flag that sets a field of Limits, or its name in Python if it has no flag."""
+    if any(one.name == limit and option_of_limit(one) is not None for one in fields(Limits)):
+        return f"--{limit.replace('_', '-')}"
+    return f"{_LIMITS}{limit}"
+
+
+def error_text(error: Exception) -> str:
+    """Return the error's message with its setting or limit spelled as an option."""
+    if isinstance(error, BudgetExhausted) and error.remedy_limit is not None:
+        return f"{error.cause}; raise {option_of(error.remedy_limit)}"
+    if isinstance(error, UsageError) and error.option is not None:
+        return f"{option_of(error.option.removeprefix(_LIMITS))} {error.problem}"
+    return str(error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from rlm.cli.console.option_names import option_of
+from rlm.cli.console.exits import option_of
 from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
 from rlm.models.base import EXTRACTIVE
 from rlm.results import SEEN, Citation, RunResult

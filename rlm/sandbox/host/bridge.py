@@ -18,14 +18,13 @@ from typing import Any
 from rlm.sandbox.errors import ProtocolError
 from rlm.sandbox.host import requests
 from rlm.sandbox.host.compute_clock import ComputeClock, serve_with, waiting
-from rlm.sandbox.host.surrogates import find_lone_surrogate, may_hold_surrogates
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.context_handle.access_log import bounded
 from rlm.sandbox.in_kernel.helper_api.pieces import MAX_OFFSET
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
 from rlm.sandbox.types import CellReport, ChildAnswer, Span
 
-__all__ = ["Bridge"]
+__all__ = ["Bridge", "find_lone_surrogate", "may_hold_surrogates"]
 
 MAX_IN_FLIGHT = 64
 MAX_LOAD = 24 * 2**20
@@ -303,3 +302,26 @@ def _cancel(task: asyncio.Task[None]) -> None:
     """Cancel a task once. A second cancel would interrupt its clean-up and leak the kernel of a sub-RLM."""
     if not task.cancelling():
         task.cancel()
+
+
+def may_hold_surrogates(frame: bytes) -> bool:
+    """Return whether the strings of a JSON text may hold a lone surrogate. Raw UTF-8 cannot hold one."""
+    return b"\\ud" in frame or b"\\uD" in frame
+
+
+def find_lone_surrogate(value: object) -> str | None:
+    """Return an excerpt around the first lone surrogate in the strings of a JSON value, or None."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.keys()
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError as error:
+                return one[max(0, error.start - 10) : error.start + 10]
+    return None

@@ -10,10 +10,9 @@ from dataclasses import asdict, field, replace
 from typing import Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
-from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import estimate
-from rlm.accounting.run_context import RunContext
+from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.answers.support.model_check import SupportModel
 from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.children.child_calls import ChildCalls

@@ -37,8 +37,7 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
-from rlm.runs.options import Parent, RunOptions
-from rlm.runs.resources import RunResources
+from rlm.runs.options import Parent, RunOptions, RunResources
 from rlm.runs.run import Run
 from rlm.sandbox.errors import SandboxError, SandboxRefused, SourceChanged
 from rlm.sandbox.host.pool import KernelPool

@@ -9,8 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.function_words import FUNCTION_WORDS
-from rlm.retrieval.words import Tokens
+from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.questions import Plan, Question, from_task, leans_back, renumber
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.function_words import FUNCTION_WORDS
+from rlm.retrieval.words import FUNCTION_WORDS
 
 __all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "leans_back", "renumber"]
 

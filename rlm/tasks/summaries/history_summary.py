@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from itertools import zip_longest
+from typing import Any
 
 from rlm.answers.citations import cite_spans
 from rlm.lazy_dataclass import dataclass
@@ -17,20 +18,28 @@ from rlm.results import Citation, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
-from rlm.tasks.jobs.job import Job
+from rlm.tasks.jobs.job import Job, PreviousJob
 from rlm.tasks.summaries.board_summary import Board, boards_of
 from rlm.tasks.summaries.cards import Card
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.fact_check import Fact, check, facts_of
 from rlm.tasks.summaries.summary_lines import Line, Tracer, page, words_of
 from rlm.tasks.summaries.writing.borders import borders_of
-from rlm.tasks.summaries.writing.carried import draft_details
 from rlm.tasks.summaries.writing.draft import Draft, fit
 from rlm.tasks.summaries.writing.fold import Brief, Start, Written, line_limit, write_summary
 from rlm.tasks.summaries.writing.forms import FORMS, WORK, Form
 from rlm.tasks.summaries.writing.line_check import COMPUTED, Checked, check_lines, support_of
 
-__all__ = ["HistorySummary", "Wish", "cite_entries", "digest", "extract_history", "summarize_history"]
+__all__ = [
+    "HistorySummary",
+    "Wish",
+    "carried_start",
+    "cite_entries",
+    "digest",
+    "draft_details",
+    "extract_history",
+    "summarize_history",
+]
 
 _MAX_TOKENS = 8_000
 _MIN_TOKENS = 300
@@ -443,3 +452,41 @@ def _words_of(body: Body, entry: Entry) -> Span:
     raw = body.text(entry.start, entry.end)
     at = max(0, raw.find(entry.message.content[:40].partition("\n")[0]))
     return Span(entry.start + at, entry.start + len(raw.rstrip()))
+
+
+def draft_details(draft: Draft, focus: str, read: int) -> dict[str, Any]:
+    """Return what is journalled of a summary, so that a later run can go on from it. `read` counts the first
+    messages that are in it."""
+    return {
+        "draft": {
+            "form": draft.form.name,
+            "headings": [list(one) for one in draft.form.headings],
+            "focus": focus,
+            "read": read,
+            "lines": [asdict(line) for line in draft.lines],
+        }
+    }
+
+
+def carried_start(past: PreviousJob, known: int, form: Form | None, focus: str) -> tuple[Start, str]:
+    """Return where to start after `past`, whose first `known` messages are unchanged, and a note if its
+    summary cannot be carried; "" if there is nothing to say."""
+    if not known:
+        return Start(), ""
+    kept = (past.ended or {}).get("draft")
+    if isinstance(kept, Mapping):
+        draft = _read_draft(kept)
+        if kept["focus"] != focus or (form is not None and form.headings != draft.form.headings):
+            return Start(), f"run {past.run_id} has another form or focus: all messages are read again"
+        return Start(draft, min(known, int(kept["read"]))), ""
+    return Start(), ""
+
+
+def _read_draft(kept: Mapping[str, Any]) -> Draft:
+    headings = tuple((str(title), str(what)) for title, what in kept["headings"])
+    form = FORMS.get(kept["form"])
+    if form is None or form.titles != tuple(title for title, _ in headings):
+        form = Form("own", headings, ordered=form.ordered if form else frozenset())
+    titles = set(form.titles)
+    lines = [Line(**{**one, "names": tuple(one["names"])}) for one in kept["lines"]]
+    return Draft(form, tuple(line for line in lines if line.heading in titles))

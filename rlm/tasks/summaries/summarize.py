@@ -29,13 +29,13 @@ from rlm.tasks.summaries.github import with_chats
 from rlm.tasks.summaries.history_summary import (
     HistorySummary,
     Wish,
+    carried_start,
     cite_entries,
     digest,
     extract_history,
     summarize_history,
 )
 from rlm.tasks.summaries.whole_text import WholeRequest, fits_one_call, paragraphs_of, summarize_whole
-from rlm.tasks.summaries.writing.carried import carried_start
 from rlm.tasks.summaries.writing.fold import Start, line_limit
 from rlm.tasks.summaries.writing.forms import FORMS, WORK, Form, certain_form, is_story, read_form
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm import events
+from rlm.cli.console.exits import error_text, option_of
 from rlm.cli.console.live import LiveLine
-from rlm.cli.console.option_names import error_text, option_of
 from rlm.cli.console.progress import Progress
 from rlm.cli.console.render_result import account, answer_text, full_account, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError

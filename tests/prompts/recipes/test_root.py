@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rlm.driver.root_helpers import root_helpers
+from rlm.driver.root_input import root_helpers
 from rlm.prompts import (
     BudgetExceeded,
     EarlierQuestion,

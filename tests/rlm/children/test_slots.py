@@ -10,10 +10,9 @@ import pytest
 
 from rlm import Limits
 from rlm.accounting.budget import Budget
-from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
-from rlm.accounting.run_context import RunContext
+from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.children.child_calls import ChildCalls
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels

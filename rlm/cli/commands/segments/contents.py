@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,7 +31,7 @@ from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 from rlm.escaping import encodable, json_bytes, terminal_text
 
-__all__ = ["add_segment", "deactivate", "edit_segment", "list_segments", "show_segment"]
+__all__ = ["add_segment", "deactivate", "edit_segment", "edit_text", "list_segments", "show_segment"]
 
 _MAX_PREVIEW = 60
 _ID_CHARS = 8
@@ -190,7 +195,30 @@ def deactivate(
 
 def _edit_in_editor(text: str) -> str:
     """Return the text as the user saves it without the line end that editors add."""
-    from rlm.cli.console.editor import edit_text
+    from rlm.cli.commands.segments.contents import edit_text
 
     found = edit_text(text, "segment.md", os.environ)
     return found.removesuffix("\n") if not text.endswith("\n") else found
+
+
+def edit_text(text: str, name: str, env: Mapping[str, str]) -> str:
+    """Return `text` as the user saves it in `$VISUAL` or `$EDITOR`. The file `name` is private to the user.
+
+    Raises UsageError if no editor is set, or if it fails.
+    """
+    command = shlex.split(env.get("VISUAL") or env.get("EDITOR") or "")
+    if not command:
+        raise UsageError("no editor is set: give --content or --file, or set EDITOR")
+    with tempfile.TemporaryDirectory(prefix="rlm-edit-") as folder:
+        file = Path(folder) / name
+        file.write_text(text, encoding="utf-8", newline="")
+        try:
+            done = subprocess.run([*command, os.fspath(file)], check=False)
+        except OSError as error:
+            raise UsageError(f"cannot start the editor {command[0]}: {error.strerror}; set EDITOR") from error
+        if done.returncode:
+            raise UsageError(f"the editor exited with code {done.returncode}: nothing was saved")
+        try:
+            return file.read_bytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError("the edited text is not UTF-8: nothing was saved; save it as UTF-8") from error

@@ -11,8 +11,8 @@ from itertools import pairwise
 import Stemmer
 
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.function_words import FUNCTION_WORDS
 from rlm.retrieval.languages import function_words
+from rlm.retrieval.words import FUNCTION_WORDS
 
 __all__ = ["Question", "Word", "read_question"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rlm.tasks.summaries.entries import Entry
-from rlm.tasks.summaries.timestamps import DATE, TIME
+from rlm.tasks.summaries.entries import DATE, TIME, Entry
 
 __all__ = ["borders_of"]
 

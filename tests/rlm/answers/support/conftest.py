@@ -11,10 +11,9 @@ import pytest
 
 from rlm import Limits
 from rlm.accounting.budget import Budget
-from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
-from rlm.accounting.run_context import RunContext
+from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.answers.support.model_check import SupportModel
 from rlm.journal import Journal
 from rlm.models.base import Model, Request
