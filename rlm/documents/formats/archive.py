@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 import zlib
 from typing import BinaryIO
 
 from rlm.documents.formats.piece import Unreadable
 
-__all__ = ["Archive", "refuse_compound", "refuse_encrypted"]
+__all__ = ["ZIP_ERRORS", "Archive", "is_locked", "open_zip", "refuse_compound", "refuse_encrypted"]
+
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, IndexError)
+"""What a damaged archive or member raises. An unknown way of packing raises NotImplementedError."""
 
 _MAX_BYTES = 512 << 20
 _MAX_MEMBERS = 20_000
@@ -43,6 +47,21 @@ def refuse_compound(file: BinaryIO, what: str, suffix: str) -> None:
     file.seek(0)
 
 
+def open_zip(file: BinaryIO, what: str) -> zipfile.ZipFile:
+    """Open a zip archive, which `what` names in errors. Raises Unreadable."""
+    try:
+        return zipfile.ZipFile(file)
+    except (*ZIP_ERRORS, NotImplementedError) as error:
+        raise Unreadable(
+            f"{what} that cannot be opened (damaged or truncated)", "get it again, or save it again"
+        ) from error
+
+
+def is_locked(member: zipfile.ZipInfo) -> bool:
+    """Return whether a member is protected by a password."""
+    return bool(member.flag_bits & _ENCRYPTED)
+
+
 class Archive:
     """The members of a zip archive, read one at a time. `what` names the file in errors ("a DOCX").
 
@@ -52,12 +71,7 @@ class Archive:
 
     def __init__(self, file: BinaryIO, size: int, what: str) -> None:
         self._what = what
-        try:
-            self._zip = zipfile.ZipFile(file)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise Unreadable(
-                f"{what} that cannot be opened (damaged or truncated)", "get it again, or save it again"
-            ) from error
+        self._zip = open_zip(file, what)
         members = self._zip.infolist()
         total = sum(member.file_size for member in members)
         if (
@@ -70,7 +84,7 @@ class Archive:
                 " (a zip bomb?)",
                 "unpack it yourself if you trust it, and name the texts in it",
             )
-        if any(member.flag_bits & _ENCRYPTED for member in members):
+        if any(map(is_locked, members)):
             raise Unreadable(f"{what} protected by a password", "save a copy without one")
 
     def __contains__(self, name: str) -> bool:
@@ -88,7 +102,7 @@ class Archive:
         """Return one member. Raises Unreadable."""
         try:
             return self._zip.read(name)
-        except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+        except (*ZIP_ERRORS, KeyError, NotImplementedError) as error:
             raise Unreadable(
                 f"{self._what} whose part {name[:80]!r} is missing or damaged",
                 "get it again, or save it again",

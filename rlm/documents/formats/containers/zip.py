@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import lzma
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from rlm.documents.formats.archive import ZIP_ERRORS, is_locked, open_zip
 from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unread, Unreadable
 
 __all__ = ["prepare", "read_zip"]
 
 _BLOCK = 1 << 20
-_ENCRYPTED = 0x1
 _UTF8 = 0x800
-_GET_IT_AGAIN = "get it again"
-_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, IndexError)
 
 
 def prepare() -> None:
@@ -27,10 +23,7 @@ def prepare() -> None:
 
 def read_zip(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the files of a zip archive, sorted by name. Raises Unreadable if it is damaged."""
-    try:
-        archive = zipfile.ZipFile(file)
-    except (*_ERRORS, NotImplementedError) as error:
-        raise Unreadable("a zip archive that is damaged or truncated", _GET_IT_AGAIN) from error
+    archive = open_zip(file, "a zip archive")
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if sum(info.compress_size for info in infos) > size:
         raise Unreadable(
@@ -39,7 +32,7 @@ def read_zip(file: BinaryIO, size: int) -> Iterator[Piece]:
         )
     for name, info in sorted(((_name(info), info) for info in infos), key=lambda named: named[0]):
         yield Member(name)
-        if info.flag_bits & _ENCRYPTED:
+        if is_locked(info):
             yield Unread("protected by a password", "unpack it and name the folder")
             continue
         try:
@@ -51,8 +44,8 @@ def read_zip(file: BinaryIO, size: int) -> Iterator[Piece]:
                 f"packed in a way that is not known here (method {info.compress_type})",
                 "unpack it and name the folder",
             )
-        except _ERRORS:
-            yield Unread("damaged in its archive", _GET_IT_AGAIN)
+        except ZIP_ERRORS:
+            yield Unread("damaged in its archive", "get it again")
     yield Ended()
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
+from rlm.documents.formats.piece import Ended, Member, Piece, Unread, Unreadable, text_blocks
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
 from rlm.version import install_command
 
@@ -51,16 +51,21 @@ def read_parquet(file: BinaryIO, size: int) -> Iterator[Piece]:
         names = table.schema_arrow.names
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise Unreadable("a Parquet file that is damaged, truncated or encrypted", _REMEDY) from error
-    yield Member("", "csv")
-    yield Text(csv_line(map(shown, names), is_head=True))
-    number = 0
-    try:
+    count = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal count
+        yield csv_line(map(shown, names), is_head=True)
         for batch in table.iter_batches(_ROWS, use_threads=False):
-            columns = [column.to_pylist() for column in batch.columns]
-            yield Text("".join(csv_line(map(_cell, row)) for row in zip(*columns, strict=True)))
-            number += batch.num_rows
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                count += 1
+                yield csv_line(map(_cell, row))
+
+    yield Member("", "csv")
+    try:
+        yield from text_blocks(lines())
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        yield Unread(f"damaged after row {number:,} ({type(error).__name__})", _REMEDY)
+        yield Unread(f"damaged after row {count:,} ({type(error).__name__})", _REMEDY)
     yield Ended()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
+from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable, text_blocks
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
 
 __all__ = ["prepare", "read_sqlite"]
@@ -17,7 +17,6 @@ _LARGEST = 700 << 20
 """Bytes. The file is held twice for a moment: read, and as SQLite's own copy."""
 _LONGEST_CELL = 64 << 20
 _SCHEMA = "schema.sql"
-_FLUSH = 256 * 1024
 _VERSIONS = slice(18, 20)
 _ROLLBACK = b"\x01\x01"
 _REMEDY = "restore it from a backup, or try `sqlite3 FILE .recover`"
@@ -115,23 +114,19 @@ def _schema(database: sqlite3.Connection) -> Iterator[Piece]:
 
 
 def _table(database: sqlite3.Connection, name: str) -> Iterator[Piece]:
-    quoted = name.replace('"', '""')
-    waiting: list[str] = []
-    size, number = 0, 0
+    count = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal count
+        quoted = name.replace('"', '""')
+        rows = database.execute(f'select * from "{quoted}"')  # noqa: S608
+        yield csv_line([shown(column[0]) for column in rows.description], is_head=True)
+        for row in rows:
+            count += 1
+            yield csv_line(map(shown, row))
+
     yield Member(name, "csv")
     try:
-        rows = database.execute(f'select * from "{quoted}"')  # noqa: S608
-        yield Text(csv_line([shown(column[0]) for column in rows.description], is_head=True))
-        for row in rows:
-            number += 1
-            waiting.append(csv_line(map(shown, row)))
-            size += len(waiting[-1])
-            if size > _FLUSH:
-                yield Text("".join(waiting))
-                waiting.clear()
-                size = 0
+        yield from text_blocks(lines())
     except (sqlite3.Error, OverflowError) as error:
-        yield Text("".join(waiting))
-        yield Unread(f"damaged after row {number:,} ({error})", _REMEDY)
-    else:
-        yield Text("".join(waiting))
+        yield Unread(f"damaged after row {count:,} ({error})", _REMEDY)
