@@ -9,7 +9,6 @@ from rlm.children.routing.sub_models import SubModels
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.prices import Prices
-from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
@@ -73,7 +72,7 @@ def root_input(
         contract=root.contract,
         answer_schema=None if answer_type is None else answer_type.text,
         model=model.name,
-        budget=PromptBudget(window.context - min(root.output_tokens, window.output)),
+        max_tokens=window.context - min(root.output_tokens, window.output),
     )
 
 

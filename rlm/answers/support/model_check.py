@@ -22,8 +22,8 @@ from rlm.prompts.recipes.support import (
     ClaimText,
     PassageText,
     SupportInput,
-    SupportPrompt,
     planted_claims,
+    support_prompt,
 )
 
 __all__ = ["Doubt", "SupportModel", "UnusableReply"]
@@ -137,7 +137,7 @@ class SupportModel:
         cited = sorted(_with_windows([number for one in texts for number in one.passages], passages))
         output = self._output(len(texts))
         try:
-            prompt = SupportPrompt().assemble(
+            prompt = support_prompt(
                 SupportInput(
                     texts,
                     [

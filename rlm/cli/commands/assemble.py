@@ -151,7 +151,8 @@ def root(
       rlm assemble root --model openai:gpt-5
     """
     from rlm.driver.root_input import root_helpers
-    from rlm.prompts import HandleFacts, RootInput, RootPrompt
+    from rlm.prompts import HandleFacts, RootInput
+    from rlm.prompts.recipes.root import root_system
 
     given = RootInput(
         task="",
@@ -160,7 +161,7 @@ def root(
         contract=contract,
         model=model,
     )
-    show_prompt(RootPrompt().system(given), as_json=as_json, report=report)
+    show_prompt(root_system(given), as_json=as_json, report=report)
 
 
 def read_input(file: str) -> Any:

@@ -3,23 +3,22 @@ sending."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
 from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
+from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.json_input import Record
 from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table, words
 from rlm.prompts.tokens.counters import Counter, get_counter
 
-__all__ = ["ChildInput", "ChildPrompt", "ChildSliceText"]
+__all__ = ["ChildInput", "ChildPrompt", "ChildSliceText", "child_prompt"]
 
 _CHILD_TOKENS = 32_000
 _WINDOW = 128_000
@@ -107,44 +106,44 @@ class ChildInput:
         )
 
     @property
-    def budget(self) -> Budget:
-        """Return the budget of this prompt."""
+    def limit(self) -> int:
+        """Return the tokens that the prompt may take."""
         total = min(self.window, self.child_tokens + self.output_reserve)
-        return Budget(
-            total, headroom=self.output_reserve, counter=self.counter, safety_factor=self.safety_factor
-        )
+        return math.floor((total - self.output_reserve) / self.safety_factor)
 
 
 class ChildPrompt:
     """Builds a child's prompt: a system message, the same for a whole batch, and a user message."""
 
     def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
-        """Return sections system, agent, history, context and task. None is ever cut.
+        """Return `child_prompt` of an input, or of plain data. Raises as it does, and InputError."""
+        return child_prompt(given if isinstance(given, ChildInput) else ChildInput.from_json(given))
 
-        Raises SliceTooLarge if the slice does not fit, BudgetExceeded if the rest alone does not fit, and
-        InputError for invalid plain data.
-        """
-        if not isinstance(given, ChildInput):
-            given = ChildInput.from_json(given)
-        given = replace(given, slices=_joined(given.slices))
-        pieces = [_number_lines(piece) if given.numbered else piece.text for piece in given.slices]
-        try:
-            return _assemble(given, pieces)
-        except BudgetExceeded as error:
-            if not any(pieces):
-                raise
-            too_large = error
-        many = len(pieces) > _FRAMED_PIECES
-        # The labels of many pieces take room like their texts. Without pieces the prompt must fit.
-        rest = _assemble(given, [] if many else [""] * len(pieces)).report.totals.prompt
-        left = max(given.budget.allowed - rest, 0)
-        chars = sum(len(piece.text) for piece in given.slices)
-        if many:
-            tokens = max(1, too_large.needed - rest)
-            fitting = max(1, int(len(pieces) * left / tokens * _SPARE))
-            raise SliceTooLarge(tokens, left, chars, 0, pieces=len(pieces), max_pieces=fitting) from too_large
-        tokens = sum(given.counter.count_each(pieces))
-        raise SliceTooLarge(tokens, left, chars, int(chars * left / tokens * _SPARE)) from too_large
+
+def child_prompt(given: ChildInput) -> AssembledPrompt:
+    """Return sections system, agent, history, context and task. None is ever cut.
+
+    Raises SliceTooLarge if the slice does not fit, and BudgetExceeded if the rest alone does not fit.
+    """
+    given = replace(given, slices=_joined(given.slices))
+    pieces = [_number_lines(piece) if given.numbered else piece.text for piece in given.slices]
+    try:
+        return _assemble(given, pieces)
+    except BudgetExceeded as error:
+        if not any(pieces):
+            raise
+        too_large = error
+    many = len(pieces) > _FRAMED_PIECES
+    # The labels of many pieces take room like their texts. Without pieces the prompt must fit.
+    rest = _assemble(given, [] if many else [""] * len(pieces)).report.totals.prompt
+    left = max(given.limit - rest, 0)
+    chars = sum(len(piece.text) for piece in given.slices)
+    if many:
+        tokens = max(1, too_large.needed - rest)
+        fitting = max(1, int(len(pieces) * left / tokens * _SPARE))
+        raise SliceTooLarge(tokens, left, chars, 0, pieces=len(pieces), max_pieces=fitting) from too_large
+    tokens = sum(given.counter.count_each(pieces))
+    raise SliceTooLarge(tokens, left, chars, int(chars * left / tokens * _SPARE)) from too_large
 
 
 def _joined(pieces: Sequence[ChildSliceText]) -> tuple[ChildSliceText, ...]:
@@ -188,36 +187,27 @@ def _slice(given: Record) -> ChildSliceText:
 
 def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
     data = table("child.toml")
-    parts: tuple[tuple[str, MessageRole, Stability, list[str]], ...] = (
-        ("system", "system", "static", [words("child_system.md")]),
-        ("agent", "system", "session", _agent(given)),
-        ("history", "user", "session", []),
-        ("context", "user", "volatile", _frame_pieces(given, pieces)),
-        (
-            "task",
-            "user",
-            "volatile",
-            [_again(given.prompt), _close(given, pieces)]
-            if _is_shared(given)
-            else [data["task"], given.prompt, _close(given, pieces)],
-        ),
-    )
-    return assemble(
-        [
-            Section(
-                name,
-                role=role,
-                order=order,
-                priority=100 - order,
-                required=True,
-                stability=stability,
-                items=tuple(Item(f"{name}-{n}", text, order=n) for n, text in enumerate(texts, 1)),
-            )
-            for order, (name, role, stability, texts) in enumerate(parts)
-        ],
-        given.budget,
-        remedy="shorten the task or raise child_tokens",
-    )
+    task = [_again(given.prompt)] if _is_shared(given) else [data["task"], given.prompt]
+    texts: dict[str, list[str]] = {
+        "system": [words("child_system.md")],
+        "agent": _agent(given),
+        "history": [],
+        "context": _frame_pieces(given, pieces),
+        "task": [*task, _close(given, pieces)],
+    }
+    sections = [
+        Section(
+            name,
+            "system" if name in ("system", "agent") else "user",
+            [Part(f"{name}-{number}", text) for number, text in enumerate(own, 1)],
+            stable=name in ("system", "agent", "history"),
+        )
+        for name, own in texts.items()
+    ]
+    remedy = "shorten the task or raise child_tokens"
+    if given.limit < 0:
+        remedy = f"the headroom is larger than the budget; {remedy}"
+    return assemble(sections, given.limit, given.counter, remedy=remedy)
 
 
 def _agent(given: ChildInput) -> list[str]:

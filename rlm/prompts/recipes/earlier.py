@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.section import Item
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
-__all__ = ["EarlierQuestion", "earlier_items", "earlier_words"]
+__all__ = ["EarlierQuestion", "earlier_lines", "earlier_words"]
 
 MAX_QUESTIONS = 20
 _MAX_CHARS = 2_000
@@ -23,16 +22,14 @@ class EarlierQuestion:
     answer: str
 
 
-def earlier_items(earlier: Sequence[EarlierQuestion]) -> list[Item]:
-    """Return one item for each of the last 20 questions, in order. Later ones matter more."""
+def earlier_lines(earlier: Sequence[EarlierQuestion]) -> list[tuple[int, str]]:
+    """Return the number and the text of each of the last 20 questions, in order."""
     words = table("root.toml")["earlier"]
     left_out = max(0, len(earlier) - MAX_QUESTIONS)
     return [
-        Item(
-            f"question {number}",
+        (
+            number,
             words["one"].format(number=number, question=_short(one.question), answer=_short(one.answer)),
-            priority=number,
-            order=number,
         )
         for number, one in enumerate(earlier[left_out:], left_out + 1)
     ]
@@ -42,7 +39,7 @@ def earlier_words(earlier: Sequence[EarlierQuestion]) -> str:
     """Return the questions as one text to put before a new question, or ""."""
     if not earlier:
         return ""
-    lines = [table("root.toml")["earlier"]["direct"], *(item.text for item in earlier_items(earlier))]
+    lines = [table("root.toml")["earlier"]["direct"], *(line for _, line in earlier_lines(earlier))]
     return "\n".join(lines) + "\n\n"
 
 

@@ -6,20 +6,17 @@ Of the context body, only two short previews are included.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.policy import Skip
-from rlm.prompts.assembly.section import Item, Section
-from rlm.prompts.prompt import AssembledPrompt
+from rlm.prompts.fitting import Part, Section, assemble
+from rlm.prompts.prompt import JOINER, AssembledPrompt
 from rlm.prompts.quoting import quote
-from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
+from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_lines
 from rlm.prompts.templates import fill, table, words
+from rlm.prompts.tokens.counters import get_counter
 
 __all__ = [
     "HEAD_CHARS",
@@ -29,11 +26,14 @@ __all__ = [
     "HelperDoc",
     "RootInput",
     "RootPrompt",
+    "root_prompt",
+    "root_system",
 ]
 
 HEAD_CHARS = 200
 """Characters of the preview of the text's begin: its title, or the shape of its rows."""
 TAIL_CHARS = 100
+_KEEP_PAGES, _KEEP_PREVIEWS, _KEEP_NAMES = 3_000_000, 2_000_000, 1_000_000  # longer than any question
 _MAX_NAMES = 40
 _MAX_VARIABLES = 100
 _MAX_NAME_CHARS = 120
@@ -101,6 +101,7 @@ class RootInput:
     that the root sees. `answer_schema` is the text of a JSON Schema that the answer must match. `model` is
     the name given by the user; it selects text for the model family. `tools` are host functions besides the
     helpers. `earlier` are the previous questions in the same kernel, and `variables` what they left there.
+    The prompt takes at most `max_tokens` of the default counter.
     """
 
     task: str
@@ -111,7 +112,7 @@ class RootInput:
     contract: Contract = "one-block"
     answer_schema: str | None = None
     model: str = ""
-    budget: Budget = field(default_factory=lambda: Budget(total=16_000))
+    max_tokens: int = 16_000
     tools: tuple[HelperDoc, ...] = ()
     earlier: tuple[EarlierQuestion, ...] = ()
     variables: tuple[str, ...] = ()
@@ -121,101 +122,63 @@ class RootPrompt:
     """Builds the root's prompt: a system and a user message, both stable for the whole run."""
 
     def assemble(self, given: RootInput) -> AssembledPrompt:
-        """Return sections system, task, earlier, handle and limits.
-
-        If space is short, the oldest questions, the document names and the previews are dropped, in this
-        order. If the rest does not fit, BudgetExceeded is raised.
-        """
-        first = table("root.toml")["first"]
-        return assemble(
-            (
-                _system(given),
-                Section(
-                    "task",
-                    role="user",
-                    order=1,
-                    priority=90,
-                    required=True,
-                    items=tuple(_task_items(given)),
-                    prefix=f"{first['task']}\n",
-                ),
-                *_earlier_section(given),
-                Section(
-                    "handle",
-                    role="user",
-                    order=3,
-                    priority=80,
-                    required=True,
-                    policy=Skip(),
-                    items=tuple(_handle_items(given.handle)),
-                    prefix=f"{first['handle']}\n",
-                    separator="\n",
-                ),
-                Section(
-                    "limits",
-                    role="user",
-                    order=4,
-                    priority=85,
-                    required=True,
-                    items=(Item("limits", _limits(given)),),
-                    prefix=f"{first['limits']}\n",
-                ),
-            ),
-            given.budget,
-            remedy="give long material as context and keep the task to what is asked",
-        )
-
-    def system(self, given: RootInput) -> AssembledPrompt:
-        """Return the section system alone, which is the same for every task."""
-        return assemble((_system(given),), given.budget)
+        """Return `root_prompt` of an input. Raises BudgetExceeded."""
+        return root_prompt(given)
 
 
-def _system(given: RootInput) -> Section:
-    return Section(
-        "system",
-        role="system",
-        order=0,
-        priority=100,
-        required=True,
-        stability="static",
-        items=(Item("instructions", _instructions(given)),),
+def root_prompt(given: RootInput) -> AssembledPrompt:
+    """Return sections system, task, earlier, handle and limits.
+
+    If space is short, the oldest questions, the document names and the previews are dropped, in this order.
+    If the rest does not fit, BudgetExceeded is raised.
+    """
+    first = table("root.toml")["first"]
+    task = [Part("task", given.task)]
+    if given.answer_schema is not None:
+        task.append(Part("answer", first["answer"].format(schema=given.answer_schema)))
+    return assemble(
+        (
+            _system(given),
+            _section("task", task, f"{first['task']}\n", JOINER),
+            *_earlier_section(given),
+            _section("handle", _handle_parts(given.handle), f"{first['handle']}\n"),
+            _section("limits", [Part("limits", _limits(given))], f"{first['limits']}\n"),
+        ),
+        given.max_tokens,
+        get_counter(),
+        remedy="give long material as context and keep the task to what is asked",
     )
 
 
+def root_system(given: RootInput) -> AssembledPrompt:
+    """Return the section system alone, which is the same for every task."""
+    return assemble((_system(given),), given.max_tokens, get_counter())
+
+
+def _system(given: RootInput) -> Section:
+    return Section("system", "system", [Part("instructions", _instructions(given))], stable=True)
+
+
+def _section(name: str, parts: Sequence[Part], prefix: str, separator: str = "\n") -> Section:
+    return Section(name, "user", parts, prefix, separator=separator, stable=True)
+
+
 def _earlier_section(given: RootInput) -> list[Section]:
+    """Return the previous questions. Later ones stay longer, and the variables longest."""
     if not given.earlier:
         return []
     data = table("root.toml")["earlier"]
-    items = earlier_items(given.earlier)
+    parts = [Part(f"question {number}", line, number) for number, line in earlier_lines(given.earlier)]
     if given.variables:
         names = "; ".join(map(_variable, given.variables[-_MAX_VARIABLES:]))
         text = data["variables"].format(variables=names)
-        items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
-    return [
-        Section(
-            "earlier",
-            role="user",
-            order=2,
-            priority=70,
-            policy=Skip(),
-            items=tuple(items),
-            prefix=f"{data['title']}\n{data['intro']}\n",
-            separator="\n",
-        )
-    ]
+        parts.append(Part("variables", text, len(given.earlier) + 1))
+    return [_section("earlier", parts, f"{data['title']}\n{data['intro']}\n")]
 
 
 def _variable(described: str) -> str:
     # A cell, and so a document, can choose names of variables and types that read like a message of ours.
     return described if _PLAIN_VARIABLE.fullmatch(described) else quote(described)
-
-
-def _task_items(given: RootInput) -> list[Item]:
-    items = [Item("task", given.task)]
-    if given.answer_schema is not None:
-        form = table("root.toml")["first"]["answer"].format(schema=given.answer_schema)
-        items.append(Item("answer", form, order=1))
-    return items
 
 
 def _instructions(given: RootInput) -> str:
@@ -251,17 +214,17 @@ def _cut(summary: str) -> str:
     return summary if len(summary) <= _MAX_SUMMARY else f"{summary[:_MAX_SUMMARY].rstrip()} …"
 
 
-def _handle_items(handle: HandleFacts) -> list[Item]:
+def _handle_parts(handle: HandleFacts) -> list[Part]:
     first = table("root.toml")["first"]
     shape = first["shape"].format(
         chars=f"{handle.chars:,}",
         lines=_count_noun(handle.lines, "line"),
         documents=_count_noun(handle.documents, "document"),
     )
-    items = [Item("shape", shape if handle.chars else first["no_text"], priority=3)]
+    parts = [Part("shape", shape if handle.chars else first["no_text"])]
     if handle.blank_pages:
         pages = first["blank_pages"].format(pages=_count_noun(handle.blank_pages, "page"))
-        items.append(Item("blank_pages", pages, priority=3, order=0))
+        parts.append(Part("blank_pages", pages, _KEEP_PAGES))
     head, tail = handle.preview[:HEAD_CHARS], handle.tail_preview[-TAIL_CHARS:]
     previews = [
         first[name].format(shown=f"{len(text):,}", text=quote(text))
@@ -269,14 +232,14 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
         if text
     ]
     if previews:
-        items.append(Item("previews", "\n".join([first["previews"], *previews]), priority=2, order=1))
+        parts.append(Part("previews", "\n".join([first["previews"], *previews]), _KEEP_PREVIEWS))
     if handle.document_names:
         shown = [f"- {quote(name[:_MAX_NAME_CHARS])}" for name in handle.document_names[:_MAX_NAMES]]
         more = max(handle.documents, len(handle.document_names)) - len(shown)
         if more > 0:
             shown.append(first["more"].format(more=f"{more:,}"))
-        items.append(Item("documents", "\n".join([first["names"], *shown]), priority=1, order=2))
-    return items
+        parts.append(Part("documents", "\n".join([first["names"], *shown]), _KEEP_NAMES))
+    return parts
 
 
 def _count_noun(number: int, noun: str) -> str:

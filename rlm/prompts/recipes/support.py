@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.section import Item, MessageRole, Section
 from rlm.prompts.boundary import boundary_code
+from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
 
-__all__ = ["ClaimText", "PassageText", "SupportInput", "SupportPrompt", "planted_claims"]
+__all__ = ["ClaimText", "PassageText", "SupportInput", "planted_claims", "support_prompt"]
 
 _LABEL_CHARS = 200
 
@@ -53,45 +51,32 @@ class SupportInput:
     counter: Counter = field(default_factory=get_counter)
 
 
-class SupportPrompt:
-    """Builds a system message of instructions, and a user message of passages and claims."""
-
-    def assemble(self, given: SupportInput) -> AssembledPrompt:
-        """Return sections system, passages and claims. None is ever cut. Raises BudgetExceeded if they do
-        not fit."""
-        words = table("support.toml")
-        texts = [text for one in given.passages for text in (one.text, one.label, one.near)]
-        texts += [one.text for one in given.claims]
-        code = boundary_code(texts)
-        passages = ["\n".join(_block(rows, code)) for rows in _blocks(given.passages)]
-        claims = [
-            words["claims"].format(code=code),
-            *map(_claim, given.claims),
-            words["end"].format(code=code),
-        ]
-        instructions = words["check"].strip()
-        parts: tuple[tuple[str, MessageRole, list[str]], ...] = (
-            ("system", "system", [instructions]),
-            ("passages", "user", passages),
-            ("claims", "user", ["\n".join(claims)]),
-        )
-        return assemble(
-            [
-                Section(
-                    name,
-                    role=role,
-                    order=order,
-                    priority=100 - order,
-                    required=True,
-                    stability="static" if role == "system" else "volatile",
-                    items=tuple(Item(f"{name}-{n}", text, order=n) for n, text in enumerate(texts, 1)),
-                    separator="\n",
-                )
-                for order, (name, role, texts) in enumerate(parts)
-            ],
-            Budget(given.max_tokens, counter=given.counter),
-            remedy="give fewer claims",
-        )
+def support_prompt(given: SupportInput) -> AssembledPrompt:
+    """Return sections system, passages and claims: instructions, and what they are about. None is ever cut.
+    Raises BudgetExceeded if they do not fit."""
+    words = table("support.toml")
+    texts = [text for one in given.passages for text in (one.text, one.label, one.near)]
+    texts += [one.text for one in given.claims]
+    code = boundary_code(texts)
+    passages = ["\n".join(_block(rows, code)) for rows in _blocks(given.passages)]
+    claims = "\n".join(
+        [words["claims"].format(code=code), *map(_claim, given.claims), words["end"].format(code=code)]
+    )
+    return assemble(
+        [
+            Section("system", "system", [Part("system", words["check"].strip())], stable=True),
+            Section(
+                "passages",
+                "user",
+                [Part(f"passages-{number}", text) for number, text in enumerate(passages, 1)],
+                separator="\n",
+            ),
+            Section("claims", "user", [Part("claims", claims)]),
+        ],
+        given.max_tokens,
+        given.counter,
+        remedy="give fewer claims",
+    )
 
 
 def planted_claims() -> tuple[str, ...]:

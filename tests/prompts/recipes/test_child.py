@@ -181,10 +181,10 @@ def test_a_child_without_a_slice_gets_the_task_alone() -> None:
 
 def test_the_prompt_is_bounded_by_child_tokens_and_by_the_window_less_the_output() -> None:
     """The smaller limit applies."""
-    assert child().budget.allowed == 32_000
-    assert child(window=20_000, output_reserve=8_000).budget.allowed == 12_000
-    assert child(child_tokens=500).budget.allowed == 500
-    assert child(safety_factor=2.0).budget.allowed == 16_000
+    assert child().limit == 32_000
+    assert child(window=20_000, output_reserve=8_000).limit == 12_000
+    assert child(child_tokens=500).limit == 500
+    assert child(safety_factor=2.0).limit == 16_000
 
 
 @pytest.mark.parametrize("counter", ["estimate", "chars", "chars4_ceil"])

@@ -17,7 +17,6 @@ from rlm.prompts import (
     RootPrompt,
     earlier_words,
 )
-from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.recipes.root import HEAD_CHARS, TAIL_CHARS
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.helper_api.registry import NAMES
@@ -234,7 +233,7 @@ def test_a_huge_task_is_refused_in_one_clear_line() -> None:
 def test_names_and_previews_are_dropped_before_anything_else() -> None:
     """Names are dropped first, then previews; never task, limits or shape."""
     full = RootPrompt().assemble(root()).report.totals.prompt
-    tight = RootPrompt().assemble(root(budget=Budget(full - 5)))
+    tight = RootPrompt().assemble(root(max_tokens=full - 5))
     assert [d.id for d in tight.report.decisions if d.status == "dropped"] == ["documents"]
     assert "1,234,567 characters" in tight.user
 
