@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from rlm.prompts.packs import Citation, Pack
     from rlm.prompts.prompt import AssembledPrompt, Decision, Report, Totals
     from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
-    from rlm.prompts.recipes.card.context import CardContext, Document
-    from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
-    from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
+    from rlm.prompts.recipes.card import CardContext, CardInput, CardPrompt, Document, is_complete
+    from rlm.prompts.recipes.card_settings import CardBudget, CardSettings
     from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
     from rlm.prompts.recipes.cited import CitedInput, CitedPrompt
     from rlm.prompts.recipes.cited_answer import CitedAnswer, check_citations
@@ -104,11 +103,11 @@ _HOMES = {
     "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
     "Budget": "rlm.prompts.assembly.budget",
     "BudgetExceeded": "rlm.prompts.errors",
-    "CardBudget": "rlm.prompts.recipes.card.settings",
-    "CardContext": "rlm.prompts.recipes.card.context",
-    "CardInput": "rlm.prompts.recipes.card.prompt",
-    "CardPrompt": "rlm.prompts.recipes.card.prompt",
-    "CardSettings": "rlm.prompts.recipes.card.settings",
+    "CardBudget": "rlm.prompts.recipes.card_settings",
+    "CardContext": "rlm.prompts.recipes.card",
+    "CardInput": "rlm.prompts.recipes.card",
+    "CardPrompt": "rlm.prompts.recipes.card",
+    "CardSettings": "rlm.prompts.recipes.card_settings",
     "ChildInput": "rlm.prompts.recipes.child",
     "ChildPrompt": "rlm.prompts.recipes.child",
     "ChildSliceText": "rlm.prompts.recipes.child",
@@ -119,7 +118,7 @@ _HOMES = {
     "CompactedHistory": "rlm.prompts.history",
     "Counter": "rlm.prompts.tokens.counters",
     "Decision": "rlm.prompts.prompt",
-    "Document": "rlm.prompts.recipes.card.context",
+    "Document": "rlm.prompts.recipes.card",
     "EarlierQuestion": "rlm.prompts.recipes.earlier",
     "HandleFacts": "rlm.prompts.recipes.root",
     "HelperDoc": "rlm.prompts.recipes.root",
@@ -154,7 +153,7 @@ _HOMES = {
     "counter_names": "rlm.prompts.tokens.counters",
     "earlier_words": "rlm.prompts.recipes.earlier",
     "get_counter": "rlm.prompts.tokens.counters",
-    "is_complete": "rlm.prompts.recipes.card.prompt",
+    "is_complete": "rlm.prompts.recipes.card",
     "is_not_found": "rlm.prompts.recipes.abstention",
     "states_absence": "rlm.prompts.recipes.abstention",
 }

@@ -119,15 +119,17 @@ class _Filling:
         left = room + self._joiner  # the first section has no joiner
         closed: dict[int, str] = {}
         begun: set[int] = set()
+        waiting = {number for number, section in enumerate(self._sections) if section.floor}
         for key in self._queue:
             number, place = key
+            waiting.discard(number)
             section, part, size = (
                 self._sections[number],
                 self._parts[number][place],
                 self._sizes[number][place],
             )
             extra = self._separators[number] if number in begun else self._frames[number] + self._joiner
-            own = left - extra - (0 if part.keep is None else self._floors(begun | {number}))
+            own = left - extra - (0 if part.keep is None else self._floors(waiting))
             if number not in closed and section.spare >= 0 and self._counter.tokens(own) <= section.spare:
                 closed[number] = f"no more than {section.spare:,} tokens were left"
             text: str | None = None
@@ -138,7 +140,7 @@ class _Filling:
                     text = trim_text(part.text, own, section.cut, self._counter.size)
                     closed[number] = "dropped to make room"
             if text is None:
-                if part.keep is None:
+                if part.keep is None and not (section.cut and number in begun):
                     return True
                 tokens = self._counter.tokens(max(own, 0))
                 self._reasons[key] = closed.get(number) or f"only {tokens:,} tokens were left"
@@ -151,12 +153,12 @@ class _Filling:
             begun.add(number)
         return False
 
-    def _floors(self, begun: set[int]) -> int:
-        """Return the size kept free for sections that are not begun."""
+    def _floors(self, waiting: set[int]) -> int:
+        """Return the size kept free for the sections that wait for their turn."""
         return sum(
-            min(self._whole(number), self._counter.room(section.floor)) + self._joiner
-            for number, section in enumerate(self._sections)
-            if section.floor and number not in begun and self._parts[number]
+            min(self._whole(number), self._counter.room(self._sections[number].floor)) + self._joiner
+            for number in waiting
+            if self._parts[number]
         )
 
     def _whole(self, number: int) -> int:

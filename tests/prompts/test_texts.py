@@ -22,7 +22,7 @@ from rlm.prompts import (
     TilePrompt,
 )
 from rlm.prompts.history.cue_phrases import HEADINGS
-from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
+from rlm.prompts.recipes.card_settings import CONTEXT_KINDS
 from rlm.prompts.templates import table, words
 
 TEXTS = sorted(entry.name for entry in files("rlm.prompts").joinpath("text").iterdir())

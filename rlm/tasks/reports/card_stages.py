@@ -11,7 +11,7 @@ from rlm.documents import Context, sources_of
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
-from rlm.prompts.recipes.card.prompt import AssembledCard, CardInput, CardPrompt, card_stage, is_complete
+from rlm.prompts.recipes.card import AssembledCard, CardInput, CardPrompt, card_stage, is_complete
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.runtime import RLM

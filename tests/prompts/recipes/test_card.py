@@ -26,8 +26,8 @@ from rlm.prompts import (
     is_complete,
 )
 from rlm.prompts.history import BREAK, SUMMARY_PROMPT
-from rlm.prompts.recipes.card.prompt import card_stage
-from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
+from rlm.prompts.recipes.card import card_stage
+from rlm.prompts.recipes.card_settings import CONTEXT_KINDS
 
 CHARS = get_counter("chars")
 EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "card.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlm.prompts import CardBudget, CardContext, CardInput, CardPrompt, CardSettings, Document, get_counter
-from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
+from rlm.prompts.recipes.card_settings import CONTEXT_KINDS
 
 CHARS = get_counter("chars")
 

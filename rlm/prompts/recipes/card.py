@@ -3,28 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import PurePath
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.assembler import assemble
-from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.section import Item, Section
-from rlm.prompts.errors import InputError, UnknownStage
-from rlm.prompts.history import CompactedHistory, Message, Summarizer, SummaryCache, compact_history
+from rlm.prompts.errors import BudgetExceeded, InputError, UnknownStage
+from rlm.prompts.fitting import Keep, Part, Section, assemble
+from rlm.prompts.history import Message, Summarizer, SummaryCache, compact_history
 from rlm.prompts.json_input import Record
-from rlm.prompts.prompt import AssembledPrompt, PromptSection, joined
-from rlm.prompts.recipes.card.context import CardContext, Document, context_sections
-from rlm.prompts.recipes.card.settings import CardSettings, check_whole
+from rlm.prompts.prompt import AssembledPrompt, Decision, PromptSection, Totals, joined, make_report
+from rlm.prompts.recipes.card_settings import CONTEXT_KINDS, CardSettings, check_whole
 from rlm.prompts.templates import fill, table, words
 
-__all__ = ["AssembledCard", "CardInput", "CardPrompt", "card_stage", "is_complete"]
+__all__ = [
+    "AssembledCard",
+    "CardContext",
+    "CardInput",
+    "CardPrompt",
+    "Document",
+    "card_stage",
+    "is_complete",
+]
 
-_SECTIONS = ("system", "agent", "history", "context")
 _ALIASES = {"code_review": "review"}
 _ROLES = ("system", "user", "assistant", "tool")
 _TITLE_CHARS = 300
+_FENCES = re.compile(r"`{3,}")
+_LOGS = ("build_logs", "pod_logs", "test_results")
+_LOG_SHARE = 5  # while errors are fixed, a fifth of the context is kept for each of them
+_CUT: dict[str, Keep] = {"notes": "head", "build_logs": "tail", "pod_logs": "tail"}
+# Files and decisions stop before the context is full, to leave a little room for growth.
+_SPARE = {"source_files": 1_000, "adrs": 500}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A named text: a file with its path, a decision with its title, a library with its name."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class CardContext:
+    """The optional contents of a card's prompt besides its history. Blank ones get no heading."""
+
+    notes: tuple[str, ...] = ()
+    adrs: tuple[Document, ...] = ()
+    libraries: tuple[Document, ...] = ()
+    source_files: tuple[Document, ...] = ()
+    build_logs: str = ""
+    pod_logs: str = ""
+    test_results: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,42 +150,60 @@ class CardPrompt:
         Raises InputError, UnknownStage, and BudgetExceeded if the system text, the agent text or the rules of
         the history exceed their budget.
         """
-        if not isinstance(given, CardInput):
-            given = CardInput.from_json(given)
-        settings, budget = self.settings, self.settings.budget
+        return self._assemble(given if isinstance(given, CardInput) else CardInput.from_json(given))
+
+    def _assemble(self, given: CardInput) -> AssembledCard:
+        settings, budget, counter = self.settings, self.settings.budget, self.settings.counter
         stage = card_stage(given.state)
-        agent = _agent_text(given, stage, settings)
         history = compact_history(
             given.messages,
             budget=budget.chat_history,
-            counter=settings.counter,
+            counter=counter,
             summarizer=self._summarizer,
             threshold=given.threshold_percentage or settings.threshold_percentage,
             cache=self._cache,
         )
-        prompt = assemble(
-            [
-                *_fixed_sections(given, agent, settings),
-                _history_section(history),
-                *context_sections(given.context, settings, fixing_errors=stage == "error_fixing"),
-            ],
-            Budget(
-                budget.total,
-                per_section={
-                    "system": budget.system_prompt,
-                    "agent": budget.agent_prompt,
-                    "history": budget.chat_history,
-                    "context": budget.other_context,
-                },
-                counter=settings.counter,
+        output = table("card.toml")["output_repl" if given.repl else "output"].strip()
+        system = fill(words("card_system.md"), {"output": output.format(promise=settings.promise)})
+        remedy = "shorten it or raise its budget in [prompt]"
+        fixed: list[PromptSection] = []
+        decisions: list[Decision] = []
+        for section, limit in (
+            (Section("system", "system", [Part("system", system)], stable=True), budget.system_prompt),
+            (
+                Section("agent", "system", [Part("agent", _agent_text(given, stage, settings))], stable=True),
+                budget.agent_prompt,
             ),
-            remedy="shorten it or raise its budget in [prompt]",
+            (
+                Section("history", "user", [Part(f"history-{history.kind}", history.text)]),
+                budget.chat_history,
+            ),
+        ):
+            made = assemble([section], limit, counter, remedy=remedy)
+            fixed += made.sections
+            decisions += made.report.decisions
+        parts = context_sections(given.context, settings, fixing_errors=stage == "error_fixing")
+        room = budget.other_context
+        while True:
+            context = assemble(parts, room, counter, remedy=remedy)
+            text = context.text
+            sections = (*fixed, PromptSection("context", "user", text, context.report.totals.prompt))
+            tokens = counter.count(joined(sections))
+            if tokens <= budget.total:
+                break
+            if room <= 0:
+                raise BudgetExceeded(tokens, budget.total, tuple(section.name for section in fixed), remedy)
+            # The four sections, measured alone, can add up to less than the whole.
+            room = max(0, min(room, context.report.totals.prompt) - (tokens - budget.total))
+        report = make_report(
+            sections,
+            [*decisions, *context.report.decisions],
+            counter,
+            Totals(budget.total, tokens),
+            warnings=[*given.warnings, *(f"history: {warning}" for warning in history.warnings)],
         )
-        report = replace(
-            prompt.report,
-            actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
-        ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
-        return AssembledCard(_merge_context(prompt, settings), report, condensed=history.kind != "whole")
+        actions = (*(f"history: {action}" for action in history.actions), *report.actions)
+        return AssembledCard(sections, replace(report, actions=actions), condensed=history.kind != "whole")
 
 
 def card_stage(state: str) -> str:
@@ -194,41 +244,69 @@ def _agent_text(given: CardInput, stage: str, settings: CardSettings) -> str:
     )
 
 
-def _fixed_sections(given: CardInput, agent: str, settings: CardSettings) -> list[Section]:
-    output = table("card.toml")["output_repl" if given.repl else "output"].strip()
-    system = fill(words("card_system.md"), {"output": output.format(promise=settings.promise)})
+def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
+    """Return one section for each kind, by priority. Together they share the limit `context`.
+
+    Notes are always included. Logs are included while errors are being fixed, whole or with their end. Then
+    test results lose their beginning rather than being left out, and each log and the results keep a share
+    of the room, however large the other ones are.
+    """
+    share = settings.budget.other_context // _LOG_SHARE if fixing_errors else 0
+    texts = {
+        "notes": [note.strip("\n") for note in context.notes if note.strip()],
+        "build_logs": [context.build_logs] if fixing_errors else [],
+        "pod_logs": [context.pod_logs] if fixing_errors else [],
+        "source_files": [_file_text(file) for file in context.source_files if file.content.strip()],
+        "test_results": [context.test_results],
+        "adrs": _titled_texts(context.adrs),
+        "libraries": _titled_texts(context.libraries),
+    }
+    sections = []
+    kinds = sorted(CONTEXT_KINDS, key=lambda kind: -settings.priority(kind))
+    for place, kind in enumerate(kinds):
+        heading = table("card.toml")["headings"][kind]
+        own = [text.rstrip("\n") for text in texts[kind] if text.strip()]
+        fence = _fence_for("".join(own)) if kind in _LOGS else ""
+        keep = None if kind == "notes" else len(kinds) - place
+        floor = share if kind in _LOGS else 0
+        sections.append(
+            Section(
+                kind,
+                "user",
+                [Part(f"{kind}-{number}", text, keep) for number, text in enumerate(own, 1)],
+                prefix=f"{heading}\n{fence}\n" if fence else f"{heading}\n\n",
+                suffix=f"\n{fence}" if fence else "",
+                cut="tail" if floor else _CUT.get(kind),
+                spare=_SPARE.get(kind, -1),
+                floor=floor,
+            )
+        )
+    return sections
+
+
+def _fence_for(text: str) -> str:
+    """Return a fence that no line of `text` can close."""
+    longest = max((len(run) for run in _FENCES.findall(text)), default=2)
+    return "`" * (longest + 1)
+
+
+def _file_text(file: Document) -> str:
+    fence = _fence_for(file.content)
+    language = PurePath(file.name).suffix.removeprefix(".")
+    language = language if language.isalnum() else ""
+    return f"### {_line(file.name)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
+
+
+def _titled_texts(documents: Sequence[Document]) -> list[str]:
     return [
-        Section(
-            "system",
-            "system",
-            order=0,
-            priority=1_000,
-            required=True,
-            stability="static",
-            items=(Item("system", system),),
-        ),
-        Section("agent", "system", order=1, priority=999, required=True, items=(Item("agent", agent),)),
+        f"### {_line(document.name)}\n{document.content.strip()}"
+        for document in documents
+        if document.content.strip()
     ]
 
 
-def _history_section(history: CompactedHistory) -> Section:
-    """Return the history as a required section. It already fits its budget and is never dropped."""
-    return Section(
-        "history",
-        "user",
-        order=2,
-        priority=998,
-        required=True,
-        stability="turn",
-        items=(Item(f"history-{history.kind}", history.text),),
-    )
-
-
-def _merge_context(prompt: AssembledPrompt, settings: CardSettings) -> tuple[PromptSection, ...]:
-    """Merge the parts of the context into one section."""
-    kept = [section for section in prompt.sections if section.name in _SECTIONS]
-    context = joined(section for section in prompt.sections if section.name not in _SECTIONS)
-    return (*kept, PromptSection("context", "user", context, settings.counter.count(context)))
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _message(value: Any, path: str) -> Message:
