@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
@@ -26,10 +26,7 @@ from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.helper_api.registry import NAMES, YIELDING, Helper
 from rlm.sandbox.types import ToolCall
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-__all__ = ["MAX_RESULT", "Tool", "Toolbox"]
+__all__ = ["MAX_RESULT", "Tool", "Toolbox", "acceptor"]
 
 MAX_RESULT = 2**20
 """Maximum bytes of JSON in the result of one call."""
@@ -46,17 +43,16 @@ _RESERVED = {*NAMES} - YIELDING | {"helpers", "ToolError", *keyword.kwlist, *dir
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function. `function` is None if only its name is known, as in a replay."""
+    """One function. `function` is None if only its name is known, as in a replay. `accept` returns the
+    arguments of a call, each converted to its type, or raises pydantic's ValidationError."""
 
     doc: Helper
     function: Callable[..., Any] | None = None
-    signature: inspect.Signature | None = None
-    types: Mapping[str, TypeAdapter[Any]] | None = None
+    accept: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Self:
         """Make a tool of a function. Raises ConfigurationError, with the remedy, if it cannot be one."""
-        from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
         name = getattr(function, "__name__", "")
@@ -74,7 +70,7 @@ class Tool:
             untyped = [one for one in signature.parameters if one not in hints]
             if untyped:
                 raise ConfigurationError(f"tool {name}: its parameter {untyped[0]} has no type; annotate it")
-            types = {one: TypeAdapter(hints[one]) for one in signature.parameters}
+            accept = acceptor(signature, hints)
         except (PydanticUserError, NameError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"tool {name}: its annotations cannot be used: {str(error).splitlines()[0]}; use types that "
@@ -86,42 +82,41 @@ class Tool:
             raise ConfigurationError(
                 f"tool {name}: its signature has {len(text):,} characters; {_MAX_SIGNATURE:,} are the limit"
             )
-        return cls(Helper(name, text, summary), function, signature, types)
+        return cls(Helper(name, text, summary), function, accept)
 
-    def bind(self, call: ToolCall) -> inspect.BoundArguments:
+    def bind(self, call: ToolCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments, each converted to the type of its parameter. Raises BadCall."""
         from pydantic import ValidationError
 
-        assert self.signature is not None
-        assert self.types is not None
+        assert self.accept is not None
         try:
-            bound = self.signature.bind(*call.args, **call.kwargs)
-        except TypeError as error:
-            raise BadCall("type", f"{call.name}(): {error}; it is {self.doc.call}") from None
-        for name, value in bound.arguments.items():
-            try:
-                bound.arguments[name] = self._convert(name, value)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                place = "".join(f"[{part!r:.40}]" for part in first["loc"])
-                raise BadCall(
-                    "type",
-                    f"{call.name}(): {name}{place}: {first['msg'][:300]}, not "
-                    f"{repr(first['input'])[:_VALUE_SHOWN]}; it is {self.doc.call}",
-                ) from None
-        return bound
+            return self.accept(*call.args, **call.kwargs)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            (name, *path), fault = first["loc"], first["msg"][:300]
+            if isinstance(name, int):
+                parameters = list(inspect.signature(self.accept).parameters)
+                name = parameters[min(name, len(parameters) - 1)] if parameters else name
+            place = "".join(f"[{part!r:.40}]" for part in path)
+            if "argument" not in first["type"]:
+                fault += f", not {repr(first['input'])[:_VALUE_SHOWN]}"
+            raise BadCall(
+                "type", f"{call.name}(): {name!s:.80}{place}: {fault}; it is {self.doc.call}"
+            ) from None
 
-    def _convert(self, name: str, value: Any) -> Any:
-        assert self.signature is not None
-        assert self.types is not None
-        check = self.types[name].validate_python
-        match self.signature.parameters[name].kind:
-            case inspect.Parameter.VAR_POSITIONAL:
-                return tuple(check(one) for one in value)
-            case inspect.Parameter.VAR_KEYWORD:
-                return {key: check(one) for key, one in value.items()}
-            case _:
-                return check(value)
+
+def acceptor(
+    signature: inspect.Signature, hints: Mapping[str, Any]
+) -> Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return `Tool.accept` for a signature. Raises PydanticUserError for types that pydantic lacks."""
+    from pydantic import validate_call
+
+    def accept(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, kwargs
+
+    accept.__signature__ = signature  # type: ignore[attr-defined]
+    accept.__annotations__ = dict(hints)
+    return validate_call(accept)
 
 
 class Toolbox:
@@ -181,14 +176,16 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None or tool.function is None:
             raise BadCall("tool", f"{call.name}() is not available here")
-        bound = tool.bind(call)
+        args, kwargs = tool.bind(call)
         function = tool.function
         try:
             async with asyncio.timeout(self.seconds) as limit:
                 if inspect.iscoroutinefunction(function):
-                    value = await function(*bound.args, **bound.kwargs)
+                    value = await function(*args, **kwargs)
                 else:
-                    value = await self._in_thread(call.name, partial(_call, call.name, function, bound))
+                    value = await self._in_thread(
+                        call.name, partial(_call, call.name, partial(function, *args, **kwargs))
+                    )
                     if not inspect.isawaitable(value):
                         return value
                     value = await value
@@ -229,9 +226,9 @@ class Toolbox:
         return await run_in_daemon_thread(act, name=f"rlm-tool-{name}")
 
 
-def _call(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+def _call(name: str, work: Callable[[], Any]) -> Any:
     """Call a function and convert its result on its own thread, unless the result must be awaited first."""
-    value = function(*bound.args, **bound.kwargs)
+    value = work()
     return value if inspect.isawaitable(value) else _to_json_value(name, value)
 
 

@@ -13,9 +13,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
-
-from rlm.children.tools import Tool
+from rlm.children.tools import Tool, acceptor
 from rlm.escaping import terminal_line
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 
@@ -90,10 +88,10 @@ def _tool(name: str, server: str, listed: ListedTool, call: CallTool) -> Tool:
             listed.name, {key: value for key, value in given.items() if value is not None or key in required}
         )
 
-    types = {one.name: TypeAdapter(one.annotation) for one in signature.parameters.values()}
+    hints = {one.name: one.annotation for one in signature.parameters.values()}
     summary = _seen(listed.description)
     said = f"MCP server {server} says: {summary}" if summary else f"of MCP server {server}"
-    return Tool(Helper(name, _text(signature), said), run, signature, types)
+    return Tool(Helper(name, _text(signature), said), run, acceptor(signature, hints))
 
 
 def _signature(schema: Mapping[str, Any]) -> tuple[inspect.Signature, frozenset[str]]:

@@ -91,6 +91,43 @@ def test_a_tool_has_types_that_can_be_checked(function, message) -> None:
         Toolbox([function])
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs", "given"),
+    [
+        (("2026-01-02", "1"), {"kwargs": "x", "n": 2}, [1, [1], "x", {"n": 2}]),
+        (("2026-01-02",), {"kwargs": "x"}, [1, [], "x", {}]),
+        ((), {"kwargs": "x"}, "day: Missing required"),
+        (("2026-01-02", 1, "two"), {"kwargs": "x"}, "args: Input should be a valid integer.*, not 'two'"),
+        (("2026-01-02",), {"kwargs": "x", "n": "y"}, "n: Input should be a valid integer"),
+        (("2026-01-02",), {}, "kwargs: Missing required keyword only argument; it is pay"),
+        (("2026-01-02",), {"kwargs": "x", "day": "2026-01-03"}, "day: Input should be a valid integer"),
+    ],
+)
+async def test_arguments_of_every_kind_are_converted_or_named(args, kwargs, given) -> None:
+    def pay(day: date, /, *args: int, kwargs: str, **others: int) -> Any:
+        """Pays."""
+        return [day.month, args, kwargs, others]
+
+    call = Toolbox([pay]).run(ToolCall("pay", args, kwargs))
+    if isinstance(given, list):
+        assert await call == given
+        return
+    with pytest.raises(BadCall, match=given) as raised:
+        await call
+    assert raised.value.type == "type"
+
+
+async def test_too_many_arguments_are_told() -> None:
+    def give(one: int) -> int:
+        """Gives it."""
+        return one
+
+    with pytest.raises(BadCall, match=r"Unexpected positional argument; it is give\(one: int\)"):
+        await Toolbox([give]).run(ToolCall("give", (1, 2)))
+    with pytest.raises(BadCall, match=r"one: Got multiple values for argument"):
+        await Toolbox([give]).run(ToolCall("give", (1,), {"one": 2}))
+
+
 @dataclass
 class Point:
     x: int

@@ -94,8 +94,8 @@ finalize(said)"""
     (wrong, missing, unknown, unsafe), _ = await ask(run, block, [price], code)
     assert "count: Input should be a valid integer" in wrong
     assert "it is price(item: str, count: int = 1) -> float" in wrong
-    assert "missing a required argument: 'item'" in missing
-    assert "unexpected keyword argument 'size'" in unknown
+    assert "item: Missing required argument; it is price(" in missing
+    assert "size: Unexpected keyword argument; it is price(" in unknown
     assert "argument 1 of price() is a set" in unsafe
     assert run.seen(ToolEnded)[0].ok is False
 
