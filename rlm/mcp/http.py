@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rlm.errors import ConfigurationError
+from rlm.listening import HttpServer, listen
 
 __all__ = ["LOOPBACK", "serve_http"]
 
@@ -28,8 +27,6 @@ async def serve_http(
 ) -> None:
     """Serve until the task is cancelled. `on_started` gets the URL. Requests need `token`, a Host of this
     machine, and no Origin of another one. Raises ConfigurationError for a port that is in use."""
-    import uvicorn  # takes 0.1 s
-
     config = uvicorn.Config(
         make_app(server, token),
         log_level="warning",
@@ -38,9 +35,9 @@ async def serve_http(
         timeout_graceful_shutdown=5,
         server_header=False,
     )
-    sockets = [_bind(port)]
+    sockets = [listen(LOOPBACK, port)]
     address = sockets[0].getsockname()
-    running = _server(config)
+    running = HttpServer(config)
     task = asyncio.ensure_future(running.serve(sockets=sockets))
     try:
         while not running.started and not task.done():  # noqa: ASYNC110 - uvicorn has no event for it
@@ -84,27 +81,3 @@ class _Guard:
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-
-def _server(config: Any) -> Any:
-    """Return uvicorn's server without its signal handlers: ours cancel the task."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    return Server(config)
-
-
-def _bind(port: int) -> socket.socket:
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((LOOPBACK, port))
-    except (OSError, OverflowError) as error:
-        bound.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(f"cannot listen on port {port}: {reason}; choose another --port") from None
-    return bound

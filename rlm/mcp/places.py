@@ -12,11 +12,10 @@ from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
 from rlm.mcp.results import MAX_TEXT, Passage
 from rlm.prompts.boundary import ForeignText, bounded
-from rlm.results import RunResult
-from rlm.runs.stored_run import StoredRun
+from rlm.runs.stored_run import StoredRun, stored_result
 from rlm.sandbox.in_kernel.body.body import Body, Document
 
-__all__ = ["Wanted", "read_citation", "read_passage", "stored_result"]
+__all__ = ["Wanted", "read_citation", "read_passage"]
 
 _AROUND = 800
 """Characters shown before and after a citation."""
@@ -113,19 +112,11 @@ def _first_of_page(body: Body, document: Document, page: int) -> int:
     return low
 
 
-def stored_result(events: Sequence[object]) -> RunResult | None:
-    """Return the result of a run from its events; None if it has not ended."""
-    last = events[-1] if events else None
-    if last is None or getattr(last, "kind", "") != "finished":
-        return None
-    return RunResult.from_json(last.data)  # type: ignore[attr-defined]
-
-
 async def read_citation(journal: Journal, run_id: str, number: int) -> str:
     """Return the place of citation `number` (from 1) with the text around it. Lines with a code part the
     document's text from ours. Raises JournalError and UsageError."""
     stored = await StoredRun.read(journal, run_id, job=(await journal.get(run_id)).settings.get("job"))
-    result = stored_result(stored.events)
+    result = stored_result(run_id, stored.events)
     if result is None:
         raise JournalError(f"run {run_id} has not ended: it has no citations yet")
     if not 1 <= number <= len(result.citations):

@@ -17,9 +17,10 @@ from rlm.journal import Journal
 from rlm.lazy_dataclass import dataclass
 from rlm.mcp.calls import Call, Calls
 from rlm.mcp.permission import Permission
-from rlm.mcp.places import Wanted, read_citation, read_passage, stored_result
+from rlm.mcp.places import Wanted, read_citation, read_passage
 from rlm.mcp.results import MAX_TEXT, Answer, Found, Hit, Passage, RunLine, Runs, cut
 from rlm.results import Citation, RunResult
+from rlm.runs.stored_run import stored_result
 from rlm.runtime import RLM
 from rlm.tasks.comparison.table import Comparison
 from rlm.tasks.passages import find_matches, find_passages
@@ -161,7 +162,7 @@ class Service:
         """Return the whole answer of a run, with its sources. Raises JournalError."""
         async with self.open_journal() as journal:
             name = await self._resolve(journal, run)
-            result = stored_result(await journal.events(name))
+            result = stored_result(name, await journal.events(name))
         if result is None:
             raise JournalError(f"run {name} has not ended: the tool status shows what it does")
         return result.markdown()

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from rlm.answers.answer_type import AnswerType
-from rlm.documents import CloudSource, ContextCache, GitSource, Loaded, PathSource, Source, UrlSource
-from rlm.documents.sources.url import has_secret
+from rlm.documents import ContextCache, Loaded, PathSource, Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, ModelRejected, UsageError
 from rlm.journal import Journal, JournalEvent
@@ -28,14 +27,13 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, RootSettings, Settings
 
-__all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
+__all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts", "stored_result"]
 
 _MB = 1 << 20
 MAX_KEPT_FROM_PATHS = 16 * _MB
 """Bytes. The journal keeps inputs of up to this size; larger ones are read again from their paths."""
 MAX_KEPT_FROM_STREAMS = 64 * _MB
-"""The same limit for an input that cannot be read again, or may be another by then: standard input, strings,
-pipes, URLs, revisions."""
+"""The same limit for an input that cannot be read again: standard input, strings, pipes, URLs, revisions."""
 
 _T = TypeVar("_T")
 
@@ -63,8 +61,11 @@ class StoredRun:
         facts = summary.settings
         if facts.get("job") != job:
             raise JournalError(_wrong_kind(name, facts.get("job"), job))
+        result = stored_result(name, events)
+        if result is not None and result.stop_reason in RESUMABLE:
+            result = None
         with damage_reported(name):
-            stored = cls(name, summary.task, facts, events, _result(events))
+            stored = cls(name, summary.task, facts, events, result)
             stored._check()
         return stored
 
@@ -74,7 +75,7 @@ class StoredRun:
         settings_of(Settings(), self.facts)
         self.answer_type, self.model_facts, self.headers("model")
         for source in self.facts["sources"]:
-            _name_of(source)
+            _name_of(source), _file(source)
         for name in ("warnings", "context_sha256", "context_chars"):
             self.facts[name]
 
@@ -145,32 +146,31 @@ class StoredRun:
         cache: ContextCache | None = None,
     ) -> Loaded:
         """Load the input again: from the journal, or else from `given`, or else from the original files, read
-        through the `cache`. Raises UsageError if the input is gone or has changed."""
+        through the `cache`. Fetches nothing that the journal names. Raises UsageError if the input is gone or
+        has changed."""
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
-        given = given or self.given
+        lost = next((source["name"] for source in sources if "path" not in source), None)
+        files = [file for source in sources if (file := _file(source)) is not None]
+        again = given or self.given or (() if lost else files)
         pictures = bool(self.facts.get("pictures"))
         loaded: Loaded | None = None
-        if pictures and (given or all(map(_is_repeatable, sources))):
+        if pictures and again:
             # The journal keeps the text of a page, and not its file.
             with suppress(DocumentError):
-                again = given or [_source(source) for source in sources]
                 loaded = await workspace.load(again, cache=cache, pictures=True)
                 if loaded.context.sha256 == self.facts["context_sha256"]:
                     return loaded
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(ContextFile.of, folder))
-        lost = [source["name"] for source in sources if not _is_repeatable(source)]
-        if lost and not given:
+        if lost and not again:
             raise UsageError(
-                f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
-                f"given with --no-document-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an "
-                "API key). Ask the question again"
+                f"the input of run {self.run_id} ({lost}) was not kept (it was given with "
+                f"--no-document-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key), and "
+                "only files are read again. Ask the question again, with the same input"
             )
         try:
-            loaded = loaded or await workspace.load(
-                given or [_source(source) for source in sources], cache=cache, pictures=pictures
-            )
+            loaded = loaded or await workspace.load(again, cache=cache, pictures=pictures)
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:
@@ -193,22 +193,14 @@ def _wrong_kind(run: str, found: str | None, wanted: str | None) -> str:
 
 
 def source_facts(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """Return the sources as the journal stores them: what can be read again (a path, a URL without a
-    credential, a revision), or only a name."""
-    facts: list[dict[str, Any]] = []
-    for source in sources:
-        match source:
-            case PathSource(path, exclude) if not path.is_fifo():
-                facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
-            case UrlSource(url, allow_hosts) if not has_secret(url):
-                facts.append({"url": url, "allow_hosts": list(allow_hosts)})
-            case CloudSource(url, exclude):
-                facts.append({"url": url, "exclude": list(exclude)})
-            case GitSource(path, revision, exclude):
-                facts.append({"git": str(path.absolute()), "revision": revision, "exclude": list(exclude)})
-            case unrepeatable:
-                facts.append({"name": unrepeatable.name})
-    return facts
+    """Return the sources as the journal stores them: files by their path, anything else by its name."""
+    # No address and no repository is stored: a resume would fetch what a stranger's store names.
+    return [
+        {"path": str(source.path.absolute()), "exclude": list(source.exclude)}
+        if isinstance(source, PathSource) and not source.path.is_fifo()
+        else {"name": source.name}
+        for source in sources
+    ]
 
 
 def input_to_keep(
@@ -270,31 +262,23 @@ def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
     return kind(**values)
 
 
-def _is_repeatable(facts: Mapping[str, Any]) -> bool:
-    return "name" not in facts
-
-
 def _name_of(facts: Mapping[str, Any]) -> str:
-    if "name" in facts:
-        return str(facts["name"])
-    return str(facts["path"]) if "path" in facts else _source(facts).name
+    return str(facts["path"] if "path" in facts else facts["name"])
 
 
-def _source(facts: Mapping[str, Any]) -> Source:
-    exclude = tuple(facts.get("exclude", ()))
-    if "git" in facts:
-        return GitSource(Path(facts["git"]), facts["revision"], exclude)
-    if "allow_hosts" in facts:
-        return UrlSource(facts["url"], tuple(facts["allow_hosts"]))
-    return CloudSource(facts["url"], exclude) if "url" in facts else PathSource(Path(facts["path"]), exclude)
+def _file(facts: Mapping[str, Any]) -> PathSource | None:
+    return PathSource(Path(facts["path"]), tuple(facts["exclude"])) if "path" in facts else None
 
 
-def _result(events: Sequence[JournalEvent]) -> RunResult | None:
-    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in RESUMABLE:
+def stored_result(run_id: str, events: Sequence[JournalEvent]) -> RunResult | None:
+    """Return the result of a run from its events; None if it has not ended. Raises JournalError if it is
+    damaged."""
+    if not events or events[-1].kind != "finished":
         return None
-    if events[-1].data["stop_reason"] not in get_args(StopReason):
-        raise ValueError("its stop reason is unknown")
-    return RunResult.from_json(events[-1].data)
+    with damage_reported(run_id):
+        if events[-1].data["stop_reason"] not in get_args(StopReason):
+            raise ValueError("its stop reason is unknown")
+        return RunResult.from_json(events[-1].data)
 
 
 class ReplayOnlyModel:

@@ -66,9 +66,7 @@ def api_error(error: BaseException) -> ApiError:
         return ApiError(502, str(error), kind="server_error", code="model_failed", headers=NO_RETRY)
     if isinstance(error, JournalError):
         _LOG.error("the store failed: %s", error)
-        return ApiError(
-            503, "the store of the server failed; try again later", kind="server_error", code="store"
-        )
+        return ApiError(503, f"the store failed: {error}", kind="server_error", code="store")
     if isinstance(error, RLMError | SandboxError):
         _LOG.error("a run failed: %s", error)
         return ApiError(500, str(error), kind="server_error", code="run_failed", headers=NO_RETRY)

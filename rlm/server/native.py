@@ -12,6 +12,7 @@ from sse_starlette import ServerSentEvent
 
 from rlm.escaping import json_bytes
 from rlm.results import RunResult
+from rlm.runs.stored_run import stored_result
 from rlm.server.contexts import ContextPart, Part
 from rlm.server.errors import ApiError, not_there
 from rlm.server.live import LiveRun, RequestLimits, Runs
@@ -156,9 +157,7 @@ async def _describe(runs: Runs, run_id: str) -> dict[str, Any]:
 async def _result(runs: Runs, run_id: str, live: LiveRun | None) -> RunResult | None:
     if live is not None and live.result is not None:
         return live.result
-    events = await runs.journal.events(run_id)
-    ended = next((one for one in reversed(events) if one.kind == "finished"), None)
-    return None if ended is None else RunResult.from_json(ended.data)
+    return stored_result(run_id, await runs.journal.events(run_id))
 
 
 async def _events(runs: Runs, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:

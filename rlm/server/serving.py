@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import secrets
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
 
-from rlm.errors import ConfigurationError
+from rlm.listening import HttpServer, listen
 from rlm.runs.setup import open_journal
 from rlm.runtime import RLM
 from rlm.server.app import make_app
@@ -30,13 +29,13 @@ async def serve(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> N
     token of this start among them.
 
     Raises ConfigurationError, and JournalError if the store can't be opened."""
-    listener = _listen(config)
+    listener = listen(config.host, config.port)
     with contextlib.closing(listener):
         made = [] if config.tokens or not config.needs_token else [f"rlm-{secrets.token_urlsafe(32)}"]
         tokens = [*config.tokens, *made]
         async with open_runs(rlm, config, tokens) as runs:
             app = make_app(runs, tokens if config.needs_token else None)
-            server = _Server(
+            server = HttpServer(
                 uvicorn.Config(
                     app,
                     http="h11",
@@ -82,33 +81,6 @@ async def open_runs(rlm: RLM, config: ServerConfig, tokens: Sequence[str]) -> As
         stack.callback(pruning.cancel)
         stack.push_async_callback(runs.stop, 0.0)
         yield runs
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server whose signals are handled by `serve`."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take no signal."""
-        yield
-
-
-def _listen(config: ServerConfig) -> socket.socket:
-    """Return a socket that listens. Raises ConfigurationError."""
-    host = config.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, config.port))
-        listener.listen(1_024)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(
-            f"cannot listen at {config.host}:{config.port}: {reason}; choose another --host or --port"
-        ) from None
-    return listener
 
 
 @contextlib.contextmanager

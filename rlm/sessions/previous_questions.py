@@ -20,7 +20,7 @@ from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions, RunResources
 from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
-from rlm.runs.stored_run import StoredRun, limits_of, settings_of
+from rlm.runs.stored_run import StoredRun, limits_of, settings_of, stored_result
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import KernelHandler, Sandbox
 from rlm.sandbox.types import CellResult, Span
@@ -48,14 +48,14 @@ class PreviousQuestion:
     @classmethod
     def of(cls, stored: StoredRun) -> Self:
         """Return the question of a stored run. Raises UsageError if the run has not ended."""
-        last = stored.events[-1] if stored.events else None
-        if last is None or last.kind != "finished":
+        result = stored_result(stored.run_id, stored.events)
+        if result is None:
             raise UsageError(
                 f"run {stored.run_id} has not ended. Resume it first (rlm resume {stored.run_id})"
             )
-        answer = last.data["answer"]
+        answer = result.answer
         if answer is None:
-            text = f"none ({last.data['stop_reason']})"
+            text = f"none ({result.stop_reason})"
         else:
             text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         variables: dict[str, str] = {}

@@ -21,7 +21,7 @@ from rlm.results import Confidence, RunResult
 from rlm.runs.setup import type_of
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.jobs.job import Job, open_job, resume_job
+from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 
 __all__ = ["MAX_ATTEMPTS", "Choice", "answer_in_attempts", "choose", "resume_attempts"]
 
@@ -71,7 +71,7 @@ async def resume_attempts(rlm: RLM, run: str, context: Context = ()) -> RunResul
     """Resume a job of attempts by its run's name or a unique start of it. Journalled calls are not made
     again. `context` is its input again, for a journal that did not keep it. Raises JournalError and
     UsageError."""
-    async with resume_job(rlm, "attempts", run, sources_of(context)) as (job, left):
+    async with open_stored_job(rlm, "attempts", run, sources_of(context)) as (job, left):
         return await _run_attempts(job, left.task, left.facts["attempts"], left.answer_type)
 
 

@@ -25,9 +25,6 @@ _MIN_EXTRACT = 3
 """Words of a claim that is found word for word in its passage."""
 _AT_ONCE_CHARS = 30_000
 """Characters that are compared in the event loop, in about 10 ms. More take a thread."""
-_FEW_DOUBTS = 4
-_MOST_DOUBTS = 1 / 3
-"""The share of claims that a model may doubt. If it doubts more, the fault is in what it was shown."""
 
 
 async def check_answer(
@@ -105,19 +102,6 @@ async def _ask(
         return Support(
             tuple(claims), None, (*notes, f"no model checked the claims, only words: {cause_of(error)}")
         )
-    most = max(_FEW_DOUBTS, len(chosen) * _MOST_DOUBTS)
-    if len(doubts) > most:
-        # In talk a message says little without those around it.
-        kept = [number for number, doubt in doubts.items() if doubt.is_contradicted]
-        kept = kept if len(kept) <= most else []
-        but = f" but for {len(kept):,} that their passages contradict" if kept else ""
-        notes.append(
-            f"{model.name} doubted {len(doubts):,} of {len(chosen):,} claims: their passages may be too "
-            f"short to judge them, so only words were compared{but}"
-        )
-        for number in kept:
-            claims[number - 1] = _judged(claims[number - 1], doubts[number])
-        return Support(tuple(claims), model.name if kept else None, tuple(notes))
     for number, claim in chosen.items():
         doubt = doubts.get(number)
         if doubt is not None and claim.is_computed and not doubt.is_contradicted:

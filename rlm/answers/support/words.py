@@ -14,7 +14,8 @@ _MAX_STRANGE = 0.5
 _MAX_MISSING = 8
 _NUMBER = re.compile(r"(?<![\w.,])\d[\d.,:/-]*(?<=\d)|(?<=[$€£¥])\d[\d.,]*(?<=\d)")
 _GROUPED = re.compile(r"(?<=\d)[,' \u202f\u00a0](?=\d{3}(?!\d))")
-_NAME = re.compile(r"(?<=[^\W_] )[^\W\d_a-z][^\W_]+|(?<=[,;] )[^\W\d_a-z][^\W_]+")
+_NAME = re.compile(r"(?<=[^\W_] )[^\W\d_][^\W_]+|(?<=[,;] )[^\W\d_][^\W_]+")
+"""A word within a sentence. A capital at the start of a sentence says nothing."""
 
 
 class WordComparison:
@@ -40,7 +41,11 @@ class WordComparison:
         lacking = [
             number for number in sorted(_numbers(claim)) if not any(number in numbers for _, numbers in own)
         ]
-        names = _NAME.findall(claim)
+        names = [
+            name
+            for name in _NAME.findall(claim)
+            if name[0].isupper() and name.casefold() not in FUNCTION_WORDS
+        ]
         lacking += [
             name for name, parts in zip(names, self._tokens.stems(names), strict=True) if not has(parts)
         ]

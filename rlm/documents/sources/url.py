@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from rlm.errors import DocumentError
 
-__all__ = ["check_url", "file_name", "has_secret", "is_address", "public_name"]
+__all__ = ["check_url", "file_name", "is_address", "public_name"]
 
 _MOST_URL = 8_192
 _SUFFIXES = {
@@ -98,11 +98,6 @@ def check_url(url: str) -> SplitResult:
     if any(char.isspace() or not char.isprintable() for char in url):
         raise DocumentError("the URL holds a blank or a control character: remove it")
     return parts
-
-
-def has_secret(url: str) -> bool:
-    """Return whether the URL holds what may be a credential."""
-    return _HIDDEN in urlsplit(public_name(url)).query
 
 
 def is_address(host: str) -> bool:

@@ -36,7 +36,7 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings, Limits
 from rlm.tasks.comparison.table import METHODS, Comparison, Method, MethodRow
-from rlm.tasks.jobs.job import Job, open_job, resume_job
+from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 from rlm.tasks.jobs.parts import Part
 
 __all__ = ["compare", "plan_comparison", "resume_comparison"]
@@ -134,7 +134,7 @@ async def compare(
 async def resume_comparison(rlm: RLM, run: str) -> Comparison:
     """Resume a comparison by its run's name or a unique start of it. Journalled calls are not made again. A
     comparison that has ended is returned unchanged. Raises JournalError and UsageError."""
-    async with resume_job(rlm, "compare", run) as (job, left):
+    async with open_stored_job(rlm, "compare", run) as (job, left):
         return await _run_methods(job, left.task, left.facts["methods"], left.facts["top_k"])
 
 

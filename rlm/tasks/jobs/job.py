@@ -21,6 +21,7 @@ from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog, new_run_id
+from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
@@ -34,7 +35,7 @@ from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 from rlm.telemetry import trace_job
 
-__all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
+__all__ = ["Job", "PreviousJob", "open_job", "open_stored_job", "previous_job"]
 
 JobKind = Literal["summarize", "plan", "research", "compare", "attempts"]
 
@@ -217,7 +218,8 @@ class Job:
             )
             events = () if self._left is None else self._left.events
             # Parts that failed because of their provider are retried, unless the job has ended.
-            past = recorded_parts(events, failed=self._left is not None and self._left.result is not None)
+            with damage_reported(self.run_id):
+                past = recorded_parts(events, failed=self._left is not None and self._left.result is not None)
             yield Parts(part_resources, past, count)
 
     async def finish(
@@ -316,7 +318,7 @@ async def open_job(
 
 
 @asynccontextmanager
-async def resume_job(
+async def open_stored_job(
     rlm: RLM, kind: JobKind, run: str, given: Sequence[Source] = ()
 ) -> AsyncIterator[tuple[Job, StoredRun]]:
     """Open a stored job to resume it. Journalled calls are not made again. `given` is its input again, for a
@@ -381,7 +383,9 @@ async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob
         events = await journal.events(at)
         if at == name:
             ended = next((event.data for event in events if event.kind == "finished"), None)
-        for key, recorded in Recording.of(events).replies.items():
+        with damage_reported(at):
+            recording = Recording.of(events)
+        for key, recorded in recording.replies.items():
             replies.setdefault(key, []).extend(recorded)
         before = (await journal.get(at)).settings.get("since")
         # An earlier run may have been removed meanwhile. Then its calls are made again.

@@ -18,7 +18,7 @@ from rlm.results import RunResult
 from rlm.runs.setup import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.jobs.job import Job, open_job, resume_job
+from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
 from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
 from rlm.tasks.reports.checking import check_findings, check_summary, join_support
@@ -129,7 +129,7 @@ async def resume_research(rlm: RLM, run: str, context: Context = ()) -> Research
     journal that did not keep it. A research that has ended is returned unchanged. Raises JournalError and
     UsageError.
     """
-    async with resume_job(rlm, "research", run, with_chats(sources_of(context))) as (job, left):
+    async with open_stored_job(rlm, "research", run, with_chats(sources_of(context))) as (job, left):
         given = left.facts["plan"]
         return await _run_research(
             job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from rlm.answers.citations import cite_spans
+from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.history import Extraction, Message, SalientSentence
@@ -474,12 +475,13 @@ def carried_start(past: PreviousJob, known: int, form: Form | None, focus: str) 
     if not known:
         return Start(), ""
     kept = (past.ended or {}).get("draft")
-    if isinstance(kept, Mapping):
-        draft = _read_draft(kept)
+    if not isinstance(kept, Mapping):
+        return Start(), ""
+    with damage_reported(past.run_id):
+        draft, read = _read_draft(kept), min(known, int(kept["read"]))
         if kept["focus"] != focus or (form is not None and form.headings != draft.form.headings):
             return Start(), f"run {past.run_id} has another form or focus: all messages are read again"
-        return Start(draft, min(known, int(kept["read"]))), ""
-    return Start(), ""
+    return Start(draft, read), ""
 
 
 def _read_draft(kept: Mapping[str, Any]) -> Draft:

@@ -202,7 +202,7 @@ def test_mistakes_are_one_line_and_code_2(command, tmp_path: Path) -> None:
         ),
         (("segments", "add", "--scope", "core"), "give --content or --file"),
         (("segments", "import", str(tmp_path / "bad.json")), "bad.json is not JSON"),
-        (("segments", "import", str(tmp_path / "none.json")), "No such file or directory; check the path"),
+        (("segments", "import", str(tmp_path / "none.json")), "No such file or directory: check the path"),
         (("segments", "list", "--store", "mysql://x/y"), "can't be kept in a 'mysql' database"),
         (
             ("segments", "list", "--store", "postgresql://me:hunter2@127.0.0.1:9/x"),

@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.errors import JournalError, RLMError
+from rlm.errors import JournalError, RLMError, UsageError
 from rlm.journal import Journal
 from rlm.replay import replay
 from rlm.runs.stored_run import StoredRun
 from rlm.testing import ScriptedModel
 from rlm.viewer import RunViews
+from tests.rlm.documents.sources.test_download import PAGE, Site
 
 DEEP = "[" * 5_000 + "]" * 5_000
 
@@ -45,6 +46,14 @@ def ended(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Path:
 
     asyncio.run(run())
     return store
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    one = Site()
+    yield one
+    one.server.shutdown()
+    one.server.server_close()
 
 
 class Copy:
@@ -152,6 +161,19 @@ async def test_damaged_facts_are_refused_before_a_replay(store: Copy, damage: st
             await views.get(store.run_id, "overview")
 
 
+async def test_an_end_without_an_answer_is_damage(store: Copy) -> None:
+    """Also of a run whose provider failed: it can be resumed, and a session asked for its answer."""
+    (data,) = store.ask("SELECT data FROM events WHERE kind = 'finished'")[0]
+    end = {**json.loads(data), "stop_reason": "model"}
+    del end["answer"]
+    store.ask("UPDATE events SET data = ? WHERE kind = 'finished'", json.dumps(end))
+    model = ScriptedModel.of(root=[], child="one")
+    with pytest.raises(JournalError, match="damaged") as caught:
+        async with RLM(model, settings=Settings(store=store.path)).session(after=store.run_id):
+            pass
+    assert one_line(caught)
+
+
 async def test_a_run_that_continues_itself_is_refused(store: Copy) -> None:
     store.change_settings(after=store.run_id)
     async with asyncio.timeout(10):
@@ -213,3 +235,32 @@ async def test_a_stored_run_gets_the_smaller_limits(store: Copy) -> None:
     assert (kernel.memory_mb, kernel.scratch_mb, kernel.processes, kernel.open_files) == (1536, 64, 64, 256)
     assert kernel.start_seconds == 60.0
     assert (rlm.limits.cell_seconds, rlm.limits.to_json()["sub_calls"]) == (60, 7)
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+async def test_a_store_makes_this_machine_fetch_nothing(store: Copy, site: Site, pictures: bool) -> None:
+    """A stranger's store names a URL on this machine, and a host that it allows itself."""
+    url = site.serve("/secret", PAGE)
+    store.change_settings(sources=[{"url": url, "allow_hosts": ["127.0.0.1"]}], pictures=pictures)
+    with suppress(RLMError):
+        await replay(store.run_id, store=store.path)
+    store.ask("UPDATE runs SET input = NULL")
+    with pytest.raises(RLMError) as caught:
+        await replay(store.run_id, store=store.path)
+    assert one_line(caught)
+    store.ask("DELETE FROM events WHERE kind = 'finished'")
+    store.ask("UPDATE runs SET state = 'interrupted'")
+    model = ScriptedModel.of(root=["```repl\nfinalize('1')\n```"], child="one")
+    with pytest.raises(RLMError) as caught:
+        await RLM(model, settings=Settings(store=store.path)).resume(store.run_id)
+    assert one_line(caught)
+    assert site.requests == []
+
+
+@pytest.mark.parametrize("source", ["https://a.example/x", "s3://b/k", "/r@v1"])
+async def test_what_was_fetched_and_not_kept_is_asked_for_again(store: Copy, source: str) -> None:
+    store.change_settings(sources=[{"name": source}])
+    store.ask("UPDATE runs SET input = NULL")
+    with pytest.raises(UsageError, match=f"{source}.* was not kept.*[Aa]sk the question again") as caught:
+        await replay(store.run_id, store=store.path)
+    assert one_line(caught)

@@ -290,7 +290,7 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 4))")]), run_id)
     assert result.answer == "text"
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), "some text")
-    with pytest.raises(UsageError, match="can't be read again and was not kept"):
+    with pytest.raises(UsageError, match="was not kept"):
         await leaver.resume(ScriptedModel.of(), run_id)
 
 

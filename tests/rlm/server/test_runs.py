@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -208,3 +211,19 @@ async def test_a_run_whose_sources_arrive_after_the_stop_is_not_begun(tmp_path: 
             await asking
         assert runs.open == 0
     assert not model.requests
+
+
+async def test_a_stored_run_with_a_damaged_end_is_reported(server, tmp_path: Path) -> None:
+    store = tmp_path / "damaged.db"
+    async with server(store=str(store)) as served, served.http() as http:
+        async with http.post("/v1/runs", json=BODY) as reply:
+            run_id = (await reply.json())["id"]
+        await served.ended(http, run_id)
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute("UPDATE events SET data = json_remove(data, '$.answer') WHERE kind = 'finished'")
+    async with (
+        server(store=str(store)) as served,
+        served.http() as http,
+        http.get(f"/v1/runs/{run_id}") as reply,
+    ):
+        assert re.match("the store failed: .*is damaged", (await reply.json())["error"]["message"])

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.commands.segments.options import open_store, read_text
+from rlm.cli.commands.assemble import read_input
+from rlm.cli.commands.segments.options import open_store
 from rlm.cli.console.exits import say
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.store import StoreOption
-from rlm.errors import UsageError
 from rlm.escaping import json_bytes
 
 __all__ = ["export_store", "import_store", "migrate"]
@@ -61,14 +61,9 @@ def import_store(
       rlm segments import examples/segments.json
       rlm segments export --store old.db | rlm segments import - --store postgresql://me@db/prompts
     """
-    from rlm.prompts.json_input import parse_json
     from rlm.prompts.segments import import_segments
 
-    name = "stdin" if file == "-" else file
-    try:
-        data = parse_json(read_text(file))
-    except ValueError as error:
-        raise UsageError(f"{name} is not JSON ({error}): give the output of `rlm segments export`") from None
+    data = read_input(file)
     with open_store(store) as opened:
         done = import_segments(opened, data, replace=replace)
     say(f"{done.added} added, {done.replaced} replaced, {done.unchanged} unchanged")

@@ -87,17 +87,12 @@ async def test_nonsense_of_the_model_supports_nothing(reply: str | Reply, suppor
     assert "unusable" in support.notes[0]
 
 
-async def test_a_model_that_doubts_most_claims_was_shown_too_little(
-    support_model: Make, unsupported: Checker
-) -> None:
-    """Of talk, one message may prove little by itself. The words decide, and a note says so."""
+async def test_each_doubt_of_the_model_counts(support_model: Make, unsupported: Checker) -> None:
     claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
     model = ScriptedModel.of(check=[unsupported("Sam likes")])
     support = await check_support(claims, PASSAGES, support_model(model))
-    by_words = await check_support(claims, PASSAGES)
-    assert statuses(support) == statuses(by_words)
-    assert support.model is None
-    assert any("doubted 9 of 9 claims" in note for note in support.notes)
+    assert statuses(support) == [("unsupported", "model")] * 9
+    assert support.model is not None
 
 
 @pytest.mark.parametrize("limits", [Limits(max_total_tokens=300), None])
@@ -141,6 +136,10 @@ async def test_a_passage_that_orders_the_checker_is_only_data(support_model: Mak
         ("It cost 12 500 euros.", "It cost €12,500.", None),
         ("She died at the age of 49.", "Her age: see 1885 and 1934.", "49"),
         ("It was sold to Marlow in 1901.", "It was sold to Harrow in 1901.", "Marlow"),
+        ("Payments fall due in May. Tenants pay.", "The payment of each tenant falls due in May.", None),
+        ("Step 1 The crane is lifted.", "In step 1 a crane is lifted.", None),
+        ("Le chien était malade hier.", "Le chien malade est resté couché hier.", None),
+        ("Кран стоит очень дорого.", "Кран очень дорого обходится.", None),
     ],
 )
 async def test_words_tell_what_a_source_lacks_and_refute_nothing(
@@ -184,21 +183,3 @@ async def test_hostile_claims_and_passages_of_any_size_end_soon() -> None:
     claims = [Claim("“1.1.1 x " * 400, tuple(range(1, 51)))] * 1_200
     support = await check_support(claims, passages)
     assert support.claims[-1].status == "unchecked"
-
-
-async def test_of_many_doubts_only_contradictions_count(support_model: Make) -> None:
-    """A reader of talk finds most claims not shown in so many words, but one says another name."""
-    claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
-
-    def check(request: Request) -> str:
-        rows = re.findall(r"^claim (\d+) \(passage 2\): (.*)$", request.messages[-1].content, re.MULTILINE)
-        doubts = [
-            {"claim": int(number), "reason": "no", "contradicted": text.endswith("day 4.")}
-            for number, text in rows
-        ]
-        return json.dumps({"unsupported": doubts})
-
-    support = await check_support(claims, PASSAGES, support_model(ScriptedModel.of(check=check)))
-    assert [one.test for one in support.claims].count("model") == 1
-    assert (support.claims[4].status, support.claims[4].test) == ("unsupported", "model")
-    assert any("but for 1 that their passages contradict" in note for note in support.notes)
