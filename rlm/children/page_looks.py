@@ -10,9 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from rlm.children.run_input import RunInput
-from rlm.documents.pictures.extra import is_installed
-from rlm.documents.pictures.originals import Original, Originals
-from rlm.documents.pictures.renderer import PageRenderer, Unrenderable
+from rlm.documents.pictures import Original, Originals, PageRenderer, Unrenderable
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Image, Message, Model, Request
 from rlm.prompts.templates import table
@@ -21,7 +19,7 @@ from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.page_spans import MAX_PAGES, pages_within
 from rlm.sandbox.types import Span
-from rlm.version import install_command
+from rlm.version import has_extra, install_command
 
 __all__ = ["LookFailed", "LookedPage", "PageLooks", "can_look", "key_with_pages"]
 
@@ -51,7 +49,7 @@ class LookedPage:
 
 def can_look(model: Model) -> bool:
     """Return whether children of `model` can look at pages: it sees, and the extra is installed."""
-    return model.window.sees is True and is_installed()
+    return model.window.sees is True and has_extra("vision")
 
 
 class PageLooks:
@@ -77,7 +75,7 @@ class PageLooks:
         if self._model.window.sees is not True:
             known = "blind" if self._model.window.sees is False else "unknown"
             raise BadCall("value", words[known].format(model=self._model.name))
-        if not is_installed():
+        if not has_extra("vision"):
             raise BadCall("value", words["extra"].format(command=install_command("vision")))
 
     def pages(self, spans: Sequence[Span]) -> tuple[LookedPage, ...]:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from rlm.sandbox.in_kernel.body.body import (
     SOURCE_NAME,
     BodyError,
 )
-from rlm.version import __version__
+from rlm.version import __version__, has_extra
 
 __all__ = ["ContextCache", "default_cache"]
 
@@ -46,8 +45,8 @@ _MOST_BYTES = 8 << 30
 _LEAST_BYTES = 4 << 20
 """Smaller inputs are not cached: reading them is as fast as a look-up."""
 _SETTLED_SECONDS = 2.0
-_EXTRAS = ("PIL", "onnxruntime", "py7zr", "pyarrow", "rapidocr")
-"""Packages of our extras, by which more of the same files can be read."""
+_EXTRAS = ("7z", "ocr", "parquet", "vision")
+"""By which more of the same files can be read."""
 _ENTRY = "entry.json"
 
 
@@ -103,7 +102,7 @@ class ContextCache:
                 return None  # `load` reports the error
         if total < self._least_bytes or latest > time.time() - _SETTLED_SECONDS:
             return None
-        _add(digest, installed_readers(), [name for name in _EXTRAS if find_spec(name) is not None])
+        _add(digest, installed_readers(), list(filter(has_extra, _EXTRAS)))
         return digest.hexdigest()
 
     def find(self, key: str) -> Loaded | None:

@@ -7,9 +7,9 @@ from pathlib import Path, PurePath
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
 from rlm.documents.formats.foreign import DOCUMENT_SUFFIXES, foreign_format
-from rlm.documents.formats.office import ocr_extra
 from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY
 from rlm.documents.loaded import Skip, SkipReason
+from rlm.version import has_extra
 
 __all__ = ["has_unread_log", "kind_of", "readable_kind", "reader_faults"]
 
@@ -71,7 +71,7 @@ def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
     picture that no model will look at and whose words are not recognized."""
     kind = kind_of(name, first)
     row = registry.format_of(kind)
-    if row.is_picture and not pictures and not ocr_extra.is_installed():
+    if row.is_picture and not pictures and not has_extra("ocr"):
         raise Skip("binary (a picture)", f"{RECOGNIZE_REMEDY}, or {LOOK_REMEDY}")
     is_binary = not row.is_binary and looks_binary(first[:HEAD])
     foreign = None if row.package else foreign_format(name, first, is_binary=is_binary)

@@ -21,7 +21,7 @@ from rlm.documents.formats.registry import format_of
 from rlm.documents.in_place import is_plain, open_plain
 from rlm.documents.kind import has_unread_log, readable_kind, reader_faults
 from rlm.documents.loaded import Loaded, Skip, Skipped, SkipReason, UniqueNames, count_reasons, shortest_names
-from rlm.documents.pictures.originals import Originals
+from rlm.documents.pictures import Originals
 from rlm.documents.rendering import Account, Given, Rendered, Rendering
 from rlm.documents.sources.fetched import Fetched
 from rlm.documents.sources.frame import FrameSource

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import ContextCache, FolderCache, Loaded, Progress, Source, default_cache
-from rlm.documents.pictures.originals import Originals
+from rlm.documents.pictures import Originals
 from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError

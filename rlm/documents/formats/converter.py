@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
-from rlm.documents.formats.office import ocr_extra
 from rlm.documents.formats.piece import Data, Ended, Heading, Member, Page, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
+from rlm.version import has_extra
 
 __all__ = ["Converter", "Room"]
 
@@ -137,7 +137,7 @@ class Converter:
         row = format_of(kind)
         room = room or Room(row, size)
         job = _Job(file, size, row, tick, room)
-        if row.ocr_reader and not self._pictures and ocr_extra.is_installed():
+        if row.ocr_reader and not self._pictures and has_extra("ocr"):
             yield from self._recognized(job)
         else:
             yield from self._run(job, (row.page_reader if self._pictures else "") or row.reader)

@@ -1,28 +1,30 @@
-"""Reads a picture file: each frame is a page, whose text says only what it is.
+"""Reads picture files, and draws pages as pictures that models read.
 
-Pixels are counted before any is decoded: a small file may claim to hold billions.
+Pillow and PDFium, written in C, process untrusted bytes here. The process can open nothing, so `prepare`
+imports and tries every codec before. Pixels are counted before any is decoded: a small file may claim to hold
+billions.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import math
+import os
+import signal
+import socket
 import warnings
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NoReturn
 
+import pypdfium2
+
+from rlm.documents.formats.pdf import open_sample
 from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
 
-__all__ = [
-    "MAX_RATIO",
-    "check_pixels",
-    "frames_of",
-    "open_picture",
-    "prepare",
-    "read_picture",
-    "upright",
-]
+__all__ = ["draw_page", "frame_of", "frames_of", "open_picture", "prepare", "read_picture", "render"]
 
-MAX_RATIO = 200
+_MAX_RATIO = 200
 """The longer side of a picture or page, in its shorter sides."""
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF")
 _MAX_PIXELS = 100_000_000
@@ -30,10 +32,15 @@ _MAX_PIXELS = 100_000_000
 _MAX_FRAMES = 1_000
 _ANIMATED = frozenset({"GIF", "PNG", "WEBP"})
 """Formats whose frames are a film. Of it, the first one is a page; the frames of a TIFF are pages."""
+_MAX_POINTS = 200 * 72
+"""Points of a PDF page's side, as the format allows: 200 inches. Larger boxes are hostile."""
+_MAX_SCALE = 4.0
+"""Pixels of a PDF point, so that a stamp is not drawn as a poster."""
+_JPEG_QUALITIES = (85, 70, 50, 30)
 
 
-def prepare() -> None:
-    """Import and try every codec: later nothing can be opened."""
+def prepare(kind: str = "") -> None:
+    """Import and try every codec, and for pages of a PDF PDFium: later nothing can be opened."""
     from PIL import Image
 
     warnings.simplefilter("ignore")
@@ -45,6 +52,8 @@ def prepare() -> None:
         file.seek(0)
         with Image.open(file, formats=(name,)) as opened:
             opened.convert("RGB").resize((4, 4), Image.Resampling.LANCZOS)
+    if kind == "pdf":
+        open_sample()[0].render(scale=1).to_pil()
 
 
 def read_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
@@ -66,7 +75,7 @@ def frames_of(picture: Any) -> int:
     return 1 if picture.format in _ANIMATED else min(getattr(picture, "n_frames", 1), _MAX_FRAMES)
 
 
-def upright(picture: Any) -> Any:
+def _upright(picture: Any) -> Any:
     """Return the picture as it is seen: turned as its file says, on white paper, in red, green and blue."""
     from PIL import Image, ImageOps
 
@@ -92,11 +101,11 @@ def open_picture(file: Any) -> Any:
         raise Unreadable(
             "a picture that cannot be opened (damaged?)", "save it again as PNG or JPEG"
         ) from error
-    check_pixels(picture.width, picture.height)
+    _check_pixels(picture.width, picture.height)
     return picture
 
 
-def check_pixels(width: int, height: int) -> None:
+def _check_pixels(width: int, height: int) -> None:
     """Raise Unreadable for a picture that is not decoded: too large, or a mere line."""
     if width < 1 or height < 1:
         raise Unreadable("a picture without pixels", "save it again as PNG or JPEG")
@@ -105,5 +114,98 @@ def check_pixels(width: int, height: int) -> None:
             f"a picture of {width:,} × {height:,} pixels (at most {_MAX_PIXELS:,} are decoded)",
             "give a smaller copy",
         )
-    if max(width, height) > MAX_RATIO * min(width, height):
+    if max(width, height) > _MAX_RATIO * min(width, height):
         raise Unreadable(f"a picture of {width:,} × {height:,} pixels, a mere line", "cut it into parts")
+
+
+def render(kind: str, channel: socket.socket, files: Sequence[int]) -> None:
+    """Draw a page of the document that is open as the first of `files`.
+
+    Reads a JSON request: page (from 1), side (the most pixels of the longer side), most_bytes. Sends a line
+    of JSON, with media_type, width and height, and the bytes; or a line with refused and remedy.
+    """
+    signal.signal(signal.SIGXCPU, _give_up)
+    warnings.simplefilter("ignore")
+    request = json.loads(_read_all(channel))
+    try:
+        with os.fdopen(files[0], "rb") as file:
+            drawn = _draw(kind, file, request["page"], request["side"])
+            media_type, data = _encoded(drawn, request["most_bytes"])
+        head: dict[str, Any] = {"media_type": media_type, "width": drawn.width, "height": drawn.height}
+    except Unreadable as refused:
+        head, data = {"refused": str(refused), "remedy": refused.remedy}, b""
+    except MemoryError:
+        head = {"refused": "too large to be drawn in the memory allowed", "remedy": "give a smaller copy"}
+        data = b""
+    except Exception as error:
+        # The boundary: a library that fails on a malformed file must be reported, not end the process.
+        reason = f"damaged ({type(error).__name__})"
+        head, data = {"refused": reason, "remedy": "open it in its program and save it again"}, b""
+    channel.sendall(json.dumps(head).encode() + b"\n" + data)
+
+
+def _draw(kind: str, file: Any, page: int, side: int) -> Any:
+    """Return a page, at most `side` pixels long."""
+    if kind != "pdf":
+        return frame_of(open_picture(file), page, side)
+    try:
+        document = pypdfium2.PdfDocument(file)
+        return draw_page(document[page - 1], side, _MAX_SCALE).to_pil().convert("RGB")
+    except (pypdfium2.PdfiumError, IndexError) as error:
+        raise Unreadable(
+            "a page that cannot be read", "get the PDF again, or print it to a new one"
+        ) from error
+
+
+def draw_page(page: Any, side: int, most_scale: float) -> Any:
+    """Return the bitmap of a PDF page, at most `side` pixels long. Raises Unreadable, and PDFium's errors."""
+    width, height = page.get_size()
+    sides = (width, height)
+    if not all(math.isfinite(one) and 1 <= one <= _MAX_POINTS for one in sides):
+        raise Unreadable(f"a page of {width:,.0f} × {height:,.0f} points", "print it to a new PDF")
+    if max(sides) > _MAX_RATIO * min(sides):
+        raise Unreadable(
+            f"a page of {width:,.0f} × {height:,.0f} points, a mere line", "print it to a new PDF"
+        )
+    return page.render(scale=min(side / max(sides), most_scale), rev_byteorder=True)
+
+
+def frame_of(picture: Any, number: int, side: int) -> Any:
+    """Return a frame (from 1) as it is seen, at most `side` pixels long. Raises Unreadable."""
+    from PIL import Image
+
+    if number > 1:
+        try:
+            picture.seek(number - 1)
+        except EOFError as error:
+            raise Unreadable(f"a picture without a frame {number}", "name one that it has") from error
+        _check_pixels(picture.width, picture.height)
+    picture.draft("RGB", (side, side))  # a JPEG is decoded at a fraction of its size
+    seen = _upright(picture)
+    seen.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return seen
+
+
+def _encoded(drawn: Any, most_bytes: int) -> tuple[str, bytes]:
+    """Return media type and bytes: PNG keeps the edges of letters; JPEG is for what is too large for it."""
+    file = io.BytesIO()
+    drawn.save(file, "PNG", optimize=False)
+    if file.tell() <= most_bytes:
+        return "image/png", file.getvalue()
+    for quality in _JPEG_QUALITIES:
+        file = io.BytesIO()
+        drawn.save(file, "JPEG", quality=quality)
+        if file.tell() <= most_bytes:
+            return "image/jpeg", file.getvalue()
+    raise Unreadable("a picture that stays too large for a model", "give a smaller copy")
+
+
+def _read_all(channel: socket.socket) -> bytes:
+    data = b""
+    while piece := channel.recv(4096):
+        data += piece
+    return data
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise Unreadable("too complex: it takes too long to draw", "print it to a new PDF, or save it as PNG")

@@ -375,7 +375,8 @@ def test_an_extra_that_was_installed_since_is_used(tmp_path: Path, cache: Contex
     sources = [PathSource(tmp_path / "a.txt")]
     before = cache.key(sources, lambda: None)
     assert before == cache.key(sources, lambda: None)
-    (tmp_path / "packages" / "rapidocr").mkdir(parents=True)
-    (tmp_path / "packages" / "rapidocr" / "__init__.py").write_text("")
+    for name in ("rapidocr", "onnxruntime"):
+        (tmp_path / "packages" / name).mkdir(parents=True)
+        (tmp_path / "packages" / name / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path / "packages"))
     assert cache.key(sources, lambda: None) != before

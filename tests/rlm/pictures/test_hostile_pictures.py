@@ -13,7 +13,7 @@ import pytest
 from handmade_pdf import pdf_by_hand, picture_of, png_that_claims, scanned_pdf
 
 from rlm.documents import load
-from rlm.documents.pictures.renderer import PageRenderer, PictureLimits, Unrenderable, _parsed
+from rlm.documents.pictures import PageRenderer, PictureLimits, Unrenderable, _parsed
 from rlm.errors import DocumentError
 
 

@@ -11,10 +11,10 @@ from handmade_pdf import pdf_by_hand
 from PIL import Image, ImageDraw, ImageFont
 
 from rlm.documents import load
-from rlm.documents.formats.office import ocr_extra
 from rlm.errors import DocumentError
+from rlm.version import has_extra
 
-HAS_OCR = ocr_extra.is_installed()
+HAS_OCR = has_extra("ocr")
 needs_ocr = pytest.mark.skipif(not HAS_OCR, reason="needs the extra ocr: pip install -e '.[ocr]'")
 LINES = ("The notice period is three weeks.", "The buyer is Kestrel Foods.", "The rent is 900 euros.")
 

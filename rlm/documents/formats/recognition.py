@@ -24,7 +24,6 @@ _SCALE = 200 / 72
 _MAX_SIDE = 2_600
 """Pixels of the longer side of what is read."""
 _ENGINE: list[Any] = []
-_MAX_RATIO = 200
 
 
 def prepare() -> None:
@@ -32,7 +31,7 @@ def prepare() -> None:
     # OpenBLAS starts its threads when NumPy is imported, and a fork has none of them.
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     pdf.prepare()
-    picture.prepare()
+    picture.prepare("pdf")
     import cv2
     import numpy
     from PIL import Image, ImageDraw
@@ -47,7 +46,6 @@ def prepare() -> None:
     sample = Image.new("RGB", (300, 80), "white")
     ImageDraw.Draw(sample).text((20, 20), "The words of a page", fill="black")
     _words(numpy.asarray(sample))
-    pdf.open_sample()[0].render(scale=1).to_numpy()
 
 
 def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
@@ -60,7 +58,7 @@ def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
         try:
             text, added = pdf.text_of(document, number)
             if not text:
-                text = _words(_drawn(document[number]))
+                text = _words(_array(picture.draw_page(document[number], _MAX_SIDE, _SCALE).to_pil()))
                 recognized += [number + 1] if text else []
                 empty += not text
             text = "\n\n".join(filter(None, (text, added)))
@@ -84,19 +82,12 @@ def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
 def recognize_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield a page for each frame with the words that it shows. Raises Unreadable for a picture without
     words."""
-    from PIL import Image
-
     opened = picture.open_picture(file)
     recognized: list[int] = []
     frames = picture.frames_of(opened)
     held: list[Piece] = []
     for number in range(frames):
-        if number:
-            opened.seek(number)
-            picture.check_pixels(opened.width, opened.height)
-        shown = picture.upright(opened)
-        shown.thumbnail((_MAX_SIDE, _MAX_SIDE), Image.Resampling.LANCZOS)
-        text = _words(_array(shown))
+        text = _words(_array(picture.frame_of(opened, number + 1, _MAX_SIDE)))
         held += [Page(), Text(f"{text}\n\n" if text else "\n")]
         if text:
             recognized.append(number + 1)
@@ -120,16 +111,8 @@ def _notes(recognized: list[int], what: str) -> Iterator[Note]:
         )
 
 
-def _drawn(page: Any) -> Any:
-    """Return the pixels of a page, at most `_MAX_SIDE` of them on its longer side."""
-    width, height = page.get_size()
-    shorter, longer = sorted((width, height))
-    if not shorter >= 1 or longer > _MAX_RATIO * shorter:
-        raise Unreadable("a page without an area", "print it to a new PDF")
-    return page.render(scale=min(_SCALE, _MAX_SIDE / longer), rev_byteorder=False).to_numpy()[:, :, :3].copy()
-
-
 def _array(image: Any) -> Any:
+    """Return the pixels as the models want them: blue, green, red."""
     import numpy
 
     return numpy.asarray(image.convert("RGB"))[:, :, ::-1].copy()
