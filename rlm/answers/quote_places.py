@@ -51,7 +51,7 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
     def search() -> list[Found]:
         with _one_at_a_time:
             # The seconds are those of the thread that makes the budget.
-            budget = Budget(seconds=SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
+            budget = Budget(SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
             return find_quotes(quotes, body.read, body.bytes, hints, budget=budget)
 
     return [

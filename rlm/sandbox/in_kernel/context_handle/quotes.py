@@ -22,7 +22,7 @@ def locate(body: Body, quote: str, *, first: int = 0, explain: bool = True) -> S
     Raises ValueError if there is none (to `explain` it names the nearest place), and TimeoutError if the
     search takes more than two seconds of computing, and one more for 50 MB.
     """
-    budget = Budget(seconds=_SECONDS + body.bytes / _BYTES_PER_SECOND)
+    budget = Budget(_SECONDS + body.bytes / _BYTES_PER_SECOND)
     found = find_quotes([Wanted(quote)], body.read, body.bytes, budget=budget)[0]
     shown = f"{quote[:_SHOWN_QUOTE]!r}{'…' if len(quote) > _SHOWN_QUOTE else ''}"
     match found.status:
@@ -46,7 +46,7 @@ def locate(body: Body, quote: str, *, first: int = 0, explain: bool = True) -> S
 def nearest_line(body: Body, quote: str, *, first: int = 0) -> str:
     """Return one line about the place of `body` that is most like a quote, counted from `first`."""
     quote = quote[:MAX_QUOTE_CHARS].encode("utf-8", "ignore").decode()  # without halves of characters
-    found = find_nearest(quote, body.read, body.bytes, budget=Budget(seconds=_SECONDS))
+    found = find_nearest(quote, body.read, body.bytes, budget=Budget(_SECONDS))
     if found is None:
         return "No place is like it: look for its rare words with search() or rank()."
     start, end = body.char_of(found.start), body.char_of(found.end)

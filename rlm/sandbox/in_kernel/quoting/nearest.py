@@ -16,7 +16,7 @@ from typing import Any
 
 import re2
 
-from .quote_search import Budget, OutOfWork, Read
+from .quote_search import Budget, OutOfTime, Read
 from .text_folding import is_east_asian
 
 __all__ = ["Nearest", "find_nearest"]
@@ -28,8 +28,6 @@ _MAX_WEIGHT = 10
 _LEAST_SHARE = 0.4
 """Share of the words that a place must hold to be worth naming."""
 _MAX_DIFFERENCES = 3
-_STEPS_PER_MATCH = 3_000
-_STEPS_PER_COMPARISON = 50
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -58,7 +56,7 @@ def find_nearest(quote: str, read: Read, size: int, *, budget: Budget) -> Neares
     try:
         for start, end, words in _clusters(telling, read, size, room, budget):
             best.offer(start, end, words, telling)
-    except OutOfWork:
+    except OutOfTime:
         pass
     if best.score < _LEAST_SHARE * best.whole:
         return None
@@ -90,10 +88,10 @@ def _clusters(
     near: deque[tuple[int, str]] = deque()
     counts: Counter[str] = Counter()
     for low in range(0, size, _WINDOW_BYTES):
-        budget.spend(20 * _WINDOW_BYTES)
+        budget.check()
         data = read(low, min(size, low + _WINDOW_BYTES))
         for match in pattern.finditer(data):
-            budget.spend(_STEPS_PER_MATCH)
+            budget.check()
             start, end = match.span()
             word = data[start:end].decode("utf-8", "ignore").casefold()
             if word not in telling:
@@ -141,8 +139,8 @@ def _aligned(quote: str, low: int, data: bytes, budget: Budget) -> Nearest | Non
     text = data[cut:].decode("utf-8", "ignore")
     theirs, ours = _placed_words(text), _placed_words(quote)
     try:
-        budget.spend(_STEPS_PER_COMPARISON * len(theirs) * len(ours) // 10)
-    except OutOfWork:
+        budget.check()
+    except OutOfTime:
         return None
     matcher = _matcher([word for word, _, _ in theirs], [word for word, _, _ in ours])
     anchor = matcher.find_longest_match()

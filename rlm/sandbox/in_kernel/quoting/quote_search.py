@@ -33,7 +33,7 @@ __all__ = [
     "MAX_QUOTE_CHARS",
     "Budget",
     "Found",
-    "OutOfWork",
+    "OutOfTime",
     "Wanted",
     "find_quotes",
 ]
@@ -61,25 +61,20 @@ Read = Callable[[int, int], bytes]
 Status = Literal["found", "missing", "common", "too_long", "unsearched"]
 
 
-class OutOfWork(Exception):
-    """The budget of a search is used up."""
+class OutOfTime(Exception):
+    """The seconds of a search are used up."""
 
 
 class Budget:
-    """Limits a search to a number of steps, of about a nanosecond each, and to seconds of computing.
+    """Limits a search to seconds of computing of its thread: other work does not change what is found."""
 
-    The seconds are those of the thread that makes it and spends it: other work does not change what is found.
-    """
-
-    def __init__(self, steps: float = float("inf"), *, seconds: float = float("inf")) -> None:
-        self.steps = steps
+    def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.thread_time() + seconds
 
-    def spend(self, steps: float) -> None:
-        """Pay for work before it is done. Raises OutOfWork."""
-        self.steps -= steps
-        if self.steps < 0 or time.thread_time() > self._end:
-            raise OutOfWork
+    def check(self) -> None:
+        """Raise OutOfTime if the seconds are used up. Called before each piece of work."""
+        if time.thread_time() > self._end:
+            raise OutOfTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +138,7 @@ def find_quotes(
             if most is not None:
                 common = search.is_common(patterns[number], most)
                 results[number] = Found("common") if common else Found("found", *place)
-    except OutOfWork:
+    except OutOfTime:
         pass
     return [results.get(number, _UNSEARCHED) for number in range(len(quotes))]
 
@@ -162,19 +157,19 @@ class _Pattern:
         self._text = text
         self._budget = budget
         self.data = text.encode()
-        budget.spend(100 * len(self.data))
+        budget.check()
         self.skeleton = skeleton(self.data)
         self.room = _MAX_GROWTH * len(self.data) + _MORE_GROWTH
         self.tried = 0
 
     @cached_property
     def tokens(self) -> list[Token]:
-        self._budget.spend(_STEPS_PER_TOKEN * len(self._text))
+        self._budget.check()
         return list(tokens(self._text))
 
     @cached_property
     def words(self) -> list[str]:
-        self._budget.spend(100 * len(self._text))
+        self._budget.check()
         return stable_words(self._text)
 
     @cached_property
@@ -204,7 +199,7 @@ class _Region:
         before = self._ends[block - 1] if block else 0
         if block not in self._mapped:
             low, high = self.borders[block], self.borders[block + 1]
-            budget.spend(_STEPS_PER_TOKEN * (high - low))
+            budget.check()
             if len(self._mapped) > _MAX_MAPPED:
                 self._mapped.clear()
             self._mapped[block] = _map_block(self.data[low:high])
@@ -213,7 +208,6 @@ class _Region:
 
 
 _MAX_MAPPED = 16
-_STEPS_PER_TOKEN = 2_000
 
 
 def _map_block(data: bytes) -> dict[int, int]:
@@ -268,7 +262,6 @@ class _Prefilter:
 _PREFILTER_BYTES = 24
 _MIN_WORDS = 3
 _MAX_COMPILED = 16
-_STEPS_PER_WORD = 30_000
 _MANY = 6
 """Quotes from which on one pass for all of them is faster than a pass for each."""
 
@@ -309,7 +302,7 @@ class _Search:
             if not self._may_hold(filtered, [one.data for one in rest.values()], data):
                 continue
             for number, pattern in list(rest.items()):
-                self._pay_find(len(data))
+                self._budget.check()
                 at = data.find(pattern.data)
                 if at >= 0:
                     yield number, (low + at, low + at + len(pattern.data))
@@ -321,7 +314,7 @@ class _Search:
         """Yield the first places in a transcript whose words and stops are those of a quote."""
         quotes = {number: one.data.decode() for number, one in patterns.items()}
         windows = self._windows(max((one.room for one in patterns.values()), default=0))
-        return spoken_places(quotes, windows, self._budget.spend)
+        return spoken_places(quotes, windows, self._budget.check)
 
     def folded(self, patterns: dict[int, _Pattern]) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yield the first places that read the same."""
@@ -347,7 +340,7 @@ class _Search:
         """Return False if none of many parts is in `data`, at the price of looking for a few of them."""
         if len(parts) < _MANY:
             return True
-        self._budget.spend(20 * len(data))
+        self._budget.check()
         return filtered.may_hold(parts, data)
 
     def _may_read_alike(self, patterns: Sequence[_Pattern], data: bytes) -> bool:
@@ -366,15 +359,15 @@ class _Search:
         if key not in self._patterns_of_words:
             if len(self._patterns_of_words) >= _MAX_COMPILED:
                 self._patterns_of_words.clear()
-            self._budget.spend(_STEPS_PER_WORD * len(key))
+            self._budget.check()
             self._patterns_of_words[key] = words_or_unsure(key)
-        self._budget.spend(20 * len(data))
+        self._budget.check()
         return self._patterns_of_words[key].search(data) is not None
 
     def _may_hold_most_words(self, pattern: _Pattern, data: bytes) -> bool:
         missing = []
         for word in pattern.words:
-            self._pay_find(len(data))
+            self._budget.check()
             if word.encode() not in data:
                 missing.append(word)
             if 2 * len(missing) > len(pattern.words):
@@ -386,7 +379,7 @@ class _Search:
         """Return whether a quote stands verbatim in more than `most` places."""
         count = 0
         for _, data in self._windows(len(pattern.data) - 1):
-            self._pay_find(len(data))
+            self._budget.check()
             count += data.count(pattern.data)
             if count > most:
                 return True
@@ -395,23 +388,21 @@ class _Search:
     def _windows(self, overlap: int, context: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield the first byte of each window, and its bytes with `context` before and `overlap` after it."""
         for low in range(0, self._size, self._window):
-            self._budget.spend(self._window + overlap)
+            self._budget.check()
             yield (
                 low,
                 self._read(max(0, low - context), min(self._size, low + self._window + overlap)),
             )
 
     def _region(self, low: int, high: int) -> _Region:
-        self._budget.spend(high - low)
         return self._fold(low, self._read(low, high))
 
     def _fold(self, low: int, data: bytes) -> _Region:
-        steps = 4 * len(data) if data.isascii() else 60 * len(data)
-        self._budget.spend(steps + 1_000 * data.count(b"\\"))
+        self._budget.check()
         return _Region(low, data)
 
     def _in_region(self, pattern: _Pattern, region: _Region) -> tuple[int, int] | None:
-        self._pay_find(len(region.data))
+        self._budget.check()
         at = region.data.find(pattern.data)
         if at >= 0:
             return region.start + at, region.start + at + len(pattern.data)
@@ -421,7 +412,7 @@ class _Search:
         """Return the first place in a region that reads the same and begins before byte `before` of it."""
         if pattern.tried > _MAX_TRIED:
             return None
-        self._pay_find(len(region.skeleton))
+        self._budget.check()
         offset = region.skeleton.find(pattern.skeleton)
         while offset >= 0:
             at = region.byte_of(offset, self._budget)
@@ -434,23 +425,21 @@ class _Search:
             pattern.tried += 1
             if pattern.tried > _MAX_TRIED:
                 return None
-            following = region.skeleton.find(pattern.skeleton, offset + 1)
-            passed = (following if following >= 0 else len(region.skeleton)) - offset
-            self._pay_find(passed + len(pattern.skeleton))
-            offset = following
+            self._budget.check()
+            offset = region.skeleton.find(pattern.skeleton, offset + 1)
         return None
 
     def _read_alike(self, pattern: _Pattern, region: _Region, at: int) -> tuple[int, int] | None:
         """Return the bytes of `region` that read as the quote, or None. Its first letter is at byte `at`."""
-        self._budget.spend(pattern.room)
+        self._budget.check()
         head = region.data[max(0, at - _CONTEXT_BYTES) : at].decode("utf-8", "ignore")
         text = head + region.data[at : at + pattern.room].decode("utf-8", "ignore")
         start = len(head)
-        end = _aligned_end(pattern.tokens[pattern.lead :], self._paid(tokens(text, start)))
+        end = _aligned_end(pattern.tokens[pattern.lead :], self._timed(tokens(text, start)))
         if end is None:
             return None
         if pattern.lead:
-            before = list(takewhile(lambda token: token.start < start, self._paid(tokens(text))))
+            before = list(takewhile(lambda token: token.start < start, self._timed(tokens(text))))
             lead = pattern.tokens[: pattern.lead]
             first = _aligned_end(lead[::-1], iter(before[::-1]), backward=True)
             if first is None:
@@ -459,13 +448,10 @@ class _Search:
         low = at - len(text[start : len(head)].encode())
         return low, at + len(text[len(head) : end].encode())
 
-    def _paid(self, every: Iterator[Token]) -> Iterator[Token]:
+    def _timed(self, every: Iterator[Token]) -> Iterator[Token]:
         for token in every:
-            self._budget.spend(_STEPS_PER_TOKEN)
+            self._budget.check()
             yield token
-
-    def _pay_find(self, size: int) -> None:
-        self._budget.spend(100 + 5 * size)
 
 
 def _aligned_end(quote: Sequence[Token], body: Iterator[Token], *, backward: bool = False) -> int | None:

@@ -21,16 +21,14 @@ _SIGNS = re2.compile(rf"{_NOTE}|\w [.,?!] ")
 """What shows that a text is a transcript: notes, or blanks before its full stops."""
 _PART = re.compile(r"\w+|[^\w\s]")
 _MIN_PARTS, _MAX_PARTS = 4, 300
-_STEPS_PER_PART = 30_000
-_STEPS_PER_BYTE = 10
 
 
 def spoken_places(
-    quotes: Mapping[int, str], windows: Iterator[tuple[int, bytes]], spend: Callable[[float], None]
+    quotes: Mapping[int, str], windows: Iterator[tuple[int, bytes]], check: Callable[[], None]
 ) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the first place of each quote in a UTF-8 text, which is read in overlapping `windows`: the
-    quote's number, and the first and last byte. `spend` pays for the work before it is done."""
-    spend(_STEPS_PER_PART * sum(map(len, quotes.values())))
+    quote's number, and the first and last byte. `check` is called before each piece of work."""
+    check()
     rest = {number: made for number, quote in quotes.items() if (made := _pattern(quote)) is not None}
     if not rest:
         return
@@ -38,7 +36,7 @@ def spoken_places(
         if _SIGNS.search(data) is None:
             continue
         for number, pattern in list(rest.items()):
-            spend(_STEPS_PER_BYTE * len(data))
+            check()
             if (match := pattern.search(data)) is not None:
                 yield number, (low + match.start(), low + match.end())
                 del rest[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 
@@ -289,13 +290,13 @@ def test_texts_that_read_the_same_have_the_same_skeleton(pair: tuple[str, str]) 
     assert skeleton(plain.encode()) == skeleton(written.encode())
 
 
-@given(st.text(max_size=300), st.text(max_size=60), st.integers(0, 100_000))
+@given(st.text(max_size=300), st.text(max_size=60), st.sampled_from([-1.0, 0.0, 0.0001, 10.0]))
 @settings(deadline=None)
-def test_no_text_breaks_the_search(make_body: MakeBody, text: str, quote: str, steps: int) -> None:
+def test_no_text_breaks_the_search(make_body: MakeBody, text: str, quote: str, seconds: float) -> None:
     """Any text and quote end within the budget, with a place inside the text or a reason."""
     data = text.encode("utf-8", "replace")
     (found,) = find_quotes(
-        [Wanted(quote, 2)], lambda low, high: data[low:high], len(data), [(0, 20)], budget=Budget(steps)
+        [Wanted(quote, 2)], lambda low, high: data[low:high], len(data), [(0, 20)], budget=Budget(seconds)
     )
     if found.status == "found":
         assert 0 <= found.start < found.end <= len(data)
@@ -317,33 +318,30 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_work_is_bounded_for_hostile_texts(make_body: MakeBody, name: str) -> None:
-    """Every step is paid for before it is done: the steps of a search stay in proportion to its input."""
+def test_a_search_in_a_hostile_text_ends_after_its_seconds(make_body: MakeBody, name: str) -> None:
+    """No piece of its work takes long by itself."""
     text, quotes = HOSTILE[name]
     body = make_body(text)
-    budget = Budget(10**12)
     near = [(number * 10_000, number * 10_000 + 10_000) for number in range(20)]
+    began = time.thread_time()
     find_quotes(
         [Wanted(quote) for quote in quotes],
         lambda low, high: bytes(body.raw[low:high]),
         body.bytes,
         near,
-        budget=budget,
+        budget=Budget(0.3),
     )
-    spent = 10**12 - budget.steps
-    sizes = sum(map(len, quotes))
-    tried = 2_000 * sum(10_000 + 50 * len(quote) for quote in quotes)
-    assert spent < 3_000 * body.bytes + 100 * len(quotes) * body.bytes + 1_000 * sizes + 1_000 * tried
+    assert time.thread_time() - began < 1.3
 
 
 def test_a_budget_that_is_used_up_leaves_quotes_unsearched(make_body: MakeBody) -> None:
     """What was found before stays found."""
-    body = make_body("first words\n" + "filler " * 500_000)
+    body = make_body("first words\n" + "filler " * 5_000_000)
     found = find_quotes(
         [Wanted("first words"), Wanted("not here")],
         lambda low, high: bytes(body.raw[low:high]),
         body.bytes,
-        budget=Budget(9_000_000),
+        budget=Budget(0.01),
     )
     assert [one.status for one in found] == ["found", "unsearched"]
 
