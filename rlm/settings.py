@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.options import ModelOptions
 from rlm.sandbox.types import KernelLimits
 
@@ -96,7 +96,7 @@ class Settings:
     models: ModelOptions = field(default_factory=ModelOptions)
     options: CallSettings = field(default_factory=CallSettings)
     sub_options: CallSettings = field(default_factory=CallSettings)
-    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    facts: Mapping[str, ModelInfo] = field(default_factory=dict)
 
     def with_options(
         self,

@@ -89,9 +89,6 @@ class BatchServer(ProviderServer):
             return self._upload(headers, body) if method == "POST" else self._download(self.files[parts[1]])
         if len(parts) == 1 and method == "POST":
             return self._create(is_anthropic, json.loads(body))
-        if len(parts) == 1:
-            newest = sorted(self.batches.values(), key=lambda one: -one.created_at)
-            return _json({"data": [self._show(one, is_anthropic) for one in newest], "has_more": False})
         batch = self.batches.get(parts[1])
         if batch is None:
             return Status(404, "no such batch", "not_found_error")

@@ -25,8 +25,8 @@ from typing import Any
 from benchmarks.quality.bench import BenchFolder, Item, Row, find_suite, load_items, report_of, score
 from benchmarks.quality.environments import PEERS, make_environment
 from rlm.models.base import TokenUsage
+from rlm.models.catalog.info import price
 from rlm.models.catalog.names import parse_name
-from rlm.models.catalog.prices import price
 from rlm.models.registry import PROVIDERS
 
 __all__ = ["add_peer", "key_of", "main", "order_of"]

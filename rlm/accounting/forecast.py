@@ -9,7 +9,7 @@ from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import estimate
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
 

@@ -20,7 +20,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage, call_key, collects_later
 from rlm.models.call_settings import settings_of
 from rlm.models.catalog.image_tokens import image_tokens
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.models.listener import ReplyListener, RetryReason
 from rlm.models.structured.tool_calls import as_text
 from rlm.playback.cursor import ReplayCursor

@@ -9,7 +9,7 @@ from rlm.accounting.budget import Budget
 from rlm.accounting.forecast import Forecaster
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, is_extractive, price_share
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.results import Strategy
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.settings import Limits

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rlm.config_file.loading import FileSettings, FolderSettings, Setting
     from rlm.config_file.mcp_servers import McpServer
-    from rlm.models.catalog.overrides import ModelFacts
+    from rlm.models.catalog.info import ModelInfo
     from rlm.prompts import CardSettings
 
 __all__ = [
@@ -56,7 +56,7 @@ class FolderMay(Enum):
     LOWER = "lower"
 
 
-def facts_in_force(ctx: typer.Context) -> Mapping[str, ModelFacts]:
+def facts_in_force(ctx: typer.Context) -> Mapping[str, ModelInfo]:
     """Return the windows and prices of the settings files, for a command that has a ConfigOption.
 
     Raises ConfigurationError if a folder sets more than it may, and that has an effect.

@@ -15,7 +15,7 @@ from rlm.config_file.mcp_servers import McpServer, read_mcp_servers
 from rlm.config_file.settings_file import SettingsFile, parse_toml
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.prompts import CardSettings, PromptError
 
 __all__ = ["FileSettings", "FolderSettings", "Setting", "load_settings"]
@@ -54,7 +54,7 @@ class FileSettings:
     user; its options are not among `options`."""
 
     options: Mapping[str, Setting] = field(default_factory=dict)
-    models: Mapping[str, ModelFacts] = field(default_factory=dict)
+    models: Mapping[str, ModelInfo] = field(default_factory=dict)
     card: CardSettings = field(default_factory=CardSettings)
     mcp: Mapping[str, McpServer] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
@@ -81,7 +81,7 @@ def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
             options |= own
             mcp |= servers
         else:
-            facts, no_facts = ModelFacts.split_for_folder(facts)
+            facts, no_facts = ModelInfo.split_for_folder(facts)
             card, no_card = CardSettings.split_for_folder(card)
             folder = FolderSettings(file.path, own, no_facts, no_card, servers)
         models, prompt = _merge(models, facts), _merge(prompt, card)
@@ -109,11 +109,11 @@ def _read_options(data: Mapping[str, Any], file: Path) -> dict[str, Setting]:
     return options
 
 
-def _read_models(table: object, file: Path) -> dict[str, ModelFacts]:
+def _read_models(table: object, file: Path) -> dict[str, ModelInfo]:
     if not isinstance(table, Mapping):
         raise ConfigurationError(f'{file}: models is {table!r}; write [models."NAME"]')
     try:
-        return {name: ModelFacts.from_table(f'models."{name}"', facts) for name, facts in table.items()}
+        return {name: ModelInfo.from_table(f'models."{name}"', facts) for name, facts in table.items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"{file}: {error}") from None
 

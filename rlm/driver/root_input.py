@@ -8,7 +8,7 @@ from rlm.answers.answer_type import AnswerType
 from rlm.children.routing.sub_models import SubModels
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter

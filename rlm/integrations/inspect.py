@@ -26,7 +26,7 @@ from rlm.documents import Context
 from rlm.errors import ModelRejected, UsageError
 from rlm.limits import Limits
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.catalog.windows import window_of
+from rlm.models.catalog.info import window_of
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.settings import Settings

@@ -3,8 +3,8 @@
 --
 -- `task`, `settings`, `process` and `data` hold JSON in ASCII: lone surrogates and NUL, which PostgreSQL refuses
 -- in text, survive as escapes. `events.key` is the hash of a model request. `inputs` holds the compressed files of
--- contexts, and `runs.input` refers to them. `provider_batches` are the batches that were sent to a provider
--- (`--slow`), and `batch_calls` the calls in them, by the ids under which the provider knows them.
+-- contexts, and `runs.input` refers to them. `batch_calls` are the calls in batches of a provider
+-- (`--slow`), by the ids under which it knows them, each with what is known of its batch.
 --
 -- A change of the tables changes VERSION in store.py. A store of another version is refused.
 
@@ -48,21 +48,15 @@ CREATE TABLE inputs (
     PRIMARY KEY (input, name, part)
 );
 
-CREATE TABLE provider_batches (
-    batch VARCHAR(64) NOT NULL,
+CREATE TABLE batch_calls (
+    key VARCHAR(64) NOT NULL,
+    provider_id VARCHAR(128) NOT NULL,
     model TEXT NOT NULL,
-    provider_id VARCHAR(128),
     sent_at DOUBLE PRECISION NOT NULL,
     requests INTEGER NOT NULL,
     state VARCHAR(16) NOT NULL,
-    PRIMARY KEY (batch)
-);
-
-CREATE TABLE batch_calls (
-    key VARCHAR(64) NOT NULL,
-    batch VARCHAR(64) NOT NULL,
     run_id VARCHAR(64) NOT NULL,
     PRIMARY KEY (key)
 );
-CREATE INDEX batch_calls_batch ON batch_calls (batch);
+CREATE INDEX batch_calls_provider_id ON batch_calls (provider_id);
 CREATE INDEX batch_calls_run_id ON batch_calls (run_id);

@@ -25,7 +25,7 @@ from rlm.errors import JournalError
 
 __all__ = ["Row", "RowConflict", "Store", "Transaction", "definitions", "one_of"]
 
-VERSION = "7"
+VERSION = "8"
 """The version of the tables, which a store holds in its table `journal_version`."""
 
 _READERS = 4

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rlm.models.base import Message, Model, ModelWindow, Reply, Request, SliceText, TokenUsage
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.prices import price
-from rlm.models.catalog.windows import window_of
+from rlm.models.catalog.info import price, window_of
 from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.resolution import default_model, resolve
 

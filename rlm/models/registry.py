@@ -14,7 +14,7 @@ from typing import Literal
 
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["COMPATIBLE", "OFFLINE", "PROVIDERS", "ProviderSpec", "list_forms"]
+__all__ = ["COMPATIBLE", "OFFLINE", "PROVIDERS", "ProviderSpec", "known_models", "list_forms"]
 
 OFFLINE: Mapping[str, str] = {
     "extractive": "extractive",
@@ -351,6 +351,16 @@ PROVIDERS: dict[str, ProviderSpec] = {
         title="LM Studio",
     ),
 }
+
+
+def known_models() -> tuple[str, ...]:
+    """Return the names of all models in the registry, with their prefixes (`openai:gpt-5`)."""
+    return tuple(
+        f"{prefix}:{model}"
+        for prefix, spec in PROVIDERS.items()
+        for model in dict.fromkeys((*spec.windows, *spec.outputs, spec.default_model))
+        if model
+    )
 
 
 def list_forms(*, bare: bool = True) -> str:

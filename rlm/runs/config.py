@@ -28,7 +28,7 @@ from rlm.events import (
 from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model
 from rlm.models.base import is_extractive
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
@@ -231,9 +231,7 @@ class RunConfig:
                 if (calls := _calls_of(getattr(self, slot)))
             },
             "model_facts": {
-                name: {key: value for key, value in asdict(facts).items() if key != "calls"}
-                for name, facts in self.settings.facts.items()
-                if name in named
+                name: facts.to_json() for name, facts in self.settings.facts.items() if name in named
             },
         }
 

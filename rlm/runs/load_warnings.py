@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rlm.documents import GuessedEncoding, Loaded
 from rlm.models import Model
+from rlm.models.catalog.info import reported_info
 from rlm.models.catalog.names import parse_name
-from rlm.models.catalog.server_facts import facts_of_name
 
 __all__ = ["pruned_warning", "warnings_of", "window_warnings"]
 
@@ -112,10 +112,10 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
 
 def _is_cut(model: Model) -> bool:
     """Whether prompts go through Ollama's Chat Completions, where nothing sets the size of the context."""
-    facts = facts_of_name(model.name)
+    facts = reported_info.get(model.name)
     if facts is None or not facts.is_default or model.name.startswith(("ollama:", "ollama/")):
         return False
-    return model.window.whole.context == facts.context and model.window.whole.context < _SMALL_WINDOW
+    return model.window.whole.context == facts.window and model.window.whole.context < _SMALL_WINDOW
 
 
 def _default_warning(model: Model) -> str:

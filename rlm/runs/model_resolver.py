@@ -10,7 +10,7 @@ from rlm.errors import ConfigurationError
 from rlm.events import Event, Retrying, Warned
 from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model, resolve
-from rlm.models.catalog.overrides import facts_for
+from rlm.models.catalog.info import info_for
 from rlm.settings import Settings
 from rlm.store_file import default_store
 
@@ -59,7 +59,7 @@ class ModelResolver:
 
     def make_slow(self, model: Model) -> Model:
         """Return `model` over its provider's batch API. Raises ConfigurationError if it has none."""
-        from rlm.models.batching.slow_model import make_slow  # imports the database's library
+        from rlm.models.slow_model import make_slow  # imports the database's library
 
         return make_slow(
             model,
@@ -85,7 +85,7 @@ class ModelResolver:
         )
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
-        facts = facts_for(resolved.name, self.settings.facts)
+        facts = info_for(resolved.name, self.settings.facts)
         calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
         window = options.window if facts is None else facts.apply_to_window(resolved.window.whole)
         if window is None and calls == options.calls:

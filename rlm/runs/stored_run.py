@@ -20,7 +20,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.playback.recording import Recording
 from rlm.results import RESUMABLE, RunResult, StopReason
 from rlm.sandbox.context.writer import ContextFile
@@ -91,7 +91,7 @@ class StoredRun:
         return None if schema is None else AnswerType(json.loads(schema))
 
     @property
-    def model_facts(self) -> Mapping[str, ModelFacts]:
+    def model_facts(self) -> Mapping[str, ModelInfo]:
         """Return the windows, prices and sizes of children that the run used, by the name of the model."""
         given = self.facts["model_facts"]
         alone = self.facts["summary_model"]
@@ -99,7 +99,7 @@ class StoredRun:
             alone = None
         return {
             name: replace(
-                _restore(ModelFacts, given.get(name, {})),
+                _restore(ModelInfo, given.get(name, {})),
                 window=sizes["context"] + sizes.get("thinking", 0),
                 output=sizes["output"],
                 child_tokens=sizes.get("child_tokens"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 
 __all__ = ["ChildModel", "default_child_tokens"]
 
@@ -46,7 +46,7 @@ class ChildModel:
         *,
         limit: int | None,
         output_tokens: int,
-        facts: Mapping[str, ModelFacts],
+        facts: Mapping[str, ModelInfo],
     ) -> ChildModel:
         """Return the model with its sizes. `limit` is that of the run. Without one, the user's facts decide,
         or else the default. The window may leave room for less."""

@@ -9,8 +9,7 @@ from rlm.children.routing.child_model import ChildModel
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import ModelInfo, Prices
 from rlm.sandbox.host.requests import BadCall
 
 __all__ = ["SubModels", "parse_sub_models", "sub_models_of", "write_sub_models"]
@@ -94,7 +93,7 @@ def sub_models_of(
     *,
     limit: int | None,
     output_tokens: int,
-    facts: Mapping[str, ModelFacts],
+    facts: Mapping[str, ModelInfo],
 ) -> SubModels:
     """Return the models with the sizes of their children."""
     made = (

@@ -211,7 +211,7 @@ def _floor(rlm: RLM, budget: float | None) -> float:
     """
     if budget is None:
         return 0.0
-    from rlm.models.catalog.prices import Prices
+    from rlm.models.catalog.info import Prices
 
     prices = Prices(rlm.settings.facts)
     costs = []

@@ -38,9 +38,9 @@ def models(
     """
     from rlm.escaping import json_bytes, terminal_line
     from rlm.models import default_model
-    from rlm.models.catalog.windows import known_models
     from rlm.models.local_servers import find_local_servers
     from rlm.models.plugins import load_plugins
+    from rlm.models.registry import known_models
 
     own = facts_in_force(ctx)
     broken = load_plugins()
@@ -166,9 +166,8 @@ def _list_key_hosts() -> dict[str, list[str]]:
 
 
 def _build_row(name: str, own: Any) -> dict[str, Any]:
+    from rlm.models.catalog.info import price, window_of
     from rlm.models.catalog.names import parse_name
-    from rlm.models.catalog.prices import price
-    from rlm.models.catalog.windows import window_of
     from rlm.results import TokenUsage
 
     facts = own.get(name)
@@ -178,8 +177,7 @@ def _build_row(name: str, own: Any) -> dict[str, Any]:
         window = facts.apply_to_window(window) or window
 
     def cost(usage: TokenUsage) -> float | None:
-        own_price = None if facts is None else facts.price(usage)
-        dollars = price(name, usage) if own_price is None else own_price
+        dollars = price(name, usage, own)
         return None if dollars is None else round(dollars * 1_000_000 / _SAMPLE_TOKENS, 6)
 
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,11 +17,9 @@ from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
-    from rlm.journal.provider_batches import BatchLedger, BatchRecord
+    from rlm.journal.provider_batches import BatchRecord
 
 __all__ = ["waiting"]
-
-_MINUTE = 60
 
 
 def waiting(
@@ -54,52 +53,44 @@ def waiting(
     if cancel is not None and forget is not None:
         raise UsageError("--cancel cannot be combined with --forget: leave one out")
     ledger = BatchLedger(store or default_store(os.environ))
+    batches = asyncio.run(ledger.batches())
     if cancel is not None:
-        record = asyncio.run(_find(ledger, cancel))
-        asyncio.run(_cancel(record))
+        asyncio.run(_cancel(_find(batches, cancel)))
         typer.echo(f"cancelled {cancel}: rlm resume collects what was answered before", err=True)
     elif forget is not None:
-        record = asyncio.run(_find(ledger, forget))
-        asyncio.run(ledger.remove(record.batch))
+        asyncio.run(ledger.remove(_find(batches, forget).provider_id))
         typer.echo(f"forgot {forget}: its calls are sent again", err=True)
     else:
-        _print(asyncio.run(_open_batches(ledger)), as_json=as_json)
+        _print({record: runs for record, runs in batches.items() if record.state != "ended"}, as_json=as_json)
 
 
-async def _open_batches(ledger: BatchLedger) -> list[tuple[BatchRecord, tuple[str, ...]]]:
-    """Return the batches that have not ended, with their runs."""
-    waiting = [record for record in await ledger.batches() if record.state != "ended"]
-    return [(record, await ledger.runs_of(record.batch)) for record in waiting]
-
-
-def _print(found: list[tuple[BatchRecord, tuple[str, ...]]], *, as_json: bool) -> None:
+def _print(batches: dict[BatchRecord, list[str]], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json_bytes([{**asdict(record), "runs": runs} for record, runs in found], indent=2))
+        rows = [{**asdict(record), "runs": runs} for record, runs in batches.items()]
+        typer.echo(json_bytes(rows, indent=2))
         return
-    if not found:
+    if not batches:
         typer.echo("nothing waits at a provider", err=True)
-    for record, runs in found:
-        minutes = int((time.time() - record.sent_at) // _MINUTE)
-        name = record.provider_id or f"{record.batch} (not confirmed)"
+    for record, runs in batches.items():
+        minutes = int((time.time() - record.sent_at) // 60)
         shown = runs[0] if len(runs) == 1 else plural(len(runs), "run")
         calls = plural(record.requests, "call")
-        typer.echo(terminal_text(f"{name}  {record.model}  {calls}, since {minutes:,} min  {shown}"))
+        line = f"{record.provider_id}  {record.model}  {calls}, since {minutes:,} min  {shown}"
+        typer.echo(terminal_text(line))
 
 
-async def _find(ledger: BatchLedger, name: str) -> BatchRecord:
-    """Return the batch with this id of the provider, or of ours. Raises UsageError."""
-    for record in await ledger.batches():
-        if name in (record.provider_id, record.batch):
+def _find(batches: Iterable[BatchRecord], name: str) -> BatchRecord:
+    """Return the batch with this id of the provider. Raises UsageError."""
+    for record in batches:
+        if name == record.provider_id:
             return record
     raise UsageError(f"this store knows no batch {name!r}: see rlm runs waiting")
 
 
 async def _cancel(record: BatchRecord) -> None:
     from rlm.models import resolve
-    from rlm.models.batching.slow_model import batch_api_of
+    from rlm.models.slow_model import batch_api_of
 
-    if record.provider_id is None:
-        raise UsageError(f"{record.batch} was not confirmed by its provider: resume its run, or --forget it")
     model = resolve(record.model, os.environ)
     try:
         failure = await batch_api_of(model).cancel(record.provider_id)

@@ -8,8 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.catalog.windows import known_models
-from rlm.models.registry import OFFLINE, PROVIDERS, list_forms
+from rlm.models.registry import OFFLINE, PROVIDERS, known_models, list_forms
 
 __all__ = ["ModelName", "check_base_url", "check_url", "parse_name"]
 

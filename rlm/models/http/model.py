@@ -16,12 +16,9 @@ from rlm.models.base import Model, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.addresses import is_loopback, is_private
 from rlm.models.catalog.families import thinking_room
+from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_info, window_of
 from rlm.models.catalog.names import parse_name
-from rlm.models.catalog.prices import price
-from rlm.models.catalog.server_facts import ServerFacts, facts_of_name, remember_facts
-from rlm.models.catalog.windows import DEFAULT_WINDOW, window_of
 from rlm.models.http.batches import BatchApi
-from rlm.models.http.batches.connection import BatchConnection
 from rlm.models.http.clients.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
@@ -105,9 +102,9 @@ class HttpModel(ABC):
         return self._options.calls
 
     @property
-    def facts(self) -> ServerFacts | None:
+    def facts(self) -> ModelInfo | None:
         """Return what the server reports of this model; None if it was not asked, or reports nothing."""
-        return facts_of_name(self._name)
+        return reported_info.get(self._name)
 
     @property
     def window(self) -> ModelWindow:
@@ -124,7 +121,7 @@ class HttpModel(ABC):
     def _whole_window(self) -> ModelWindow:
         given = self._options.window
         listed = self._listed_window
-        window = listed if self.facts is None else self.facts.apply_to_window(listed)
+        window = listed if self.facts is None else self.facts.apply_to_window(listed) or listed
         if given is None:
             return window
         sees = window.sees if given.sees is None else given.sees
@@ -172,7 +169,7 @@ class HttpModel(ABC):
                 del asking[asked]
         if facts is not None:
             _answered.add(asked)
-            remember_facts(self._name, facts)
+            reported_info[self._name] = facts
 
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
@@ -246,8 +243,7 @@ class HttpModel(ABC):
         provider's: nobody knows what it charges."""
         if self.batches is None or self._endpoint.private:
             return None
-        connection = BatchConnection(self._lease, self._mapper)
-        return self.batches(connection, self.request_body, self.accumulator)
+        return self.batches(self._lease, self._mapper, self.request_body, self.accumulator)
 
     async def aclose(self) -> None:
         """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
@@ -274,7 +270,7 @@ def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry |
 _answered: set[tuple[str, str]] = set()
 """Models, by name and base URL, whose servers have answered. The others are asked again by the next run."""
 _asking: WeakKeyDictionary[
-    asyncio.AbstractEventLoop, dict[tuple[str, str], asyncio.Future[ServerFacts | None]]
+    asyncio.AbstractEventLoop, dict[tuple[str, str], asyncio.Future[ModelInfo | None]]
 ] = WeakKeyDictionary()
 
 

@@ -24,8 +24,8 @@ async def with_retries(
     attempt: Callable[[], Awaitable[_T | AttemptFailure]],
     policy: RetryPolicy,
     *,
-    limiter: Limiter,
-    has_answered: Callable[[], bool],
+    limiter: Limiter | None = None,
+    has_answered: Callable[[], bool] = lambda: True,
     on_retry: OnRetry | None = None,
 ) -> _T:
     """Return what the first attempt that succeeds returns. Raises the last failure's ModelError.
@@ -34,6 +34,7 @@ async def with_retries(
     not count against the policy's time. `has_answered` tells whether the endpoint has ever answered: until
     then a refused connection is given up early. Cancellation ends an attempt or a wait at once.
     """
+    limiter = limiter or Limiter(1)
     began = time.monotonic()
     queued = 0.0
     spent = TokenUsage()

@@ -8,7 +8,7 @@ from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
-from rlm.models.http.batches.anthropic import AnthropicBatches
+from rlm.models.http.batches import AnthropicBatches
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel

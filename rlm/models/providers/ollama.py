@@ -74,10 +74,10 @@ class OllamaModel(HttpModel):
         sees = next((one for one in reported if one is not None), self._listed_window.sees)
         if given is not None and given.known:
             return replace(given, sees=sees)
-        asked = _DEFAULT_CONTEXT if facts is None else facts.context or _DEFAULT_CONTEXT
+        asked = _DEFAULT_CONTEXT if facts is None else facts.window or _DEFAULT_CONTEXT
         if facts is not None and facts.is_default:
             asked = max(asked, _DEFAULT_CONTEXT)
-        most = None if facts is None else facts.most_context
+        most = None if facts is None else facts.most_window
         context = min(asked, most or asked)
         output = context // _REPLY_SHARE if given is None else min(given.output, context)
         return ModelWindow(context, max(1, output), sees=sees)

@@ -11,7 +11,7 @@ from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of
-from rlm.models.http.batches.openai import OpenAIBatches
+from rlm.models.http.batches import OpenAIBatches
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel

@@ -24,7 +24,7 @@ from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import SliceText
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever

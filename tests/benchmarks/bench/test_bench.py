@@ -18,7 +18,7 @@ from benchmarks.quality.bench import (
 from rlm import RLM, Limits, Settings
 from rlm.errors import ModelError, UsageError
 from rlm.models.base import Reply, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.testing import ScriptedModel
 
 FACT = "The crane costs 940 euros a day."
@@ -37,7 +37,7 @@ ITEMS = [
 ]
 FACTS = {"suite": "test", "model": "m", "sub_model": "m", "seed": 1, "rlm": "0"}
 DIRECT = f'940\nEvidence:\n"{FACT}"'
-PRICED = {"scripted:memory": ModelFacts(input_price=1.0, output_price=1.0)}
+PRICED = {"scripted:memory": ModelInfo(input_price=1.0, output_price=1.0)}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rlm.accounting.metered_model import MeteredModel
 from rlm.errors import BudgetExhausted, JournalError
 from rlm.journal import Journal, stored_log
 from rlm.models.base import Message, Reply, Request, TokenUsage
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.testing import ScriptedModel

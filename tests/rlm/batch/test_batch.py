@@ -18,7 +18,7 @@ from rlm.batch.batch import failed_line
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable, UsageError
 from rlm.events import KernelOpened
 from rlm.models.base import Reply, Request, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.sandbox.errors import ContextFileError, SandboxError
 from rlm.testing import ScriptedModel
 
@@ -219,7 +219,7 @@ def paying(tokens: int) -> Callable[[Request], Awaitable[Reply]]:
 
 async def test_the_batch_spends_no_more_than_its_budget_and_says_which_tasks_it_left(folder: Folder) -> None:
     folder.short(20)
-    facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}
+    facts = {"scripted:memory": ModelInfo(input_price=10.0, output_price=0.0)}
     settings = Settings(facts=facts)
     # Every task costs one cent: 1,000 tokens at 10 dollars a million.
     summary = await folder.run(
@@ -268,7 +268,7 @@ async def test_the_cost_of_unfinished_tasks_of_an_earlier_start_counts_in_the_bu
         code = "x = peek(0, 5)" if request.round < 3 else "finalize(x)"
         return Reply(block(code), usage=TokenUsage(input_tokens=1_000))
 
-    facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}
+    facts = {"scripted:memory": ModelInfo(input_price=10.0, output_price=0.0)}
     settings = Settings(strategy="rlm", facts=facts)
     start = functools.partial(
         folder.run, ScriptedModel.of(root=root), settings=settings, slots=4, floor=0.12, budget=0.3
@@ -301,7 +301,7 @@ async def test_an_unfinished_task_gets_a_share_on_top_of_its_earlier_cost(
         code = f"x = peek(0, 5)  # {request.round}" if request.round < 6 else "finalize(x)"
         return Reply(block(code), usage=TokenUsage(input_tokens=5_000))
 
-    facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}
+    facts = {"scripted:memory": ModelInfo(input_price=10.0, output_price=0.0)}
     settings = Settings(strategy="rlm", facts=facts)
     start = functools.partial(folder.run, ScriptedModel.of(root=root), settings=settings, floor=0.1, slots=1)
     running = asyncio.ensure_future(start(budget=0.5))

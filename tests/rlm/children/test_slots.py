@@ -17,7 +17,7 @@ from rlm.children.child_calls import ChildCalls
 from rlm.children.routing.child_model import ChildModel
 from rlm.children.routing.sub_models import SubModels
 from rlm.journal import Journal
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.compute_clock import ComputeClock, serve_with

@@ -6,7 +6,7 @@ import pytest
 
 from rlm import Limits, Settings
 from rlm.models.base import Reply, Request, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.testing import ScriptedModel
 
 BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(100))
@@ -52,7 +52,7 @@ async def test_the_root_is_told_what_sub_rlms_took(run, block) -> None:
     for price, cost in ((None, "unknown cost"), (1.0, "$0.0004")):
         model = ScriptedModel.of(root=usage)
         model._name = "openai:mine@http://models.example/v1"
-        known = {} if price is None else {model.name: ModelFacts(input_price=price, output_price=price)}
+        known = {} if price is None else {model.name: ModelInfo(input_price=price, output_price=price)}
         settings = Settings(strategy="rlm", facts=known)
         await run(model, BODY, task="top", limits=Limits(max_rounds=3), settings=settings)
         said = model.requests[-1].messages[-1].content

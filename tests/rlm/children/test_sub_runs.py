@@ -12,7 +12,7 @@ from rlm import Limits, Settings
 from rlm.errors import ModelUnavailable
 from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
 from rlm.models.base import Reply, Request, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.testing import ScriptedModel
 
 BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
@@ -312,7 +312,7 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
 @pytest.mark.parametrize("dollars", [0.1, 0.02])
 async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
     """Two levels of sub-RLMs never finalize, and neither do their children."""
-    prices = ModelFacts(input_price=1.0, output_price=4.0)
+    prices = ModelInfo(input_price=1.0, output_price=4.0)
     paid: list[float] = []
 
     def reply_to(request: Request) -> Reply:

@@ -13,7 +13,7 @@ from rlm.config_file.loading import FileSettings, load_settings
 from rlm.config_file.settings_file import SettingsFile, settings_files
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.prompts import CardSettings
 
 
@@ -107,9 +107,9 @@ def test_a_file_that_is_not_utf_8_or_can_not_be_read_is_named(tmp_path: Path) ->
 
 def test_facts_of_a_model_override_the_built_in_window() -> None:
     shipped = ModelWindow(context=128_000, output=8_000, known=False)
-    assert ModelFacts().apply_to_window(shipped) is None
-    assert ModelFacts(window=4_000).apply_to_window(shipped) == ModelWindow(4_000, 1_000)
-    assert ModelFacts(output=2_000).apply_to_window(shipped) == ModelWindow(128_000, 2_000, known=False)
+    assert ModelInfo().apply_to_window(shipped) is None
+    assert ModelInfo(window=4_000).apply_to_window(shipped) == ModelWindow(4_000, 1_000)
+    assert ModelInfo(output=2_000).apply_to_window(shipped) == ModelWindow(128_000, 2_000, known=False)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_facts_of_a_model_override_the_built_in_window() -> None:
 )
 def test_a_price_is_dollars_for_a_million_tokens(facts: dict[str, Any], dollars: float | None) -> None:
     usage = TokenUsage(input_tokens=1_000_000, cached_tokens=250_000, output_tokens=100_000)
-    price = ModelFacts.from_table("models.m", facts).price(usage)
+    price = ModelInfo.from_table("models.m", facts).price(usage)
     assert price == (None if dollars is None else pytest.approx(dollars))
 
 

@@ -184,7 +184,7 @@ def test_the_price_data_is_not_loaded_for_a_server_of_ones_own() -> None:
     """Its import takes half a second. A gateway's name of a provider's own model is looked up."""
     code = (
         "import sys\n"
-        "from rlm.models.catalog.windows import window_of\n"
+        "from rlm.models.catalog.info import window_of\n"
         "for name in ('qwen3-32b', 'gpt-4o-mini'):\n"
         "    print(window_of(name, 'openai', own_server=True).known, 'genai_prices' in sys.modules)\n"
     )

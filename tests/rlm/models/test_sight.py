@@ -8,9 +8,8 @@ from rlm.errors import ConfigurationError
 from rlm.models import ModelOptions, resolve
 from rlm.models.base import Image, ModelWindow
 from rlm.models.catalog.image_tokens import image_tokens
-from rlm.models.catalog.overrides import ModelFacts
-from rlm.models.catalog.server_facts import ServerFacts, remember_facts
-from rlm.models.catalog.sight import sees
+from rlm.models.catalog.info import ModelInfo, reported_info
+from rlm.models.catalog.info import _sees as sees
 
 
 @pytest.mark.parametrize(
@@ -52,11 +51,11 @@ def test_other_models_are_not_taken_to_see(model, known):
 
 
 def test_the_users_table_decides():
-    facts = ModelFacts.from_table("models.x", {"sees": True})
+    facts = ModelInfo.from_table("models.x", {"sees": True})
     assert facts.apply_to_window(ModelWindow(8_000, 1_000)) == ModelWindow(8_000, 1_000, sees=True)
     assert resolve("openai:gpt-5", {"OPENAI_API_KEY": "k"}).window.sees is True
     with pytest.raises(ConfigurationError, match=r"models\.x\.sees is 1: give true or false"):
-        ModelFacts.from_table("models.x", {"sees": 1})
+        ModelInfo.from_table("models.x", {"sees": 1})
 
 
 @pytest.mark.parametrize(
@@ -74,22 +73,26 @@ def test_a_picture_is_estimated_by_its_pixels(model, size, low, high):
     assert low <= image_tokens(model, Image("image/png", b"", *size)) <= high
 
 
-def test_facts_of_a_server_take_no_sight_away(monkeypatch):
+@pytest.fixture(autouse=True)
+def _forget_reports():
+    yield
+    reported_info.clear()
+
+
+def test_facts_of_a_server_take_no_sight_away():
     """The server's word counts, then what is known of the name."""
-    monkeypatch.setattr("rlm.models.catalog.server_facts._facts", {})
     gemini = resolve("gemini:gemini-3.8-flash", {"GEMINI_API_KEY": "k"})
-    remember_facts(gemini.name, ServerFacts(context=1_048_576, output=65_536))
+    reported_info[gemini.name] = ModelInfo(window=1_048_576, output=65_536)
     assert gemini.window == ModelWindow(1_048_576 - 16_000, 65_536, sees=True, thinking=16_000)
     for reported in (True, False):
         vllm = resolve("vllm:some-model", {})
-        remember_facts(vllm.name, ServerFacts(context=32_000, sees=reported))
+        reported_info[vllm.name] = ModelInfo(window=32_000, sees=reported)
         assert vllm.window.sees is reported
-        remember_facts(vllm.name, ServerFacts(sees=reported))
+        reported_info[vllm.name] = ModelInfo(sees=reported)
         assert (vllm.window.sees, vllm.window.known) == (reported, False)
 
 
-def test_a_window_of_the_user_s_keeps_the_sight_that_the_server_reports(monkeypatch):
-    monkeypatch.setattr("rlm.models.catalog.server_facts._facts", {})
+def test_a_window_of_the_user_s_keeps_the_sight_that_the_server_reports():
     model = resolve("vllm:some-model", {}, ModelOptions(window=ModelWindow(9_000, 1_000)))
-    remember_facts(model.name, ServerFacts(context=32_000, sees=True))
+    reported_info[model.name] = ModelInfo(window=32_000, sees=True)
     assert model.window == ModelWindow(9_000, 1_000, sees=True)

@@ -6,7 +6,7 @@ import pytest
 
 from rlm.errors import ModelUnavailable
 from rlm.models.base import Message, Request, TokenUsage
-from rlm.models.catalog.prices import price
+from rlm.models.catalog.info import price
 from rlm.models.options import RetryPolicy
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")

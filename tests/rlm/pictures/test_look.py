@@ -17,7 +17,7 @@ from rlm.errors import BudgetExhausted, DocumentError
 from rlm.journal import Journal
 from rlm.models.base import Image, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.image_tokens import image_tokens
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import NOT_FOUND
 from rlm.testing import ScriptedModel

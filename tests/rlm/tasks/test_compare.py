@@ -17,7 +17,7 @@ from rlm.documents import StreamSource, TextSource
 from rlm.errors import ModelRejected, UsageError
 from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.tasks.comparison.compare import compare
 from rlm.tasks.comparison.table import Comparison, MethodRow
 from rlm.testing import ScriptedModel
@@ -54,7 +54,7 @@ def compared(sandbox_level: int, tmp_path: Path, block: Callable[[str], str]) ->
         settings = Settings(
             sandbox=sandbox_level,
             store=tmp_path / "rlm.db",
-            facts={"scripted:memory": ModelFacts(input_price=1.0, output_price=1.0)},
+            facts={"scripted:memory": ModelInfo(input_price=1.0, output_price=1.0)},
         )
         rlm = RLM(model, limits=changes.pop("limits", Limits()), settings=settings)
         sources = changes.pop("sources", [TextSource("text", text)])

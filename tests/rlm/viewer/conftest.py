@@ -16,7 +16,7 @@ import pytest
 
 from rlm import Settings
 from rlm.journal import Journal
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.viewer import RunViews
 
 
@@ -55,7 +55,7 @@ def yards(yard_run: ModuleType, sandbox_level: int, tmp_path_factory: pytest.Tem
         sandbox=sandbox_level,
         store=folder / "rlm.db",
         document_cache=False,
-        facts={"scripted:memory": ModelFacts(input_price=3.0, output_price=15.0)},
+        facts={"scripted:memory": ModelInfo(input_price=3.0, output_price=15.0)},
     )
 
     async def ask() -> list[str]:

@@ -17,7 +17,7 @@ from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.answers.support.model_check import SupportModel
 from rlm.journal import Journal
 from rlm.models.base import Model, Request
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.prompts.recipes.support import planted_claims
 

@@ -7,7 +7,7 @@ import pytest
 from rlm import Limits, Settings
 from rlm.children.routing.child_model import ChildModel, default_child_tokens
 from rlm.errors import ConfigurationError
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 from rlm.settings import ChildSettings
 from rlm.testing import ScriptedModel
 
@@ -42,7 +42,7 @@ def test_the_limit_comes_before_the_users_facts_and_these_before_the_default(
     named, limit, facts, tokens
 ) -> None:
     model = named("claude-haiku-4-5", context=200_000)
-    own = {} if facts is None else {model.name: ModelFacts(child_tokens=facts)}
+    own = {} if facts is None else {model.name: ModelInfo(child_tokens=facts)}
     assert ChildModel.of("a", model, limit=limit, output_tokens=8_000, facts=own).prompt_tokens == tokens
 
 

@@ -10,7 +10,7 @@ import pytest
 from rlm.driver import cache_lifetime
 from rlm.driver.cache_lifetime import CacheLifetime
 from rlm.models.base import Message, Request, TokenUsage
-from rlm.models.catalog.prices import price
+from rlm.models.catalog.info import price
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.wire_messages import with_openai_cache
 from rlm.models.options import ModelOptions

@@ -8,14 +8,12 @@ import pytest
 from batch_server import ask
 
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
-from rlm.journal.provider_batches import BatchRecord
 from rlm.models.base import TokenUsage
-from rlm.models.batching.provider_batch import ProviderBatch
-from rlm.models.batching.slow_model import make_slow
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.overrides import ModelFacts
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import ModelInfo, Prices
+from rlm.models.http.batches import BatchApi
 from rlm.models.resolution import resolve
+from rlm.models.slow_model import make_slow
 
 
 async def test_calls_are_gathered_into_one_batch_and_get_their_own_replies(slow, batch_server, providers):
@@ -49,11 +47,12 @@ async def test_a_batch_has_the_settings_of_the_calls(slow, batch_server):
     assert body["top_p"] == 0.7
 
 
-async def test_a_batch_is_split_at_the_limits_of_requests_and_bytes(slow, batch_server):
-    model = slow(max_requests=3)
+async def test_a_batch_is_split_at_the_limits_of_requests_and_bytes(slow, batch_server, monkeypatch):
+    model = slow()
+    monkeypatch.setattr(type(model._api), "max_requests", 3)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(8)))
     assert sorted(len(batch.entries) for batch in batch_server.created) == [2, 3, 3]
-    model = slow(max_bytes=3_200)
+    monkeypatch.setattr("rlm.models.slow_model._MAX_BYTES", 3_200)
     await asyncio.gather(*(model.generate(ask(f"{number}" * 1_000)) for number in range(4)))
     assert [len(batch.entries) for batch in batch_server.created[3:]] == [2, 2]
     with pytest.raises(ModelProtocolError, match="larger than a batch may be"):
@@ -128,10 +127,10 @@ async def test_creating_and_polling_are_retried(slow, batch_server, providers):
     assert batch_server.calls == 1
 
 
-async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_again(slow, batch_server):
+async def test_a_batch_whose_creation_was_not_confirmed_is_sent_again(slow, batch_server):
     batch_server.lose = 1
     assert (await slow().generate(ask("q"))).text == "ok"
-    assert len(batch_server.created) == 1
+    assert len(batch_server.created) == 2
 
 
 async def test_a_refused_batch_fails_its_calls_and_is_not_remembered(slow, batch_server, providers):
@@ -192,23 +191,26 @@ async def test_a_line_that_holds_no_result_fails_its_call(slow, batch_server, re
 
 
 async def test_results_without_end_are_given_up(slow, batch_server, monkeypatch):
-    monkeypatch.setattr("rlm.models.batching.provider_batch._RESULT_BYTES", 1_000)
+    monkeypatch.setattr("rlm.models.slow_model._RESULT_BYTES", 1_000)
     batch_server.on_lines = lambda lines: [b"{}"] * 100_000
     with pytest.raises(ModelProtocolError, match="more than"):
         await slow().generate(ask("q"))
 
 
-async def test_the_progress_counts_the_requests_of_all_batches(slow, batch_server, progress):
+async def test_the_progress_counts_the_requests_of_all_batches(slow, batch_server, progress, monkeypatch):
     batch_server.polls = 3
-    model = slow(max_requests=2, first_poll=0.3, longest_poll=0.3)
+    monkeypatch.setattr("rlm.models.slow_model._FIRST_POLL", 0.3)
+    model = slow()
+    monkeypatch.setattr(type(model._api), "max_requests", 2)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(4)))
     assert max(one.total for one in progress) == 4
     assert {name for one in progress for name in one.batches} == {batch.id for batch in batch_server.created}
     assert all(0 <= one.done <= one.total and one.seconds >= 0 for one in progress)
 
 
-async def test_a_call_that_is_cancelled_before_its_batch_is_sent_is_not_sent(slow, batch_server):
-    model = slow(idle_seconds=0.2)
+async def test_a_call_that_is_cancelled_before_its_batch_is_sent_is_not_sent(slow, batch_server, monkeypatch):
+    monkeypatch.setattr("rlm.models.slow_model._IDLE_SECONDS", 0.2)
+    model = slow()
     calls = [asyncio.ensure_future(model.generate(ask(f"q{number}"))) for number in range(3)]
     await asyncio.sleep(0.05)
     calls[1].cancel()
@@ -241,7 +243,7 @@ async def test_a_root_is_known_by_its_round_and_not_by_the_seconds_in_its_last_m
 
 async def test_a_price_is_half_of_the_listed_one_also_where_it_is_the_users(slow):
     model = slow()
-    facts = {model.name: ModelFacts(input_price=1.0, output_price=2.0)}
+    facts = {model.name: ModelInfo(input_price=1.0, output_price=2.0)}
     usage = TokenUsage(1_000_000, 1_000_000)
     assert Prices(facts).of(model, usage) == 1.5
     assert Prices(facts).of(model.inner, usage) == 3.0
@@ -250,28 +252,30 @@ async def test_a_price_is_half_of_the_listed_one_also_where_it_is_the_users(slow
 @pytest.mark.parametrize("name", ["extractive", "openai:m@http://127.0.0.1:1/v1"])
 def test_a_model_without_a_batch_api_is_refused_by_name(name, tmp_path):
     with pytest.raises(ConfigurationError, match=r"has no batch API.* anthropic:NAME, openai:NAME"):
-        make_slow(resolve(name, {}), tmp_path / "rlm.db")
+        make_slow(resolve(name, {}), tmp_path / "rlm.db", print, print)
 
 
 def _key_of(line: bytes) -> bytes:
     return line.partition(b'"custom_id": "')[2][:64]
 
 
-async def test_every_reading_of_a_batch_is_followed_to_its_end(slow, monkeypatch):
-    """A third reading of one batch does not hide the second: both are waited for and closed."""
-    ends = [asyncio.Event() for _ in range(3)]
-    waiting = iter(ends)
+async def test_a_call_that_is_asked_again_while_its_batch_is_read_gets_its_reply(
+    slow, batch_server, monkeypatch
+):
+    """The first caller is gone, and the results that are being read were asked for by it."""
+    model = slow()
+    again: list[asyncio.Future] = []
+    read = BatchApi.reply
 
-    async def run(_):
-        await next(waiting).wait()
+    def reply(api, record, request):
+        if not again:
+            first.cancel()
+            again.append(asyncio.ensure_future(model.generate(ask("q"))))
+        return read(api, record, request)
 
-    monkeypatch.setattr(ProviderBatch, "run", run)
-    gatherer = slow()._gatherer()
-    record = BatchRecord("b", "m", 0.0, 1, "batch_1")
-    for _ in ends:
-        gatherer._follow(record, [])
-    assert len(gatherer._batches) == 3
-    ends[2].set()
-    await asyncio.sleep(0.01)
-    assert len(gatherer._batches) == 2
-    await gatherer.aclose()
+    monkeypatch.setattr(BatchApi, "reply", reply)
+    first = asyncio.ensure_future(model.generate(ask("q")))
+    await asyncio.gather(first, return_exceptions=True)
+    async with asyncio.timeout(10):
+        assert (await again[0]).text == "ok"
+    assert len(batch_server.created) == 1

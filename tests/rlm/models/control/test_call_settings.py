@@ -6,7 +6,7 @@ import pytest
 
 from rlm.errors import ConfigurationError
 from rlm.models.call_settings import CallSettings
-from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.info import ModelInfo
 
 
 def test_pairs_of_the_command_line() -> None:
@@ -92,13 +92,13 @@ def test_a_journal_keeps_no_value_of_a_header() -> None:
 
 def test_the_table_of_a_settings_file() -> None:
     table = {"window": 32_000, "output": 3_000, "effort": "low", "body": {"top_k": 20}}
-    facts = ModelFacts.from_table('models."m"', table)
+    facts = ModelInfo.from_table('models."m"', table)
     assert (facts.window, facts.output) == (32_000, 3_000)
     assert facts.calls == CallSettings(max_output_tokens=3_000, effort="low", extra_body={"top_k": 20})
     with pytest.raises(ConfigurationError, match=r'models."m".efort is no setting, did you mean effort\?'):
-        ModelFacts.from_table('models."m"', {"efort": "low"})
+        ModelInfo.from_table('models."m"', {"efort": "low"})
     with pytest.raises(ConfigurationError, match=r'models."m".temperature is 3: give a number from 0 to 2'):
-        ModelFacts.from_table('models."m"', {"temperature": 3})
+        ModelInfo.from_table('models."m"', {"temperature": 3})
 
 
 def test_a_folder_that_is_not_trusted_sets_neither_body_nor_headers_nor_prices() -> None:
@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_trusted_sets_neither_body_nor_headers_nor_prices()
         "api": "chat",
         "input_price": 0,
     }
-    allowed, refused = ModelFacts.split_for_folder({"m": table})
+    allowed, refused = ModelInfo.split_for_folder({"m": table})
     assert allowed == {"m": {"effort": "low", "seed": 1, "window": 9_000}}
     assert refused == ("api", "body", "headers", "input_price")
 

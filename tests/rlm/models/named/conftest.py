@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlm.models.catalog import server_facts
+from rlm.models.catalog.info import reported_info
 from rlm.models.http import model as http_model
 
 
@@ -98,10 +98,10 @@ def pages(make_pages: Callable[..., Pages]) -> Pages:
 @pytest.fixture(autouse=True)
 def nothing_known() -> Iterator[None]:
     """Forget what servers said, before and after each test."""
-    server_facts._facts.clear()
+    reported_info.clear()
     http_model._answered.clear()
     yield
-    server_facts._facts.clear()
+    reported_info.clear()
     http_model._answered.clear()
 
 

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from rlm.models import ModelOptions, ModelWindow, TokenUsage, price, resolve
-from rlm.models.catalog.overrides import ModelFacts, facts_for
-from rlm.models.catalog.prices import Prices
+from rlm.models.catalog.info import ModelInfo, Prices, info_for
 from rlm.models.http.model import learn
 from rlm.runs.load_warnings import window_warnings
 
@@ -146,7 +145,7 @@ async def test_openrouter_reports_windows_and_prices(pages) -> None:
     prices = [Prices().of(model, usage) for model in models]
     assert prices[0] == pytest.approx(0.6 * 0.2 + 0.4 * 0.05 + 0.1)
     assert prices[1:] == [None, 0.0]
-    own = {"openrouter/meta/llama-9": ModelFacts(input_price=1.0, output_price=1.0)}
+    own = {"openrouter/meta/llama-9": ModelInfo(input_price=1.0, output_price=1.0)}
     assert Prices(own).of(models[0], usage) == pytest.approx(1.1)
 
 
@@ -158,7 +157,7 @@ async def test_a_server_named_by_its_url_sets_no_price(pages, monkeypatch) -> No
     model = resolve(f"openai:free/one:free@{pages.url}/v1", {})
     await learn([model])
     facts = model.facts  # type: ignore[attr-defined]
-    assert facts.context == 32_768
+    assert facts.window == 32_768
     assert facts.input_price is None
     assert fact_finder._read_listing(OPENROUTER["data"][2], prices=True).input_price == 0.0
 
@@ -186,10 +185,10 @@ async def test_the_user_goes_before_the_server(pages) -> None:
 
 
 def test_a_table_counts_however_it_spells_the_name() -> None:
-    facts = {"ollama/qwen3:8b": ModelFacts(window=9_000), "claude-x": ModelFacts(window=8_000)}
-    assert facts_for("ollama:qwen3:8b", facts) is facts["ollama/qwen3:8b"]
-    assert facts_for("anthropic:claude-x", facts) is facts["claude-x"]
-    assert facts_for("openai:gpt-5", facts) is None
+    facts = {"ollama/qwen3:8b": ModelInfo(window=9_000), "claude-x": ModelInfo(window=8_000)}
+    assert info_for("ollama:qwen3:8b", facts) is facts["ollama/qwen3:8b"]
+    assert info_for("anthropic:claude-x", facts) is facts["claude-x"]
+    assert info_for("openai:gpt-5", facts) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,327 @@
+"""What is known of a model: its window, its sight, its prices. The user's word goes before the server's, that
+before what the catalogue ships, field by field. Uses no network."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rlm.errors import ConfigurationError
+from rlm.lazy_dataclass import dataclass
+from rlm.models.base import Model, ModelWindow, TokenUsage, price_share
+from rlm.models.call_settings import SETTING_KEYS, CallSettings
+from rlm.models.catalog.addresses import is_private_server
+from rlm.models.catalog.names import ModelName, parse_name
+from rlm.models.registry import OFFLINE, PROVIDERS, ProviderSpec
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
+__all__ = ["DEFAULT_WINDOW", "ModelInfo", "Prices", "info_for", "price", "reported_info", "window_of"]
+
+DEFAULT_WINDOW = ModelWindow(context=128_000, output=8_000, known=False)
+_SIZES = ("window", "output", "child_tokens")
+_PRICES = ("input_price", "output_price", "cached_price")
+_FACTS = (*_SIZES, *_PRICES, "sees")
+_CALLS = tuple(key for key in SETTING_KEYS if key not in _SIZES)
+_KEYS = (*_FACTS, *_CALLS)
+_FOLDER_MAY_SET = (*_SIZES, "effort", "thinking", "temperature", "seed")
+"""What `rlm.toml` of a folder may set. A price of 0 would lift the limit of the cost. A
+body or a header could send the texts to another account, or keep them with the provider."""
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a user or a server says of a model; None where it says nothing.
+
+    `window` counts the tokens of prompt and reply together, `output` those of a reply. Prices are US dollars
+    for a million tokens. `cached_price` is for input from the provider's cache; None means the price of other
+    input. `sees` tells whether the model takes pictures.
+
+    Only a user sets `child_tokens`, the most that the prompt of a child may hold if the run has no such
+    limit, and `calls`, what each call asks for. Only a server reports `most_window`, the one that the model
+    was trained for, `is_default` (its window is a default of the program, which the user may not have
+    chosen), and `thinks` with the names of its efforts.
+    """
+
+    window: int | None = None
+    output: int | None = None
+    input_price: float | None = None
+    output_price: float | None = None
+    cached_price: float | None = None
+    child_tokens: int | None = None
+    sees: bool | None = None
+    calls: CallSettings = field(default_factory=CallSettings)
+    most_window: int | None = None
+    is_default: bool = False
+    thinks: bool = False
+    think_levels: tuple[str, ...] = ()
+
+    @classmethod
+    def from_table(cls, path: str, table: object) -> ModelInfo:
+        """Read what a user says from a table. Raises ConfigurationError, which names the key with `path`
+        before it."""
+        if not isinstance(table, Mapping):
+            raise ConfigurationError(f"{path} is {table!r}: make it a table")
+        for key, value in table.items():
+            if key not in _KEYS:
+                close = difflib.get_close_matches(key, _KEYS, 1, 0.6)
+                meant = f", did you mean {close[0]}?" if close else ""
+                known = ", ".join(_KEYS)
+                raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
+            if key in _SIZES and not (type(value) is int and value > 0):
+                raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
+            if key == "sees" and not isinstance(value, bool):
+                raise ConfigurationError(f"{path}.{key} is {value!r}: give true or false")
+            if key in _PRICES and not (type(value) in (int, float) and 0 <= value < math.inf):
+                raise ConfigurationError(f"{path}.{key} is {value!r}: give dollars for a million tokens")
+        if ("input_price" in table) != ("output_price" in table) or (
+            "cached_price" in table and "input_price" not in table
+        ):
+            raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
+        asked = {key: value for key, value in table.items() if key == "output" or key in _CALLS}
+        facts = {key: value for key, value in table.items() if key not in _CALLS}
+        return cls(**facts, calls=CallSettings.from_table(path, asked))
+
+    @classmethod
+    def split_for_folder(
+        cls, tables: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+        """Return the part of checked tables that a folder may set, and the names of the other keys."""
+        allowed = {
+            name: {key: value for key, value in table.items() if key in _FOLDER_MAY_SET}
+            for name, table in tables.items()
+        }
+        refused = {key for table in tables.values() for key in table if key not in _FOLDER_MAY_SET}
+        return allowed, tuple(sorted(refused))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a user says besides `calls`."""
+        return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
+
+    def apply_to_window(self, listed: ModelWindow) -> ModelWindow | None:
+        """Return a window with what is known here in its place; None if that is nothing. A context alone says
+        nothing of the output: a reply of its size would leave no room for a prompt."""
+        window = self.window or self.most_window
+        if window is None and self.output is None and self.sees is None:
+            return None
+        seen = listed.sees if self.sees is None else self.sees
+        if window is None and self.output is None:
+            return replace(listed, sees=seen)
+        size = window or listed.context
+        room = self.output or min(listed.output, max(1, size // 4))
+        return ModelWindow(size, min(room, size), known=listed.known or window is not None, sees=seen)
+
+    def price(self, usage: TokenUsage) -> float | None:
+        """Return the US dollars for a call's usage; None without prices of input and output."""
+        if self.input_price is None or self.output_price is None:
+            return None
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        cached_price = self.input_price if self.cached_price is None else self.cached_price
+        fresh = (usage.input_tokens - cached) * self.input_price
+        return (fresh + cached * cached_price + usage.output_tokens * self.output_price) / _MILLION
+
+
+reported_info: dict[str, ModelInfo] = {}
+"""What servers have reported in this process, by the names of the models."""
+
+
+def info_for(name: str, facts: Mapping[str, ModelInfo]) -> ModelInfo | None:
+    """Return what the user says of the model with this name, however the table and the name spell it."""
+    if name in facts or not facts:
+        return facts.get(name)
+    try:
+        wanted = parse_name(name).canonical
+        return next((facts[key] for key in facts if parse_name(key).canonical == wanted), None)
+    except ConfigurationError:
+        return None
+
+
+def price(
+    model_name: str, usage: TokenUsage, own: Mapping[str, ModelInfo] = MappingProxyType({})
+) -> float | None:
+    """Return the US dollars for one call's `usage`: at the user's price in `own`, else at that which the
+    provider reported in this process, else at today's list price. `model_name` has any form that `resolve`
+    supports. Sum the prices of calls, not their tokens: some models charge long prompts a higher rate.
+
+    Returns 0.0 for offline models (`extractive`, `scripted:`, `replay:`) and for servers of the user's own,
+    which are on this machine or in a private network, unless the user says otherwise. Returns None where the
+    price is unknown: another server, a model that the data lacks, an unknown form of name.
+    """
+    info = info_for(model_name, own)
+    dollars = None if info is None else info.price(usage)
+    if dollars is not None:
+        return dollars
+    try:
+        name = parse_name(model_name)
+    except ConfigurationError:
+        return None
+    if name.provider in OFFLINE or is_private_server(name.provider, name.base_url, os.environ):
+        return 0.0
+    reported = reported_info.get(model_name)
+    dollars = None if reported is None else reported.price(usage)
+    return _compute_price(name, usage) if dollars is None else dollars
+
+
+@lru_cache(maxsize=1024)
+def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
+    """Compute a list price. Cached: it takes longer than assembling a prompt, and the calls of a batch are
+    alike."""
+    if name.base_url is not None:
+        listed = _find_listing(name.model, None, name.base_url)
+    else:
+        listed = _find_listing(name.model, PROVIDERS[name.provider].price_list)
+    if listed is None:
+        return None
+    from genai_prices import Usage
+
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    tokens = Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(usage.cache_write_1h_tokens, written),
+        output_tokens=usage.output_tokens,
+    )
+    return float(listed.model.calc_price(tokens, listed.provider).total_price)
+
+
+class Prices:
+    """Prices of calls in US dollars; None where unknown. `own` is what the user says, by model name."""
+
+    def __init__(self, own: Mapping[str, ModelInfo] = MappingProxyType({})) -> None:
+        self._own = own
+
+    def of(self, model: Model, usage: TokenUsage) -> float | None:
+        """Return the price of a call with this usage: a share of it for a model that waits in batches."""
+        full = price(model.name, usage, self._own)
+        return None if full is None else full * price_share(model)
+
+    def at_most(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
+        """Return the highest price of a call with so many tokens of prompt and reply."""
+        return self.of(model, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
+
+
+@lru_cache(maxsize=256)
+def window_of(model: str, provider: str | None = None, *, own_server: bool = False) -> ModelWindow:
+    """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at all makers
+    of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False.
+    For a server of the user's own the price data is asked only for names like those of the provider's own
+    models: its import takes half a second."""
+    own = PROVIDERS.get(provider) if provider is not None else None
+    # Two ways to one provider's models, such as Gemini's, share what is known of them.
+    specs = [
+        spec
+        for prefix, spec in PROVIDERS.items()
+        if provider in (None, prefix)
+        or (own is not None and spec.price_list and spec.price_list == own.price_list)
+    ]
+    windows = {name: size for spec in specs for name, size in spec.windows.items()}
+    listed = _find_version(model, tuple(windows)) or _find_version(_strip_cloud(model), tuple(windows))
+    if listed is not None:
+        return ModelWindow(*windows[listed], sees=_sees(model))
+    # Of names without a provider, only those of the makers: many servers have a `llama3`.
+    lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
+    if own_server and not any(_family(model) in _families(spec) for spec in specs):
+        lists = []
+    contexts = (_find_context(model, price_list) for price_list in lists)
+    context = next((found for found in contexts if found is not None), None)
+    if context is None:
+        return replace(DEFAULT_WINDOW, sees=_sees(model))
+    outputs = {name: size for spec in PROVIDERS.values() for name, size in spec.outputs.items()}
+    limited = _find_version(_strip_cloud(model), tuple(outputs))
+    output = DEFAULT_WINDOW.output if limited is None else outputs[limited]
+    return ModelWindow(context, min(output, max(1, context // 2)), sees=_sees(model))
+
+
+@lru_cache(maxsize=256)
+def _find_listing(model: str, price_list: str | None, url: str | None = None) -> PriceCalculation | None:
+    """Return a model's entry in the price data, or None. `price_list` is the provider's id there; `url`
+    finds it by its address. Cached: the lookup takes longer than the calculation."""
+    # The import takes half a second, so it waits for the first priced call.
+    from genai_prices import Usage, calc_price
+
+    if not price_list and url is None:
+        return None
+    minimal = Usage(input_tokens=1, output_tokens=1)
+    for spelling in dict.fromkeys((model, model.rpartition("/")[2])):  # `google/gemini-2.5-pro` on Vertex
+        try:
+            if url is not None:
+                return calc_price(minimal, spelling, provider_api_url=url)
+            return calc_price(minimal, spelling, provider_id=price_list)
+        except LookupError:  # no such provider or model in the data
+            continue
+    return None
+
+
+def _find_context(model: str, price_list: str) -> int | None:
+    """Return the context window in the price data, or None."""
+    listed = _find_listing(model, price_list)
+    return None if listed is None else listed.model.context_window
+
+
+def _find_version(model: str, names: tuple[str, ...]) -> str | None:
+    """Return the longest of `names` that `model` is, or is a version of."""
+    candidates = [name for name in names if model == name or _is_version(model, name)]
+    return max(candidates, key=len, default=None)
+
+
+def _families(spec: ProviderSpec) -> set[str]:
+    return {_family(name) for name in (*spec.windows, *spec.outputs, spec.default_model)}
+
+
+def _family(model: str) -> str:
+    """Return the first word of a name: `gpt` of `gpt-5`, `o` of `o3`."""
+    name = model.rpartition("/")[2].casefold()
+    return name[: next((at for at, letter in enumerate(name) if not letter.isalpha()), len(name))]
+
+
+def _strip_cloud(model: str) -> str:
+    """Return a cloud's name of a model without what the cloud adds to its maker's: `us.anthropic.`, `-v1:0`,
+    `@20250929`."""
+    name = model.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    name = name.rpartition("anthropic.")[2]
+    return name.removesuffix("-v1")
+
+
+def _is_version(model: str, name: str) -> bool:
+    """Whether `model` is `name` followed by a date or `latest`: `gpt-5-2025-08-07`, but not `gpt-5-pro`."""
+    if not model.startswith(f"{name}-"):
+        return False
+    tail = model[len(name) + 1 :]
+    return tail == "latest" or (len(tail) >= 8 and tail.replace("-", "").isdigit())
+
+
+_SEES = re.compile(
+    r"claude-(?:3|4|5|opus|sonnet|haiku|fable|mythos)"
+    r"|gpt-(?:4o|4\.1|4\.5|4-turbo|4-vision|[5-9])|chatgpt-4o|o1(?!-mini|-preview)|o3(?!-mini)|o4"
+    r"|gemini|gemma-?3(?!.{0,3}(?:1b|270m))|gemma-?[4-9]|paligemma"
+    r"|pixtral|mistral-small-?3\.[1-9]|mistral-small-(?:25|26|latest)|mistral-medium|mistral-large-(?:3|25|26)"
+    r"|ministral-3|magistral-\w+-(?:2509|1\.2)"
+    r"|llama-?3\.2-(?:11b|90b)|llama-?3\.2-vision|llama-?4|llava|bakllava|vila"
+    r"|qwen[\d.]*-?vl|qwen-vl|qwen3\.5|qvq|internvl|minicpm-v|minicpm-o|molmo|moondream|smolvlm|granite.*vision"
+    r"|phi-?3(?:\.5)?-vision|phi-?4-multimodal|glm-\d(?:\.\d)?v|deepseek-(?:vl|ocr)|kimi-vl|kimi-k2\.[5-9]"
+    r"|nova-(?:lite|pro|premier|2)|grok-(?:[4-9]|\d?-?vision)|grok-2-vision|command-a-vision|aya-vision"
+    r"|.*[-_.:/](?:vl|vision|multimodal)(?:[-_.:]|$)"
+)
+_SEES_NOT = re.compile(r"gpt-oss|.*(?:embed|rerank|tts|whisper|audio|realtime|transcribe|search)")
+
+
+@lru_cache(maxsize=256)
+def _sees(model: str) -> bool | None:
+    """Return whether `model`, a provider's own name without prefix, sees pictures. None means unknown."""
+    # Routers and clouds put vendors before the name: `anthropic/claude-…`, `us.anthropic.claude-…`.
+    name = model.lower().rpartition("/")[2]
+    name = re.sub(r"^(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|mistral|qwen|google)\.", "", name)
+    if _SEES_NOT.match(name):
+        return False
+    return True if _SEES.match(name) else None

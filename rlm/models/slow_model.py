@@ -1,0 +1,381 @@
+"""A model that answers within 24 hours, at half the price: its calls are sent in batches of its provider.
+
+The calls of one event loop are gathered, sent, recorded by the provider's id of their batch, polled and read.
+A batch is recorded only after the provider has named it: a process that is killed in between, or an answer
+that is lost, lets its calls be sent and paid once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+from rlm.errors import ConfigurationError
+from rlm.events import BatchesWaiting
+from rlm.journal.provider_batches import BatchLedger, BatchRecord
+from rlm.models.base import Model, ModelWindow, Reply, Request, call_key
+from rlm.models.call_settings import CallSettings
+from rlm.models.http.error_mapping import AttemptFailure
+from rlm.models.http.retry import with_retries
+from rlm.models.options import RetryPolicy
+from rlm.models.registry import PROVIDERS
+
+if TYPE_CHECKING:
+    from rlm.models.http.batches import BatchApi, BatchStatus
+    from rlm.models.listener import OnRetry
+
+__all__ = ["SlowModel", "batch_api_of", "make_slow"]
+
+_T = TypeVar("_T")
+OnBatches: TypeAlias = "Callable[[BatchesWaiting], None]"
+"""Called from the event loop when a batch was sent or polled, for the batches of one model."""
+
+_IDLE_SECONDS = 3.0
+"""A batch is sent when no call has come for so long."""
+_LONGEST_GATHERING = 60.0
+"""So many seconds after its first call, a batch is sent in any case."""
+_MAX_BYTES = 64_000_000
+_FRAME_BYTES = 64
+"""Bytes around the entries of a batch, and between two of them."""
+_FIRST_POLL, _LONGEST_POLL, _GROWTH, _JITTER = 2.0, 60.0, 1.5, 0.1
+"""The seconds between two polls grow. A little random, so that batches of one moment are polled apart."""
+_CLOSING_SECONDS = 10.0
+"""How long `aclose` waits for batches that are being created, until the ledger has their ids."""
+_RESULT_BYTES = 1 << 16
+_RESULT_BYTES_PER_TOKEN = 100
+"""Bytes of one result: its frame, and its text in JSON."""
+_REQUESTS = RetryPolicy(attempts=20, base=1.0, cap=60.0, total=3_600.0, retry_after_cap=600.0)
+"""For the requests that create and read a batch."""
+_BATCHES = RetryPolicy(attempts=3, base=60.0, cap=600.0, total=86_400.0)
+"""For a call that failed within its batch for a reason that passes: it is sent in another one."""
+
+
+class SlowModel:
+    """Implements Model. The ledger in `store` records the batches, so that a resumed run finds its replies.
+    Use `make_slow` to make one."""
+
+    def __init__(
+        self, model: Model, api: BatchApi, store: str | Path, on_batches: OnBatches, on_retry: OnRetry
+    ) -> None:
+        self.inner = model
+        """The model that answers at once."""
+        self.price_share = api.price_share
+        self.collects_later = True
+        self._api = api
+        self._ledger = BatchLedger(store)
+        self._on_batches = on_batches
+        self._on_retry = on_retry
+        self._senders: WeakKeyDictionary[asyncio.AbstractEventLoop, _Sender] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"SlowModel({self.inner!r})"
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def window(self) -> ModelWindow:
+        return self.inner.window
+
+    @property
+    def calls(self) -> CallSettings:
+        """Return the settings of its calls."""
+        return getattr(self.inner, "calls", CallSettings())
+
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply, which may take up to 24 hours. Raises ModelError and JournalError."""
+        loop = asyncio.get_running_loop()
+        sender = self._senders.get(loop)
+        if sender is None:
+            sender = _Sender(self.name, self._api, self._ledger, self._on_batches, self._on_retry)
+            self._senders[loop] = sender
+        return await with_retries(lambda: sender.ask(request), _BATCHES, on_retry=self._on_retry)
+
+    async def aclose(self) -> None:
+        """Stop waiting for the batches. They stay at the provider."""
+        sender = self._senders.pop(asyncio.get_running_loop(), None)
+        if sender is not None:
+            await sender.aclose()
+        await self.inner.aclose()
+
+
+def make_slow(model: Model, store: str | Path, on_batches: OnBatches, on_retry: OnRetry) -> SlowModel:
+    """Return `model` over its provider's batch API. Raises ConfigurationError if there is none."""
+    if isinstance(model, SlowModel):
+        return model
+    return SlowModel(model, batch_api_of(model), store, on_batches, on_retry)
+
+
+def batch_api_of(model: Model) -> BatchApi:
+    """Return the batch API of a model's provider. Raises ConfigurationError if there is none."""
+    find = getattr(model, "batch_api", None)
+    api: BatchApi | None = None if find is None else find()
+    if api is None:
+        forms = ", ".join(f"{prefix}:NAME" for prefix, spec in PROVIDERS.items() if spec.has_batches)
+        raise ConfigurationError(
+            f"{model.name} has no batch API, which --slow needs: choose {forms} for every model of the run, "
+            "or leave --slow out"
+        )
+    return api
+
+
+class _Call:
+    """A request with the id by which its batch knows it. `entry` is its text, until it was sent."""
+
+    def __init__(self, key: str, request: Request, entry: bytes) -> None:
+        self.key = key
+        self.request = request
+        self.entry = entry
+        self.waiters = 0
+        self.outcome: asyncio.Future[Reply | AttemptFailure] = asyncio.get_running_loop().create_future()
+
+    def settle(self, outcome: Reply | AttemptFailure | Exception) -> None:
+        """Give the outcome to all who wait. The first one counts."""
+        if self.outcome.done():
+            return
+        if isinstance(outcome, Exception):
+            self.outcome.set_exception(outcome)
+            self.outcome.exception()  # retrieved, or asyncio logs it where nobody waits any more
+        else:
+            self.outcome.set_result(outcome)
+
+
+class _Batch:
+    """A batch that is followed. `calls` are those that wait for it."""
+
+    def __init__(self, record: BatchRecord) -> None:
+        self.record = record
+        self.done = 0
+        self.calls: dict[str, _Call] = {}
+
+    @property
+    def has_waiters(self) -> bool:
+        return any(call.waiters for call in self.calls.values())
+
+    def settle(self, call: _Call, outcome: Reply | AttemptFailure) -> None:
+        """Give a call its outcome. One of the same key that joined meanwhile still waits."""
+        call.settle(outcome)
+        if self.calls.get(call.key) is call:
+            del self.calls[call.key]
+
+
+class _Sender:
+    """The calls of one model in one event loop."""
+
+    def __init__(
+        self, model: str, api: BatchApi, ledger: BatchLedger, on_batches: OnBatches, on_retry: OnRetry
+    ) -> None:
+        self._model = model
+        self._api = api
+        self._ledger = ledger
+        self._on_batches = on_batches
+        self._on_retry = on_retry
+        self._calls: dict[str, _Call] = {}
+        self._gathered: dict[str, _Call] = {}
+        self._bytes = 0
+        self._first_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._batches: dict[str, _Batch] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._following: set[asyncio.Task[None]] = set()
+
+    async def ask(self, request: Request) -> Reply | AttemptFailure:
+        """Return the outcome of a request. A caller that is cancelled leaves it in its batch, where the same
+        call of its run finds it."""
+        key = _key_of(self._model, request)
+        call = self._calls.get(key)
+        if call is None:
+            call = _Call(key, request, self._api.encode(key, request))
+            if len(call.entry) + _FRAME_BYTES > _MAX_BYTES:
+                return self._api.too_large(len(call.entry), _MAX_BYTES)
+            self._calls[key] = call
+            self._gather(call)
+        call.waiters += 1
+        try:
+            await asyncio.wait([call.outcome])
+            return call.outcome.result()
+        finally:
+            call.waiters -= 1
+            if not call.waiters:
+                del self._calls[key]
+                if self._gathered.pop(key, None) is not None:
+                    self._bytes -= len(call.entry) + _FRAME_BYTES
+
+    async def aclose(self) -> None:
+        """Stop following the batches, once those that are being created are recorded."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=_CLOSING_SECONDS)
+        tasks = [*self._sending, *self._following]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _gather(self, call: _Call) -> None:
+        size = len(call.entry) + _FRAME_BYTES
+        if len(self._gathered) >= self._api.max_requests or self._bytes + size > _MAX_BYTES:
+            self._flush()
+        loop = asyncio.get_running_loop()
+        if not self._gathered:
+            self._first_at = loop.time()
+        self._gathered[call.key] = call
+        self._bytes += size
+        if self._timer is not None:
+            self._timer.cancel()
+        at = min(loop.time() + _IDLE_SECONDS, self._first_at + _LONGEST_GATHERING)
+        self._timer = loop.call_at(at, self._flush)
+
+    def _flush(self) -> None:
+        calls, self._gathered, self._bytes = list(self._gathered.values()), {}, 0
+        if calls:
+            _start(self._send(calls), self._sending)
+
+    async def _send(self, calls: list[_Call]) -> None:
+        """Follow the batches that hold these calls already, and send the others in a new one."""
+        try:
+            known = await self._ledger.find([call.key for call in calls])
+            for call in [call for call in calls if call.key in known]:
+                self._follow(known[call.key], [call])
+            calls = [call for call in calls if call.key not in known]
+            if calls:
+                entries = [call.entry for call in calls]
+                batch_id = await self._with_retries(lambda: self._api.create(entries))
+                runs = {call.key: call.request.run.partition("/")[0] for call in calls}
+                self._follow(await self._ledger.add(batch_id, self._model, runs), calls)
+        except Exception as error:
+            for call in calls:
+                call.settle(error)
+
+    def _follow(self, record: BatchRecord, calls: Sequence[_Call]) -> None:
+        batch = self._batches.get(record.provider_id)
+        if batch is None:
+            batch = self._batches[record.provider_id] = _Batch(record)
+            _start(self._run(batch), self._following)
+        for call in calls:
+            call.entry = b""
+            batch.calls[call.key] = call
+
+    async def _run(self, batch: _Batch) -> None:
+        """Poll a batch while anybody waits for it, and settle its calls."""
+        try:
+            pause = _FIRST_POLL
+            while batch.has_waiters:
+                status = await self._poll(batch)
+                self._report()
+                if status is not None and status.ended:
+                    await self._read(batch, status)
+                else:
+                    await asyncio.sleep(pause * random.uniform(1, 1 + _JITTER))  # noqa: S311
+                    pause = min(_LONGEST_POLL, pause * _GROWTH)
+            is_settled = not batch.calls
+        except Exception as error:
+            is_settled = True
+            for call in batch.calls.values():
+                call.settle(error)
+        del self._batches[batch.record.provider_id]
+        if is_settled:  # else it waits at the provider, and stays reported
+            self._report()
+
+    async def _poll(self, batch: _Batch) -> BatchStatus | None:
+        """Return the status of a batch, None if it cannot be had now. Never given up: a batch has been paid
+        for. Raises ModelError if the provider refuses to tell."""
+        status = await self._api.status(batch.record.provider_id)
+        if not isinstance(status, AttemptFailure):
+            batch.done = min(status.done, batch.record.requests)
+            return status
+        if status.reason is None:
+            failure = self._api.unknown(batch.record.provider_id) if status.status == 404 else status
+            raise failure.final(1, 0.0)
+        self._on_retry(1, _LONGEST_POLL, status.reason)
+        return None
+
+    async def _read(self, batch: _Batch, status: BatchStatus) -> None:
+        """Settle every call: with its result, or with the reason why it has none."""
+        left = dict(batch.calls)
+        failed: dict[_Call, AttemptFailure] = {}
+        if status.failure is None:
+            await self._with_retries(lambda: self._read_results(batch, status, left, failed))
+        failed |= {call: status.failure or self._api.missing() for call in left.values()}
+        # First, so that a call that is sent again is not looked for in this batch.
+        await self._ledger.forget([call.key for call in failed])
+        for call, failure in failed.items():
+            batch.settle(call, failure)
+        await self._ledger.set_ended(batch.record.provider_id)
+
+    async def _read_results(
+        self, batch: _Batch, status: BatchStatus, left: dict[str, _Call], failed: dict[_Call, AttemptFailure]
+    ) -> bool | AttemptFailure:
+        """Read the results. What was read stays when the connection drops, and is not read again."""
+        batch_id = batch.record.provider_id
+        tokens = max((call.request.max_output_tokens for call in left.values()), default=0)
+        size = batch.record.requests * (_RESULT_BYTES + _RESULT_BYTES_PER_TOKEN * tokens)
+        async with aclosing(self._api.lines(batch_id, status, max_bytes=size)) as lines:
+            async for line in lines:
+                if isinstance(line, AttemptFailure):
+                    return line
+                found = self._api.read(line)
+                # Results of other runs, results that nobody asked for, and second ones are skipped.
+                call = None if found is None else left.pop(found[0], None)
+                if found is None or call is None:
+                    continue
+                outcome = self._api.reply(found[1], call.request)
+                if isinstance(outcome, Reply):
+                    batch.settle(call, replace(outcome, batch=batch_id))
+                else:
+                    failed[call] = outcome
+                if not left:
+                    return True
+                await asyncio.sleep(0)
+        return True
+
+    def _report(self) -> None:
+        """Report the batches that wait."""
+        waiting = [batch for batch in self._batches.values() if batch.calls]
+        began = min((batch.record.sent_at for batch in waiting), default=time.time())
+        self._on_batches(
+            BatchesWaiting(
+                self._model,
+                sum(batch.done for batch in waiting),
+                sum(batch.record.requests for batch in waiting),
+                max(0.0, time.time() - began),
+                tuple(batch.record.provider_id for batch in waiting),
+            )
+        )
+
+    async def _with_retries(self, attempt: Callable[[], Awaitable[_T | AttemptFailure]]) -> _T:
+        return await with_retries(
+            attempt, _REQUESTS, has_answered=lambda: self._api.has_answered, on_retry=self._on_retry
+        )
+
+
+def _start(work: Awaitable[None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.ensure_future(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+def _key_of(model: str, request: Request) -> str:
+    """Return the id of a call within its run: equal for the same call of a resumed run, 64 characters long.
+
+    The last message to a root tells it the time left and what its children took, which a resumed run words
+    otherwise. So a root's call is known by its round and by what came before.
+    """
+    if request.role == "root":
+        cell = request.last_cell
+        seen = None if cell is None else [cell.status, cell.stdout, cell.result, cell.ename, cell.evalue]
+        before = [[message.role, message.content] for message in request.messages[:-1]]
+        call = json.dumps([model, request.round, request.final, request.max_output_tokens, before, seen])
+    else:
+        call = call_key(model, request)
+    return hashlib.sha256(f"{request.run}\0{request.role}\0{call}".encode(errors="replace")).hexdigest()
