@@ -77,9 +77,11 @@ def language_of(body: Body, start: int, end: int) -> str:
     return detect_language("\n".join(body.text(at, at + size - 1) for at in (start, middle, end - size)))
 
 
-def function_words(language: str) -> frozenset[str]:
-    """Return the words of grammar of a language other than ENGLISH, in lower case with their accents."""
-    return _function_words()[language]
+@cache
+def function_words() -> dict[str, frozenset[str]]:
+    """Return the words of grammar of each language, in lower case with their accents."""
+    table = tomllib.loads(files("rlm.retrieval").joinpath("function_words.toml").read_text("utf-8"))
+    return {language: frozenset(words.split()) for language, words in table.items()}
 
 
 def stem_words(language: str) -> Callable[[str], str]:
@@ -148,15 +150,9 @@ def _compose(text: str) -> str:
 
 
 @cache
-def _function_words() -> dict[str, frozenset[str]]:
-    table = tomllib.loads(files("rlm.retrieval").joinpath("function_words.toml").read_text("utf-8"))
-    return {language: frozenset(words.split()) for language, words in table.items()}
-
-
-@cache
 def _languages_by_word() -> dict[str, list[str]]:
     languages: dict[str, list[str]] = {}
-    for language, words in _function_words().items():
+    for language, words in function_words().items():
         for word in words:
             # A Latin letter alone is mostly a name in code.
             if len(word) > 1 or not word.isascii():

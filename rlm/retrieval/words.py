@@ -122,12 +122,12 @@ class Tokens:
         if not languages.names:
             return FUNCTION_WORDS
         words = set(word_pattern().findall(text.lower()))
-        counts = {language: len(words & function_words(language)) for language in languages.names}
+        counts = {language: len(words & function_words()[language]) for language in languages.names}
         best = max(counts, key=lambda language: counts[language])
         needed = len(words & FUNCTION_WORDS) + 1 if languages.has_english else 1
         if counts[best] < needed:
             return FUNCTION_WORDS
-        (folded,) = self.words([" ".join(words & function_words(best))])
+        (folded,) = self.words([" ".join(words & function_words()[best])])
         return frozenset(folded)
 
     def _forms(self, text: str, words: Sequence[str]) -> tuple[tuple[str, ...], ...]:

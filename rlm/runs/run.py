@@ -425,7 +425,7 @@ class Run:
             gates = self._finalizer.gates(has_answer=result.answer is not None)
             result = describe_run(result, self.config, self._options, self.run_context, gates)
             if is_extractive(self.config.model):
-                from rlm.models.offline.extractive.texts import with_status
+                from rlm.models.offline.extractive import with_status
 
                 result = with_status(result, describe_unread(result))
             elif answer_type is None or answer_type.is_text:

@@ -10,7 +10,7 @@ from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_of
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
-from rlm.models.offline.extractive.texts import is_extracts
+from rlm.models.offline.extractive import is_extracts
 from rlm.results import Citation, RunResult
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.tasks.reports.questions import Question

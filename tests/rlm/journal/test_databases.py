@@ -108,7 +108,7 @@ async def test_both_databases_have_the_same_tables(tmp_path: Path, postgres_url:
         made = await one._store.read(shape)
         assert made == await two._store.read(shape)
         assert made["journal_version"] == {("version_num", False)}
-        assert len(made) == 6
+        assert len(made) == 5
 
 
 async def test_tables_are_made_completely_or_not_at_all(store: str, monkeypatch) -> None:

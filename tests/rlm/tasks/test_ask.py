@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rlm import RLM, Settings
 from rlm.errors import UsageError
 from rlm.models.base import Request
-from rlm.models.offline.extractive.texts import NEAREST
+from rlm.models.offline.extractive import NEAREST
 from rlm.tasks.question import Answered, ask
 from rlm.testing import ScriptedModel
 

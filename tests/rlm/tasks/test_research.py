@@ -18,7 +18,7 @@ from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
-from rlm.models.offline.extractive.texts import EXTRACTS
+from rlm.models.offline.extractive import EXTRACTS
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.tasks.comparison.compare import resume_comparison
 from rlm.tasks.reports.conflicts import Conflict
