@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from rlm.errors import ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, Request
+from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.clients.shared_clients import ClientLease
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.quirks.reasoning import read_count
 from rlm.models.http.reply_limits import MAX_EVENT, RESULTS_TYPE, ReplyTooLarge, parse_json
-from rlm.models.http.streaming import StreamAccumulator, map_failure, read_error
+from rlm.models.http.streaming import map_failure, read_error
 from rlm.models.http.wire_messages import field
 
 __all__ = ["AnthropicBatches", "BatchApi", "BatchStatus", "OpenAIBatches"]

@@ -18,16 +18,17 @@ from rlm.models.catalog.addresses import is_loopback, is_private
 from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_info, window_of
 from rlm.models.catalog.names import parse_name
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.batches import BatchApi
 from rlm.models.http.clients.shared_clients import ClientLease, ClientPool, SharedClient
+from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
-from rlm.models.http.quirks.concessions import Concessions
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.streaming import StreamAccumulator, stream_completion
+from rlm.models.http.streaming import stream_completion
 from rlm.models.listener import OnRetry, ReplyListener, RetryReason
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS

@@ -7,19 +7,20 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from rlm.models.base import Reply, TokenUsage
+from rlm.models.base import Reply
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.clients.failures import StatusFailure, TransportFailure, Unsigned
 from rlm.models.http.clients.shared_clients import Response, SharedClient
+from rlm.models.http.concessions import describe_refusal
 from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.quirks.concessions import describe_refusal
-from rlm.models.http.reply_limits import BoundedText, ReplyTooLarge, parse_json, stream_bytes
+from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.wire_messages import field
 from rlm.models.listener import ReplyListener
 
-__all__ = ["StreamAccumulator", "map_failure", "read_error", "stream_completion"]
+__all__ = ["map_failure", "read_error", "stream_completion"]
 
 _END = b"[DONE]"
 _REFUSALS = (400, 404, 413, 422)
@@ -29,29 +30,6 @@ _MESSAGE_CHARS = 10_000
 _REPORT_SECONDS = 1.0
 _END_SECONDS = 1.0
 """Seconds that a server has to close a finished stream. A connection can be reused only after a clean end."""
-
-
-class StreamAccumulator(Protocol):
-    """Collects the events of one stream into a reply. `add` never raises, whatever a server sends as an
-    event."""
-
-    def add(self, event: object) -> bool:
-        """Take in one event; return whether it was the last."""
-
-    def accept_json(self, answer: object) -> bool:
-        """Take in a whole completion that came as JSON instead of a stream; return False if it is something
-        else."""
-
-    @property
-    def text(self) -> BoundedText:
-        """Return the text of the reply so far."""
-
-    def reply(self) -> Reply | None:
-        """Return the reply, or None while it is incomplete."""
-
-    @property
-    def spent(self) -> TokenUsage:
-        """Return the tokens that the provider will charge for so far, as far as known."""
 
 
 async def stream_completion(

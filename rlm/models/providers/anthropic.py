@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Image, Message, Reply, Request, TokenUsage
+from rlm.models.base import Carry, FinishReason, Image, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.batches import AnthropicBatches
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.quirks.reasoning import read_name, with_reasoning
-from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
-from rlm.models.http.streaming import StreamAccumulator
+from rlm.models.http.reply_limits import MAX_COUNT
 from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
-from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
 __all__ = ["AnthropicModel"]
@@ -106,63 +104,17 @@ class AnthropicModel(HttpModel):
         return _Accumulator(body)
 
 
-class _Accumulator:
-    """Implements StreamAccumulator for the events of the Messages API. Estimates the tokens of `body` and of
-    the reply where a gateway counts none."""
+class _Accumulator(StreamAccumulator):
+    """Reads the events of the Messages API."""
 
     def __init__(self, body: dict[str, Any]) -> None:
-        max_output_tokens = body["max_tokens"]
-        self._body = body
-        self._text = BoundedText(max_output_tokens)
-        self._thinking = BoundedText(max_output_tokens)
+        super().__init__(body["max_tokens"], body)
         self._blocks: dict[int, dict[str, Any]] = {}
-        self._tools = ToolCallCollector(max_output_tokens)
         self._stop_reason = ""
-        self._has_begun = self._complete = False
-        self._response_id = self._model = ""
         self._counts: dict[str, int] = {}
 
-    @property
-    def text(self) -> BoundedText:
-        return self._text
-
-    def reply(self) -> Reply | None:
-        if not self._complete and not self._is_overlong:
-            return None
-        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._stop_reason, "other")
-        return Reply(
-            str(self._text),
-            reason,
-            self.spent,
-            thinking=str(self._thinking),
-            carry=tuple(block for _, block in sorted(self._blocks.items()) if _is_signed(block)),
-            response_id=self._response_id,
-            model=self._model,
-            tool_calls=self._tools.calls,
-        )
-
-    @property
-    def _is_overlong(self) -> bool:
-        return self._text.is_full or self._thinking.is_full or self._tools.is_full
-
-    @property
-    def spent(self) -> TokenUsage:
-        """Return the tokens so far. The API reports the reply's tokens only at its end."""
-        counts = self._counts
-        cached = counts.get("cache_read_input_tokens", 0)
-        written = counts.get("cache_creation_input_tokens", 0)
-        usage = TokenUsage(
-            input_tokens=counts.get("input_tokens", 0) + cached + written,
-            output_tokens=counts.get("output_tokens", 0),
-            cached_tokens=cached,
-            cache_write_tokens=written,
-            reasoning_tokens=min(counts.get("thinking_tokens", 0), counts.get("output_tokens", 0)),
-            cache_write_1h_tokens=min(written, counts.get(_LONG_COUNT, 0)),
-        )
-        if not self._has_begun:
-            return usage
-        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
-        return with_reasoning(usage, self._body, f"{self._text}{called}", str(self._thinking))
+    def _carry(self) -> Carry:
+        return tuple(block for _, block in sorted(self._blocks.items()) if _is_signed(block))
 
     def add(self, event: object) -> bool:
         if not isinstance(event, dict):
@@ -171,10 +123,7 @@ class _Accumulator:
         if kind == "message_start":
             self._has_begun = True
             message = field(event, "message")
-            self._response_id, self._model = (
-                read_name(field(message, "id")),
-                read_name(field(message, "model")),
-            )
+            self._read_names(message)
             self._update_counts(field(message, "usage"))
         elif kind == "content_block_start":
             self._begin_block(field(event, "index"), field(event, "content_block"))
@@ -187,11 +136,10 @@ class _Accumulator:
             reason = field(field(event, "delta"), "stop_reason")
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
-            self._complete = True
-        return self._complete or self._is_overlong
+            self._finish = _FINISH_REASONS.get(self._stop_reason, "other")
+        return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:
-        """Accept a whole message: some gateways ignore `stream` and send JSON."""
         blocks = field(answer, "content")
         if field(answer, "type") != "message" or not isinstance(blocks, list):
             return False
@@ -212,12 +160,12 @@ class _Accumulator:
             }
             self._thinking.add(self._blocks[index].get("thinking", ""))
         elif kind == "text" and isinstance(text := field(block, "text"), str):
-            self._text.add(text)
+            self.text.add(text)
 
     def _extend_block(self, index: object, delta: object) -> None:
         kind = field(delta, "type")
         if kind == "text_delta" and isinstance(text := field(delta, "text"), str):
-            self._text.add(text)
+            self.text.add(text)
         elif kind in ("thinking_delta", "signature_delta") and isinstance(index, int):
             name = kind.removesuffix("_delta")
             piece = field(delta, name)
@@ -227,7 +175,7 @@ class _Accumulator:
                 self._thinking.add(piece)
             block = self._blocks.get(index)
             # A block that is not kept whole must not be sent back: its signature would not match.
-            if block is not None and not self._is_overlong:
+            if block is not None and not self._is_full:
                 block[name] = block.get(name, "") + piece
 
     def _begin_call(self, index: object, block: object) -> None:
@@ -249,6 +197,18 @@ class _Accumulator:
         for name, value in counts:
             if isinstance(value, int) and value >= 0:
                 self._counts[name] = min(value, MAX_COUNT)
+        counted = self._counts.get
+        cached = counted("cache_read_input_tokens", 0)
+        written = counted("cache_creation_input_tokens", 0)
+        output = counted("output_tokens", 0)
+        self._usage = TokenUsage(
+            input_tokens=counted("input_tokens", 0) + cached + written,
+            output_tokens=output,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=min(counted("thinking_tokens", 0), output),
+            cache_write_1h_tokens=min(written, counted(_LONG_COUNT, 0)),
+        )
 
 
 def _is_signed(block: dict[str, Any]) -> bool:

@@ -10,16 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.base import FinishReason, Message, ModelWindow, Request, TokenUsage
+from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
-from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
-from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge
-from rlm.models.http.streaming import StreamAccumulator
+from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
 from rlm.models.http.wire_messages import alternating, field
-from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
 __all__ = ["LineDecoder", "OllamaModel"]
@@ -122,54 +119,17 @@ def _make_message(message: Message) -> dict[str, Any]:
     return made
 
 
-class _Accumulator:
-    """Implements StreamAccumulator for the lines of Ollama's chat."""
+class _Accumulator(StreamAccumulator):
+    """Reads the lines of Ollama's chat. It reports tokens only at the end, and does not count thinking
+    apart."""
 
-    def __init__(self, max_output_tokens: int) -> None:
-        self._text = BoundedText(max_output_tokens)
-        self._thinking = BoundedText(max_output_tokens)
-        self._tools = ToolCallCollector(max_output_tokens)
-        self._splitter = ThinkSplitter()
-        self._wants_back = False
-        self._finish = ""
-        self._model = ""
-        self._usage = TokenUsage()
-
-    @property
-    def text(self) -> BoundedText:
-        return self._text
-
-    def reply(self) -> Reply | None:
-        if not self._finish and not self._is_overlong:
-            return None
-        text, thinking = split_bare_close(str(self._text))
-        reason = "length" if self._is_overlong else _FINISH_REASONS.get(self._finish, "other")
-        return Reply(
-            text,
-            reason,
-            self.spent,
-            thinking=f"{self._thinking}{thinking}",
-            carry=({"thinking": str(self._thinking)},) if self._wants_back else (),
-            model=self._model,
-            tool_calls=self._tools.calls,
-        )
-
-    @property
-    def _is_overlong(self) -> bool:
-        return self._text.is_full or self._thinking.is_full or self._tools.is_full
-
-    @property
-    def spent(self) -> TokenUsage:
-        """Return the tokens. Ollama reports them only at the end, and does not count thinking apart."""
-        thinking = f"{self._thinking}{split_bare_close(str(self._text))[1]}"
-        return with_reasoning(self._usage, {}, "", thinking)
+    has_tags = True
+    _wants_back = False
 
     def add(self, event: object) -> bool:
         message = field(event, "message")
         content, thought = field(message, "content"), field(message, "thinking")
-        text, thinking = self._splitter.feed(content if isinstance(content, str) else "")
-        self._text.add(text)
-        self._thinking.add(thinking)
+        self._add_tagged(content if isinstance(content, str) else "")
         if isinstance(thought, str) and thought:
             self._wants_back = True
             self._thinking.add(thought)
@@ -179,19 +139,19 @@ class _Accumulator:
             self._tools.add(
                 None, id_=field(call, "id"), name=field(made, "name"), arguments=field(made, "arguments")
             )
-        self._model = read_name(field(event, "model")) or self._model
+        self._read_names(event)
         if field(event, "done") is True:
-            rest, thinking = self._splitter.close()
-            self._text.add(rest)
-            self._thinking.add(thinking)
             reason = field(event, "done_reason")
-            self._finish = reason if isinstance(reason, str) and reason else "stop"
+            named = isinstance(reason, str) and reason
+            self._finish = _FINISH_REASONS.get(reason, "other") if named else "stop"
             self._usage = TokenUsage(
                 input_tokens=read_count(field(event, "prompt_eval_count")),
                 output_tokens=read_count(field(event, "eval_count")),
             )
-        return bool(self._finish) or self._is_overlong
+        return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:
-        """Accept a whole reply, which a proxy may have collected."""
         return isinstance(field(answer, "message"), dict) and self.add(answer)
+
+    def _carry(self) -> Carry:
+        return ({"thinking": str(self._thinking)},) if self._wants_back else ()

@@ -8,25 +8,24 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
-from rlm.models.base import Carry, FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of
+from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.batches import OpenAIBatches
 from rlm.models.http.clients.shared_clients import ClientPool
+from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.quirks.concessions import CARRY_FIELDS, LIMIT_FIELDS
-from rlm.models.http.quirks.reasoning import ReasoningDetails, read_count, read_name, with_reasoning
-from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
-from rlm.models.http.reply_limits import BoundedText
-from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field, with_header_lines, with_openai_cache
-from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
 __all__ = ["OpenAIModel", "plain_headers"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
+_MAX_DETAILS = 1_000
+_JOINED = ("text", "summary", "data")
+"""Fields of a detail that a stream sends in pieces."""
 _AMBIENT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers with the variables that hold them."""
 _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
@@ -127,73 +126,21 @@ class OpenAIModel(HttpModel):
         return urlsplit(endpoint.base_url).hostname or ""
 
 
-class _Accumulator:
-    """Implements StreamAccumulator for Chat Completions. Estimates the tokens of `body` and of the reply
-    where the server counts none."""
+class _Accumulator(StreamAccumulator):
+    """Reads the chunks of Chat Completions."""
+
+    has_tags = True
 
     def __init__(self, body: dict[str, Any], max_output_tokens: int) -> None:
-        self._body = body
-        self._text = BoundedText(max_output_tokens)
-        self._refusal = BoundedText(max_output_tokens)
-        self._thinking = BoundedText(max_output_tokens)
-        self._splitter = ThinkSplitter()
-        self._tools = ToolCallCollector(max_output_tokens)
-        self._is_closed = False
+        super().__init__(max_output_tokens, body)
         self._field = ""
-        self._details = ReasoningDetails()
-        self._finish = ""
-        self._response_id = self._model = ""
-        self._has_begun = False
-        self._usage: TokenUsage | None = None
-
-    @property
-    def text(self) -> BoundedText:
-        return self._text
-
-    def reply(self) -> Reply | None:
-        if not self._finish and not self._is_overlong:
-            return None
-        self._close()
-        refusal = str(self._refusal)
-        text, thinking = split_bare_close(str(self._text))
-        reason: FinishReason
-        if self._is_overlong:
-            reason = "length"
-        else:
-            reason = "refusal" if refusal else _FINISH_REASONS.get(self._finish, "other")
-        return Reply(
-            text or refusal,
-            reason,
-            self.spent,
-            thinking=f"{self._thinking}{thinking}",
-            carry=self._carry(),
-            response_id=self._response_id,
-            model=self._model,
-            tool_calls=self._tools.calls,
-        )
-
-    @property
-    def _is_overlong(self) -> bool:
-        full = (self._text.is_full, self._refusal.is_full, self._thinking.is_full, self._tools.is_full)
-        return any(full)
-
-    @property
-    def spent(self) -> TokenUsage:
-        if not self._has_begun:
-            return TokenUsage()
-        self._close()
-        text, thinking = split_bare_close(str(self._text))
-        called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
-        return with_reasoning(
-            self._usage, self._body, f"{text}{self._refusal}{called}", f"{self._thinking}{thinking}"
-        )
+        self._details: list[dict[str, Any]] = []
 
     def add(self, event: object) -> bool:
         self._has_begun = True
         if not isinstance(event, dict):
             return False
-        self._response_id = self._response_id or read_name(field(event, "id"))
-        self._model = self._model or read_name(field(event, "model"))
+        self._read_names(event)
         usage = field(event, "usage")
         if usage is not None:
             self._usage = _read_usage(usage)
@@ -203,18 +150,25 @@ class _Accumulator:
             self._add_delta(delta)
             self._add_calls(delta)
             finish = field(choice, "finish_reason")
-            self._finish = finish if isinstance(finish, str) and finish else self._finish
+            if isinstance(finish, str) and finish:
+                self._finish = _FINISH_REASONS.get(finish, "other")
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
-        return self._is_overlong
+        return self._is_full
+
+    def accept_json(self, answer: object) -> bool:
+        if not isinstance(field(answer, "choices"), list):
+            return False
+        self.add(answer)
+        return True
 
     def _add_delta(self, delta: object) -> None:
-        text, thinking = self._splitter.feed(_read_text(field(delta, "content")))
-        self._text.add(text)
-        self._thinking.add(thinking)
-        self._thinking.add(_read_thinking_parts(field(delta, "content")))
-        self._refusal.add(_read_text(field(delta, "refusal")))
-        self._details.add(field(delta, "reasoning_details"))
+        content, refusal = field(delta, "content"), _read_text(field(delta, "refusal"))
+        self._add_tagged(_read_text(content))
+        self._thinking.add(_read_text(content, "thinking"))
+        self._refused = self._refused or bool(refusal)
+        self.text.add(refusal)
+        self._add_details(field(delta, "reasoning_details"))
         # The protocol lacks these fields. Servers send one of them, or the same in two.
         names = [self._field] if self._field else ["reasoning", "reasoning_content"]
         for name in names:
@@ -224,17 +178,30 @@ class _Accumulator:
                 self._thinking.add(reasoning)
                 break
 
-    def _close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            text, thinking = self._splitter.close()
-            self._text.add(text)
-            self._thinking.add(thinking)
+    def _add_details(self, details: object) -> None:
+        """Put the `reasoning_details` together: OpenRouter sends each of them in pieces, with an index."""
+        for detail in details if isinstance(details, list) else ():
+            if not isinstance(detail, dict) or len(self._details) >= _MAX_DETAILS:
+                continue
+            index, kind = detail.get("index"), detail.get("type")
+            begun = (
+                one for one in reversed(self._details) if (one.get("index"), one.get("type")) == (index, kind)
+            )
+            known = next(begun, None) if isinstance(index, int) else None
+            if known is None:
+                self._details.append(dict(detail))
+                continue
+            for name, value in detail.items():
+                both = isinstance(value, str) and isinstance(known.get(name), str)
+                if name in _JOINED and both:
+                    known[name] += value
+                elif value is not None:
+                    known[name] = value
 
     def _carry(self) -> Carry:
         """Return what the server wants back, in the field in which it came."""
-        if self._details.items:
-            return ({"reasoning_details": self._details.items},)
+        if self._details:
+            return ({"reasoning_details": self._details},)
         return ({self._field: str(self._thinking)},) if self._field else ()
 
     def _add_calls(self, delta: object) -> None:
@@ -250,13 +217,6 @@ class _Accumulator:
             )
         if isinstance(old, dict):  # what the protocol had before it had tools
             self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
-
-    def accept_json(self, answer: object) -> bool:
-        """Accept a whole completion: some servers ignore `stream` and send JSON."""
-        if not isinstance(field(answer, "choices"), list):
-            return False
-        self.add(answer)
-        return True
 
 
 def _make_message(message: Message) -> dict[str, Any]:
@@ -277,20 +237,13 @@ def _make_content(message: Message) -> str | list[dict[str, Any]]:
     return [*parts, {"type": "text", "text": text}]
 
 
-def _read_text(content: object) -> str:
-    """Return the text of a delta. Some servers send a list of parts, of which only some are text."""
+def _read_text(content: object, kind: str = "text") -> str:
+    """Return the text of a delta. Some servers send a list of parts, of which only some are text. Mistral's
+    models send their thinking so."""
     if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(_read_text(part.get("text")) for part in parts)
-    return content if isinstance(content, str) else ""
-
-
-def _read_thinking_parts(content: object) -> str:
-    """Return the text of parts that are thinking, as Mistral's models send it."""
-    parts = (
-        [part for part in content if field(part, "type") == "thinking"] if isinstance(content, list) else []
-    )
-    return "".join(_read_text(part.get("thinking")) for part in parts)
+        parts = [part for part in content if isinstance(part, dict) and part.get("type") == kind]
+        return "".join(_read_text(part.get(kind)) for part in parts)
+    return content if isinstance(content, str) and kind == "text" else ""
 
 
 def _read_usage(usage: object) -> TokenUsage:

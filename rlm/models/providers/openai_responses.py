@@ -9,19 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
+from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
+from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.quirks.reasoning import read_count, read_name, with_reasoning
-from rlm.models.http.reply_limits import BoundedText
-from rlm.models.http.streaming import StreamAccumulator
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.openai import OpenAIModel, plain_headers
-from rlm.models.providers.tool_calls import ToolCallCollector
 from rlm.models.structured.portable_schema import PortableSchema
 
 __all__ = ["OpenAIResponsesModel", "make_openai_model"]
@@ -79,52 +76,22 @@ class OpenAIResponsesModel(OpenAIModel):
         return _Accumulator(body["max_output_tokens"])
 
 
-class _Accumulator:
-    """Implements StreamAccumulator for the events of the Responses API."""
+class _Accumulator(StreamAccumulator):
+    """Reads the events of the Responses API."""
 
     def __init__(self, max_output_tokens: int) -> None:
-        self._text = BoundedText(max_output_tokens)
-        self._thinking = BoundedText(max_output_tokens)
-        self._tools = ToolCallCollector(max_output_tokens)
+        super().__init__(max_output_tokens)
         self._items: list[dict[str, Any]] = []
-        self._finish: FinishReason | None = None
-        self._refused = False
-        self._response_id = self._model = ""
-        self._usage = TokenUsage()
 
-    @property
-    def text(self) -> BoundedText:
-        return self._text
-
-    def reply(self) -> Reply | None:
-        reason = "length" if self._is_overlong else self._finish
-        if reason is None:
-            return None
-        return Reply(
-            str(self._text),
-            "refusal" if self._refused and reason == "stop" else reason,
-            self.spent,
-            thinking=str(self._thinking),
-            # An item without its content can't be read again.
-            carry=tuple(item for item in self._items if item.get("encrypted_content")),
-            response_id=self._response_id,
-            model=self._model,
-            tool_calls=self._tools.calls,
-        )
-
-    @property
-    def _is_overlong(self) -> bool:
-        return self._text.is_full or self._thinking.is_full or self._tools.is_full
-
-    @property
-    def spent(self) -> TokenUsage:
-        return with_reasoning(self._usage, {}, "", str(self._thinking))
+    def _carry(self) -> Carry:
+        # An item without its content can't be read again.
+        return tuple(item for item in self._items if item.get("encrypted_content"))
 
     def add(self, event: object) -> bool:
         kind, delta = field(event, "type"), field(event, "delta")
         if kind in _TEXT_EVENTS and isinstance(delta, str):
             self._refused = self._refused or kind == _TEXT_EVENTS[1]
-            self._text.add(delta)
+            self.text.add(delta)
         elif kind in _THINKING_EVENTS and isinstance(delta, str):
             self._thinking.add(delta)
         elif kind == "response.output_item.done":
@@ -132,10 +99,9 @@ class _Accumulator:
         response = field(event, "response")
         if response is not None:
             self._add_response(response, is_last=kind in _LAST_EVENTS)
-        return self._finish is not None or self._is_overlong
+        return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:
-        """Accept a whole response: that of a batch, or of a server that ignores `stream`."""
         output = field(answer, "output")
         if field(answer, "object") != "response" or not isinstance(output, list):
             return False
@@ -145,7 +111,7 @@ class _Accumulator:
             for part in content if isinstance(content, list) and field(item, "type") == "message" else ():
                 text = field(part, "text") or field(part, "refusal")
                 self._refused = self._refused or field(part, "type") == "refusal"
-                self._text.add(text if isinstance(text, str) else "")
+                self.text.add(text if isinstance(text, str) else "")
         self._add_response(answer, is_last=True)
         return True
 
@@ -162,8 +128,7 @@ class _Accumulator:
             )
 
     def _add_response(self, response: object, *, is_last: bool) -> None:
-        self._response_id = read_name(field(response, "id")) or self._response_id
-        self._model = read_name(field(response, "model")) or self._model
+        self._read_names(response)
         usage = field(response, "usage")
         if usage is not None:
             output = read_count(field(usage, "output_tokens"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.models.http.quirks.think_tags import ThinkSplitter, split_bare_close
+from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
 
 CASES = [
     ("plain text", "plain text", ""),

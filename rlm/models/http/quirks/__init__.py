@@ -1,1 +1,0 @@
-"""What servers do each in their own way: thinking in tags and fields, and the fields that they refuse."""
