@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlm.escaping import encodable
-from rlm.models.base import FinishReason, Message, ModelWindow, Request, TokenUsage
+from rlm.models.base import Carry, FinishReason, Message, ModelWindow, Request, TokenUsage
 from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint

@@ -183,11 +183,9 @@ class _Accumulator(StreamAccumulator):
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict) or len(self._details) >= _MAX_DETAILS:
                 continue
-            index, kind = detail.get("index"), detail.get("type")
-            begun = (
-                one for one in reversed(self._details) if (one.get("index"), one.get("type")) == (index, kind)
-            )
-            known = next(begun, None) if isinstance(index, int) else None
+            place = (detail.get("index"), detail.get("type"))
+            begun = (one for one in self._details if (one.get("index"), one.get("type")) == place)
+            known = next(begun, None) if isinstance(place[0], int) else None
             if known is None:
                 self._details.append(dict(detail))
                 continue
