@@ -6,23 +6,22 @@ listens there may be something else, and may answer anything.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
-from typing import Any, cast
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
+from typing import Any
 from urllib.parse import urlsplit
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.addresses import gateway_of, is_loopback
 from rlm.models.registry import PROVIDERS
 
-__all__ = ["LocalServer", "find_local_servers"]
+__all__ = ["PROGRAMS", "LocalServer", "find_local_servers"]
 
 _SECONDS = 0.3
 _SLACK = 0.05
@@ -30,7 +29,8 @@ _SLACK = 0.05
 _MOST_BYTES = 1 << 20
 _MOST_MODELS = 100
 _NAME = re.compile(r"[\w@][\w.:/@+-]{0,199}")
-_OWNERS = {"vllm": "vllm", "llamacpp": "llamacpp", "library": "ollama", "organization_owner": "lmstudio"}
+PROGRAMS = {"vllm": "vllm", "llamacpp": "llamacpp", "library": "ollama", "organization_owner": "lmstudio"}
+"""Programs by the `owned_by` of the models in their lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def find_local_servers(env: Mapping[str, str] = os.environ) -> tuple[LocalServer
     deadline = time.monotonic() + _SECONDS
 
     def ask(prefix: str, base_url: str) -> None:
-        server = _ask(prefix, base_url, deadline)
+        server = _ask(prefix, base_url)
         if server is not None:
             found[prefix] = server
 
@@ -65,17 +65,17 @@ def find_local_servers(env: Mapping[str, str] = os.environ) -> tuple[LocalServer
     return tuple(found[prefix] for prefix in PROVIDERS if prefix in found)
 
 
-def _ask(prefix: str, base_url: str, deadline: float) -> LocalServer | None:
+def _ask(prefix: str, base_url: str) -> LocalServer | None:
     """Ask the server at the URL where the models of `prefix` are looked for."""
     is_ollama = prefix == "ollama"
     path = "/api/tags" if is_ollama else f"{urlsplit(base_url).path}/models"
-    answer = _get_json(base_url, path, deadline)
+    answer = _get_json(base_url, path)
     listed = answer.get("models" if is_ollama else "data") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         return None
     entries = [entry for entry in listed[:_MOST_MODELS] if isinstance(entry, dict)]
     # Another program may have taken the port. Its list may tell which it is.
-    owners = {_OWNERS.get(str(entry.get("owned_by")), prefix) for entry in entries}
+    owners = {PROGRAMS.get(str(entry.get("owned_by")), prefix) for entry in entries}
     actual = owners.pop() if len(owners) == 1 else prefix
     at = "" if actual == prefix else f"@{base_url}"
     names = [entry.get("name" if is_ollama else "id") for entry in entries]
@@ -85,63 +85,19 @@ def _ask(prefix: str, base_url: str, deadline: float) -> LocalServer | None:
     return LocalServer(actual, PROVIDERS[actual].title, base_url, models)
 
 
-def _get_json(base_url: str, path: str, deadline: float) -> Any:
-    """Return the JSON at a path, or None where there is none in time. Reads a megabyte at most."""
+def _get_json(base_url: str, path: str) -> Any:
+    """Return the JSON at a path, or None. Reads a megabyte at most. A server that trickles
+    outlives its time in a daemon thread."""
     parts = urlsplit(base_url)
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
+    if parts.scheme != "http" or parts.hostname is None:
         return None
-    if parts.scheme != "http":
-        return None
-    received = bytearray()
     try:
-        with socket.create_connection((parts.hostname, port), _left(deadline)) as connection:
-            host = f"{parts.hostname}:{port}"
-            # HTTP/1.0: the answer ends with the connection.
-            connection.sendall(
-                f"GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n".encode()
-            )
-            while len(received) <= _MOST_BYTES:
-                connection.settimeout(_left(deadline))
-                piece = connection.recv(1 << 16)
-                if not piece:
-                    break
-                received += piece
-                if _is_whole(received):
-                    break
-        if len(received) > _MOST_BYTES:
-            return None
-        response = HTTPResponse(cast(socket.socket, _Received(bytes(received))))
-        response.begin()
-        return json.loads(response.read()) if response.status == 200 else None
+        connection = HTTPConnection(parts.hostname, parts.port, timeout=_SECONDS)
+        with closing(connection):
+            connection.request("GET", path, headers={"Accept": "application/json"})
+            response = connection.getresponse()
+            received = response.read(_MOST_BYTES + 1)
+        is_whole = response.status == 200 and len(received) <= _MOST_BYTES
+        return json.loads(received) if is_whole else None
     except (OSError, HTTPException, ValueError, RecursionError):
         return None
-
-
-def _left(deadline: float) -> float:
-    """Return the seconds that are left. Raises TimeoutError when there are none."""
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError
-    return seconds
-
-
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})\r\n", re.IGNORECASE)
-
-
-def _is_whole(received: bytearray) -> bool:
-    """Whether an answer with a length has come whole: some servers keep the connection open."""
-    head, separator, body = bytes(received).partition(b"\r\n\r\n")
-    length = _LENGTH.search(head + b"\r\n") if separator else None
-    return length is not None and len(body) >= int(length[1])
-
-
-class _Received:
-    """Lets the standard library parse an answer that is already here."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def makefile(self, *_: object) -> io.BytesIO:
-        return io.BytesIO(self._data)

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
-from typing import Literal
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
@@ -32,13 +31,10 @@ _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
     r"|exceeds? the (available )?context|reduce the length|exceeds? the maximum number of (input )?tokens"
 )
+_TOO_LONG_KIND = "context_length_exceeded"
 _NAMES_SCHEMA = re.compile(
     r"(?i)response.?format|output_(?:config|format)|json.?schema|structured.?output|response.?(?:json.?)?schema"
     r"|\bguided|grammar|text\.format|invalid schema"
-)
-_NAMES_THIS_SCHEMA = re.compile(
-    r"(?i)(?:invalid|bad|unsupported|complex|large|parse|compil)\w*\b.{0,40}\b(?:schema|grammar)"
-    r"|(?:schema|grammar)\b.{0,40}\b(?:is|was|has|are|too)\b.{0,20}(?:invalid|complex|large|deep|many|compil)"
 )
 _SCHEMA_STATUSES = frozenset({400, 404, 415, 422, 500, 501})
 
@@ -50,7 +46,7 @@ _STATUS_OF_KIND = {
     "permission_error": 403,
     "not_found_error": 404,
     "request_too_large": 413,
-    "context_length_exceeded": 413,
+    _TOO_LONG_KIND: 413,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
@@ -68,22 +64,34 @@ _STATUS_OF_KIND = {
     "modelStreamErrorException": 500,
     "serviceUnavailableException": 503,
 }
-_REASONS: dict[int, RetryReason] = {
-    408: "timeout",
-    409: "conflict",
-    429: "rate_limited",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
+_SERVER_ERROR: tuple[RetryReason, str] = ("server_error", "has an internal error")
+_RETRIED: dict[int, tuple[RetryReason, str]] = {
+    408: ("timeout", "timed out"),
+    409: ("conflict", "reports a conflict"),
+    429: ("rate_limited", "limits the rate of requests"),
+    503: ("overloaded", "is overloaded"),
+    504: ("timeout", "timed out"),
+    529: ("overloaded", "is overloaded"),
 }
-_WHAT: dict[RetryReason, str] = {
-    "timeout": "timed out",
-    "conflict": "reports a conflict",
-    "rate_limited": "limits the rate of requests",
-    "overloaded": "is overloaded",
-    "server_error": "has an internal error",
+"""Statuses after which the same request may succeed. Every other one from 500 on is a server error."""
+_NO_CREDIT = {"insufficient_quota", "billing_error"}
+_NO_KEY, _ANY = 0, 400
+_REJECTED: dict[int, tuple[str, str]] = {
+    _NO_KEY: ("{address} wants a key, and none is set for it", "{key_remedy}"),
+    401: ("the key in {variable} is refused by {address}", "set {variable} to a valid key"),
+    402: (
+        "the account has no credit left",
+        "add credit with the provider, or set {variable} to another key",
+    ),
+    403: ("the key in {variable} may not use this model", "ask for access, or choose another model"),
+    404: ("{address} knows no model {model!r}", "check the model's name{v1_hint}"),
+    413: (
+        "the prompt is longer than the model takes",
+        "send smaller slices, or choose a model with a larger window",
+    ),
+    _ANY: ("{address} refuses the request", "correct what it names, or choose another model"),
 }
-_NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
+"""What other statuses mean, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +99,7 @@ class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
     provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply. `status` is the
     HTTP status, 0 without one. `refusal` is what a server says is wrong with the request itself, if it does.
-    `refuses_schema` is set where the schema of the reply may be what was refused: this one, or "any";
-    "perhaps" where the server gives no reason."""
+    `refuses_schema` tells that the schema of the reply may be what was refused."""
 
     error: type[ModelError]
     what: str
@@ -101,7 +108,7 @@ class AttemptFailure:
     retry_after: float | None = None
     spent: TokenUsage = field(default_factory=TokenUsage)
     refusal: str = ""
-    refuses_schema: Literal["", "this", "any", "perhaps"] = ""
+    refuses_schema: bool = False
     status: int = 0
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
@@ -130,7 +137,7 @@ class ErrorMapper:
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
         failure = self._map_status(status, kinds, detail, headers)
-        return replace(failure, status=status, refuses_schema=_read_schema_refusal(status, kinds, detail))
+        return replace(failure, status=status, refuses_schema=_may_refuse_schema(status, kinds, detail))
 
     def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """Map an error event within a stream. An unknown kind counts as an error of the server, because the
@@ -206,11 +213,12 @@ class ErrorMapper:
     def _map_status(
         self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
     ) -> AttemptFailure:
-        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
-        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
+        retried = _RETRIED.get(status, _SERVER_ERROR if status >= 500 else None)
+        if retried is not None and not _NO_CREDIT.intersection(kinds):
+            reason, what = retried
             return AttemptFailure(
                 ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
+                f"{self._name}: {self._endpoint.address} {what} ({status}){self._quote(detail)}",
                 "try again later, or with fewer calls at a time",
                 reason,
                 _read_retry_after(headers),
@@ -224,31 +232,25 @@ class ErrorMapper:
         return self._reject(status, kinds, detail)
 
     def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
-        variable = self._endpoint.key_variable
-        quoted = self._quote(detail)
+        meant = status
         if status in {401, 403} and self._endpoint.key_remedy:
-            what = f"{self._endpoint.address} wants a key, and none is set for it ({status}){quoted}"
-            remedy = self._endpoint.key_remedy
-        elif status == 401:
-            # Never quote the provider here: some repeat parts of the key.
-            what = f"the key in {variable} is refused by {self._endpoint.address} (401)"
-            remedy = f"set {variable} to a valid key"
-        elif status == 402 or _NO_RETRY_KINDS.intersection(kinds):
-            what = f"the account has no credit left ({status}){quoted}"
-            remedy = f"add credit with the provider, or set {variable} to another key"
-        elif status == 403:
-            what = f"the key in {variable} may not use this model ({status}){quoted}"
-            remedy = "ask for access, or choose another model"
-        elif status == 404:
-            what = f"{self._endpoint.address} knows no model {self._model!r} (404){quoted}"
-            remedy = f"check the model's name{self._v1_hint()}"
-        elif status == 413 or "context_length_exceeded" in kinds or _TOO_LONG.search(detail):
-            what = f"the prompt is longer than the model takes ({status}){quoted}"
-            remedy = "send smaller slices, or choose a model with a larger window"
-        else:
-            what = f"{self._endpoint.address} refuses the request ({status}){quoted}"
-            remedy = "correct what it names, or choose another model"
-        return AttemptFailure(ModelRejected, f"{self._name}: {what}", remedy)
+            meant = _NO_KEY
+        elif _NO_CREDIT.intersection(kinds):
+            meant = 402
+        elif status not in {401, 402, 403, 404} and (_TOO_LONG_KIND in kinds or _TOO_LONG.search(detail)):
+            meant = 413
+        what, remedy = _REJECTED.get(meant, _REJECTED[_ANY])
+        names = {
+            "address": self._endpoint.address,
+            "variable": self._endpoint.key_variable,
+            "key_remedy": self._endpoint.key_remedy,
+            "model": self._model,
+            "v1_hint": self._v1_hint(),
+        }
+        # Never quote the provider where it refuses the key: some repeat parts of it.
+        quoted = "" if meant == 401 else self._quote(detail)
+        what = f"{self._name}: {what.format(**names)} ({status}){quoted}"
+        return AttemptFailure(ModelRejected, what, remedy.format(**names))
 
     def _make_retryable(self, reason: RetryReason, what: str) -> AttemptFailure:
         return AttemptFailure(
@@ -298,16 +300,13 @@ class ErrorMapper:
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
 
 
-def _read_schema_refusal(
-    status: int, kinds: tuple[str, ...], detail: str
-) -> Literal["", "this", "any", "perhaps"]:
-    """Return whether a refusal can be about the schema that the reply must follow."""
+def _may_refuse_schema(status: int, kinds: tuple[str, ...], detail: str) -> bool:
+    """Return whether a refusal can be about the schema that the reply must follow: it names it, or gives no
+    reason."""
     if status not in _SCHEMA_STATUSES:
-        return ""
-    said = " ".join((detail, *kinds))
-    if not _NAMES_SCHEMA.search(said):
-        return "perhaps" if status in {400, 422} and not detail.strip() else ""
-    return "this" if _NAMES_THIS_SCHEMA.search(said) else "any"
+        return False
+    is_silent = status in {400, 422} and not detail.strip()
+    return is_silent or _NAMES_SCHEMA.search(" ".join((detail, *kinds))) is not None
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float | None:

@@ -21,6 +21,7 @@ from rlm.models.http.clients.failures import TransportFailure
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
+from rlm.models.local_servers import PROGRAMS
 from rlm.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ _MOST_PRICE = 1.0
 
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_output_length")
-_PROGRAMS = {
-    "vllm": "vllm",
-    "llamacpp": "llamacpp",
-    "library": "ollama",
-    "organization_owner": "lmstudio",
-}
-"""Programs by the `owned_by` of the models in their lists."""
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 
 
@@ -135,7 +129,7 @@ async def _ask_program(server: _Server, model: str, provider: str) -> ModelInfo:
         return await _ask_ollama(server, model) or ModelInfo()
     entry = await server.find_listing(model)
     found = _read_listing(entry, prices=False) or ModelInfo()
-    program = _PROGRAMS.get(str(field(entry, "owned_by")), provider if provider != "openai" else "")
+    program = PROGRAMS.get(str(field(entry, "owned_by")), provider if provider != "openai" else "")
     if program == "llamacpp":
         props = await server.ask(f"{server.root}/props")
         settings = field(props, "default_generation_settings")

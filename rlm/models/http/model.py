@@ -189,7 +189,7 @@ class HttpModel(ABC):
         refusal costs nothing."""
         limit: int | None = None
         schema = self._schema_mode.schema_of(request)
-        perhaps: PortableSchema | None = None
+        refused: PortableSchema | None = None
         for remaining in reversed(range(_MAX_CONCESSIONS + 1)):
             fields = {} if schema is None else self._enforcing_fields(schema)
             plain = self.request_body(request, limit)
@@ -204,18 +204,14 @@ class HttpModel(ABC):
                 listener=request.listener,
             )
             if isinstance(result, Reply):
-                if perhaps is not None:
-                    self._schema_mode.remember(perhaps, alone=False)
+                if refused is not None:
+                    self._schema_mode.remember(refused)
                 return result
             if not remaining:
                 return result
             if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
-                # The prompt holds the schema, too, so the reply can be had without.
-                if result.refuses_schema == "perhaps":
-                    perhaps = schema
-                else:
-                    self._schema_mode.remember(schema, alone=result.refuses_schema == "this")
-                schema = None
+                # The prompt holds the schema, too. If the reply comes without, the schema was the reason.
+                refused, schema = schema, None
                 continue
             if not result.refusal:
                 return result

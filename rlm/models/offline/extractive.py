@@ -43,7 +43,7 @@ _BESIDE = 0.4
 """What a word counts that stands in the sentence before or after, or in the heading above."""
 _FAR = 40
 """Sentences above which a heading is looked for."""
-_NAME = 2.0
+_NAME = 2.5
 _CODE_LINES = 6
 _CODE_SHARE = 0.4
 _LARGE = 20_000_000
@@ -132,6 +132,7 @@ def _words(question: str) -> Iterator[Word]:
     for phrase in _QUOTED.findall(question):
         yield Word(phrase, r"(?i)" + r"\s+".join(map(re.escape, phrase.split())))
     language, ignored = _language_of(question)
+    is_title = sum(word[0].isupper() for word in question.split()) > len(question.split()) / 2
     stem = Stemmer.Stemmer(language).stemWord
     for word in _WORD.findall(split_spaceless(question)):
         whole = _POSSESSIVE.sub("", word)
@@ -141,7 +142,8 @@ def _words(question: str) -> Iterator[Word]:
         for piece in pieces:
             folded = piece.casefold()
             if folded not in ignored and (len(piece) > 1 or piece.isdigit()):
-                is_name = not piece.islower() and not question.lstrip("¿¡ ").startswith(piece)
+                is_first = question.lstrip("¿¡ ").startswith(piece)
+                is_name = not (is_title or is_first or piece.islower())
                 yield Word(piece, _pattern(folded, stem(folded)), _NAME if is_name else 1.0)
 
 

@@ -13,8 +13,8 @@ __all__ = ["SchemaMode", "merged"]
 
 _MAX_REMEMBERED = 1_000
 _refusals: set[tuple[str, str, str]] = set()
-"""Base URL, model and schema of refusals; "" is every schema. They hold for all models of this process: a
-server that knows no schema mode would else be asked in vain by each run."""
+"""Base URL, model and schema of refusals. They hold for all models of this process: a server would else be
+asked in vain by each run."""
 
 
 class SchemaMode:
@@ -27,18 +27,15 @@ class SchemaMode:
         """Return what to enforce for `request`. None if it has no schema, or one that providers cannot
         enforce, or if the server has refused it."""
         found = None if request.schema is None else portable(request.schema)
-        if found is None or not _refusals.isdisjoint(self._keys(found)):
-            return None
-        return found
+        return None if found is None or self._key(found) in _refusals else found
 
-    def remember(self, schema: PortableSchema, *, alone: bool) -> None:
-        """Note that the server refused `schema`, so that it is not asked again. `alone`: others may be."""
-        anything, this = self._keys(schema)
+    def remember(self, schema: PortableSchema) -> None:
+        """Note that the server refused `schema`, so that it is not asked again."""
         if len(_refusals) < _MAX_REMEMBERED:
-            _refusals.add(this if alone else anything)
+            _refusals.add(self._key(schema))
 
-    def _keys(self, schema: PortableSchema) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
-        return (*self._where, ""), (*self._where, json.dumps(schema.schema))
+    def _key(self, schema: PortableSchema) -> tuple[str, str, str]:
+        return (*self._where, json.dumps(schema.schema))
 
 
 def merged(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
