@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
+from typing import NamedTuple
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
@@ -64,34 +65,87 @@ _STATUS_OF_KIND = {
     "modelStreamErrorException": 500,
     "serviceUnavailableException": 503,
 }
-_SERVER_ERROR: tuple[RetryReason, str] = ("server_error", "has an internal error")
-_RETRIED: dict[int, tuple[RetryReason, str]] = {
-    408: ("timeout", "timed out"),
-    409: ("conflict", "reports a conflict"),
-    429: ("rate_limited", "limits the rate of requests"),
-    503: ("overloaded", "is overloaded"),
-    504: ("timeout", "timed out"),
-    529: ("overloaded", "is overloaded"),
-}
-"""Statuses after which the same request may succeed. Every other one from 500 on is a server error."""
 _NO_CREDIT = {"insufficient_quota", "billing_error"}
-_NO_KEY, _ANY = 0, 400
-_REJECTED: dict[int, tuple[str, str]] = {
-    _NO_KEY: ("{address} wants a key, and none is set for it", "{key_remedy}"),
-    401: ("the key in {variable} is refused by {address}", "set {variable} to a valid key"),
-    402: (
+
+
+class _Row(NamedTuple):
+    """An error and its remedy. With a `reason`, a retry may succeed. `quotes` adds the provider's words."""
+
+    error: type[ModelError]
+    what: str
+    remedy: str
+    reason: RetryReason | None = None
+    quotes: bool = True
+
+
+_LATER = "try again later, or with fewer calls at a time"
+_NETWORK = "check the network and the provider's status"
+_API = "check that the base URL is that of this provider's API"
+_ERRORS: dict[int | str, _Row] = {
+    300: _Row(ModelRejected, "{url} redirects", "set the base URL to where the API really is", quotes=False),
+    400: _Row(
+        ModelRejected, "{address} refuses the request", "correct what it names, or choose another model"
+    ),
+    # Never quote the provider where it refuses the key: some repeat parts of it.
+    401: _Row(
+        ModelRejected,
+        "the key in {variable} is refused by {address}",
+        "set {variable} to a valid key",
+        quotes=False,
+    ),
+    402: _Row(
+        ModelRejected,
         "the account has no credit left",
         "add credit with the provider, or set {variable} to another key",
     ),
-    403: ("the key in {variable} may not use this model", "ask for access, or choose another model"),
-    404: ("{address} knows no model {model!r}", "check the model's name{v1_hint}"),
-    413: (
+    403: _Row(
+        ModelRejected,
+        "the key in {variable} may not use this model",
+        "ask for access, or choose another model",
+    ),
+    404: _Row(ModelRejected, "{address} knows no model {model!r}", "check the model's name{v1_hint}"),
+    408: _Row(ModelUnavailable, "{address} timed out", _LATER, "timeout"),
+    409: _Row(ModelUnavailable, "{address} reports a conflict", _LATER, "conflict"),
+    413: _Row(
+        ModelRejected,
         "the prompt is longer than the model takes",
         "send smaller slices, or choose a model with a larger window",
     ),
-    _ANY: ("{address} refuses the request", "correct what it names, or choose another model"),
+    429: _Row(ModelUnavailable, "{address} limits the rate of requests", _LATER, "rate_limited"),
+    500: _Row(ModelUnavailable, "{address} has an internal error", _LATER, "server_error"),
+    503: _Row(ModelUnavailable, "{address} is overloaded", _LATER, "overloaded"),
+    504: _Row(ModelUnavailable, "{address} timed out", _LATER, "timeout"),
+    529: _Row(ModelUnavailable, "{address} is overloaded", _LATER, "overloaded"),
+    "no key": _Row(ModelRejected, "{address} wants a key, and none is set for it", "{key_remedy}"),
+    "no credentials": _Row(ModelRejected, "no credentials for {address}", "{credentials_remedy}"),
+    "silent": _Row(ModelUnavailable, "{address} fell silent", _NETWORK, "timeout"),
+    "dropped": _Row(ModelUnavailable, "{address} ended the reply before it was whole", _NETWORK, "dropped"),
+    "invalid": _Row(
+        ModelRejected,
+        "no valid HTTP request can be made for {url}",
+        "check the base URL and {variable}",
+    ),
+    "certificate": _Row(
+        ModelUnavailable,
+        "the certificate of {address} is not trusted",
+        "set ca_file to the PEM file of the authority that signed it",
+    ),
+    "unknown host": _Row(
+        ModelUnavailable, "the host of {address} is not known", "{reach_remedy}", "unreachable"
+    ),
+    "refused": _Row(ModelUnavailable, "nothing listens at {address}", "{reach_remedy}", "unreachable"),
+    "unreachable": _Row(ModelUnavailable, "{address} can't be reached", "{reach_remedy}", "unreachable"),
+    "garbled": _Row(
+        ModelProtocolError, "{address} sent what its protocol does not allow ({given})", _API, "garbled"
+    ),
+    "too large": _Row(ModelProtocolError, "{address} sent {given}, more than a reply holds", _API),
+    "wrong type": _Row(
+        ModelProtocolError,
+        "{url} answers with {given!r}, not with a stream of events",
+        "check the base URL{v1_hint}",
+    ),
 }
-"""What other statuses mean, and the remedy."""
+"""All errors, by HTTP status or by a word of ours. A status that is not here has the hundreds of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +190,21 @@ class ErrorMapper:
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
-        failure = self._map_status(status, kinds, detail, headers)
-        return replace(failure, status=status, refuses_schema=_may_refuse_schema(status, kinds, detail))
+        is_too_long = _TOO_LONG_KIND in kinds or _TOO_LONG.search(detail) is not None
+        key: int | str = status if status in _ERRORS else max(300, min(status // 100 * 100, 500))
+        if status in {401, 403} and self._endpoint.key_remedy:
+            key = "no key"
+        elif _NO_CREDIT.intersection(kinds):
+            key = 402
+        elif key == 400 and is_too_long:
+            key = 413
+        failure = self._describe(key, status=status, detail=detail)
+        return replace(
+            failure,
+            status=status,
+            retry_after=None if failure.reason is None else _read_retry_after(headers),
+            refuses_schema=_may_refuse_schema(status, kinds, detail),
+        )
 
     def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """Map an error event within a stream. An unknown kind counts as an error of the server, because the
@@ -148,144 +215,69 @@ class ErrorMapper:
 
     def map_transport(self, failure: TransportFailure) -> AttemptFailure:
         """Map a connection that was not made, or that ended before the response was whole."""
-        match failure.kind:
-            case "unreachable":
-                chain = list(walk_chain(failure))
-                if any(isinstance(link, ssl.SSLError) for link in chain):
-                    return self._describe_certificate()
-                return self._describe_unreachable(chain)
-            case "silent":
-                return self._make_retryable("timeout", f"{self._endpoint.address} fell silent")
-            case "invalid":
-                return AttemptFailure(
-                    ModelRejected,
-                    f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
-                    f"check the base URL and {self._endpoint.key_variable}",
-                )
-            case "dropped":
-                return self.map_dropped()
+        if failure.kind != "unreachable":
+            return self._describe(failure.kind)
+        chain = list(walk_chain(failure))
+        kinds = (
+            (ssl.SSLError, "certificate"),
+            (gaierror, "unknown host"),
+            (ConnectionRefusedError, "refused"),
+            (BaseException, "unreachable"),
+        )
+        return self._describe(
+            next(name for kind, name in kinds if any(isinstance(link, kind) for link in chain))
+        )
 
     def map_dropped(self) -> AttemptFailure:
         """Map a connection or a stream that ended before the reply was complete."""
-        return self._make_retryable(
-            "dropped", f"{self._endpoint.address} ended the reply before it was whole"
-        )
+        return self._describe("dropped")
 
     def map_unsigned(self, error: BaseException) -> AttemptFailure:
         """Map a request that could not be sent, because the provider's own library has no credentials for
         it."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return AttemptFailure(
-            ModelRejected,
-            f"{self._name}: no credentials for {self._endpoint.address}{self._quote(lines[0])}",
-            self._endpoint.key_remedy or f"check {self._endpoint.key_variable}",
-            # A library of credentials asks a server of its own, and says where that may work later.
-            "server_error" if getattr(error, "retryable", False) else None,
-        )
+        failure = self._describe("no credentials", detail=lines[0])
+        # A library of credentials asks a server of its own, and says where that may work later.
+        return replace(failure, reason="server_error") if getattr(error, "retryable", False) else failure
 
     def map_garbled(self, error: Exception) -> AttemptFailure:
         """Map a reply that cannot be parsed."""
-        kind = type(error).__name__
-        return AttemptFailure(
-            ModelProtocolError,
-            f"{self._name}: {self._endpoint.address} sent what its protocol does not allow ({kind})",
-            "check that the base URL is that of this provider's API",
-            "garbled",
-        )
+        return self._describe("garbled", given=type(error).__name__)
 
     def map_too_large(self, error: ReplyTooLarge) -> AttemptFailure:
         """Map a reply that no honest server sends. It is not asked for again."""
-        return AttemptFailure(
-            ModelProtocolError,
-            f"{self._name}: {self._endpoint.address} sent {error}, more than a reply holds",
-            "check that the base URL is that of this provider's API",
-        )
+        return self._describe("too large", given=str(error))
 
     def map_wrong_type(self, content_type: str) -> AttemptFailure:
         """Map a success that is not a stream of events, most often a web page."""
-        return AttemptFailure(
-            ModelProtocolError,
-            f"{self._name}: {self._endpoint.base_url} answers with {self._clean(content_type)!r}, "
-            "not with a stream of events",
-            f"check the base URL{self._v1_hint()}",
-        )
+        return self._describe("wrong type", given=self._clean(content_type))
 
-    def _map_status(
-        self, status: int, kinds: tuple[str, ...], detail: str, headers: Mapping[str, str]
+    def _describe(
+        self, key: int | str, *, status: int = 0, detail: str = "", given: str = ""
     ) -> AttemptFailure:
-        retried = _RETRIED.get(status, _SERVER_ERROR if status >= 500 else None)
-        if retried is not None and not _NO_CREDIT.intersection(kinds):
-            reason, what = retried
-            return AttemptFailure(
-                ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {what} ({status}){self._quote(detail)}",
-                "try again later, or with fewer calls at a time",
-                reason,
-                _read_retry_after(headers),
-            )
-        if 300 <= status < 400:
-            return AttemptFailure(
-                ModelRejected,
-                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
-                "set the base URL to where the API really is",
-            )
-        return self._reject(status, kinds, detail)
-
-    def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
-        meant = status
-        if status in {401, 403} and self._endpoint.key_remedy:
-            meant = _NO_KEY
-        elif _NO_CREDIT.intersection(kinds):
-            meant = 402
-        elif status not in {401, 402, 403, 404} and (_TOO_LONG_KIND in kinds or _TOO_LONG.search(detail)):
-            meant = 413
-        what, remedy = _REJECTED.get(meant, _REJECTED[_ANY])
+        """Return the failure of a row of the table. `detail` are the provider's words."""
+        row, endpoint = _ERRORS[key], self._endpoint
+        reach = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
         names = {
-            "address": self._endpoint.address,
-            "variable": self._endpoint.key_variable,
-            "key_remedy": self._endpoint.key_remedy,
+            "address": endpoint.address,
+            "url": endpoint.base_url,
+            "variable": endpoint.key_variable,
+            "key_remedy": endpoint.key_remedy,
+            "credentials_remedy": endpoint.key_remedy or f"check {endpoint.key_variable}",
+            "reach_remedy": "start the server there, or correct the base URL" if endpoint.local else reach,
             "model": self._model,
             "v1_hint": self._v1_hint(),
+            "given": given,
         }
-        # Never quote the provider where it refuses the key: some repeat parts of it.
-        quoted = "" if meant == 401 else self._quote(detail)
-        what = f"{self._name}: {what.format(**names)} ({status}){quoted}"
-        return AttemptFailure(ModelRejected, what, remedy.format(**names))
-
-    def _make_retryable(self, reason: RetryReason, what: str) -> AttemptFailure:
-        return AttemptFailure(
-            ModelUnavailable, f"{self._name}: {what}", "check the network and the provider's status", reason
-        )
-
-    def _describe_unreachable(self, chain: list[BaseException]) -> AttemptFailure:
-        address = self._endpoint.address
-        if any(isinstance(link, gaierror) for link in chain):
-            what = f"the host of {address} is not known"
-        elif any(isinstance(link, ConnectionRefusedError) for link in chain):
-            what = f"nothing listens at {address}"
-        else:
-            what = f"{address} can't be reached"
-        if self._endpoint.local:
-            remedy = "start the server there, or correct the base URL"
-        else:
-            remedy = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
-        return AttemptFailure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
-
-    def _describe_certificate(self) -> AttemptFailure:
-        return AttemptFailure(
-            ModelUnavailable,
-            f"{self._name}: the certificate of {self._endpoint.address} is not trusted",
-            "set ca_file to the PEM file of the authority that signed it",
-        )
+        what = f"{self._name}: {row.what.format(**names)}" + (f" ({status})" if status else "")
+        quoted = self._clean(detail) if row.quotes else ""
+        what += f": {quoted}" if quoted else ""
+        return AttemptFailure(row.error, what, row.remedy.format(**names), row.reason)
 
     def _v1_hint(self) -> str:
         endpoint = self._endpoint
         ours = endpoint.private and endpoint.takes_v1 and not endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
-
-    def _quote(self, detail: str) -> str:
-        cleaned = self._clean(detail)
-        return f": {cleaned}" if cleaned else ""
 
     def strip_secrets(self, text: str) -> str:
         """Return `text` without the key or anything that looks like one."""
