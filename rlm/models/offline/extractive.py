@@ -150,9 +150,9 @@ def _words(question: str) -> Iterator[Word]:
 def _language_of(question: str) -> tuple[str, frozenset[str]]:
     """Return the language of most of the question's words of grammar, and these. Of equals English."""
     words = set(re.findall(r"[^\W\d_]+", question.casefold()))
-    known = {"english": FUNCTION_WORDS} | function_words()
-    language = max(known, key=lambda name: len(words & known[name]))
-    return language, known[language]
+    known = function_words()
+    language = max(known, key=lambda name: (len(words & known[name]), name == "english"))
+    return language, known[language] | (FUNCTION_WORDS if language == "english" else set())
 
 
 def _pattern(word: str, stem: str) -> str:
