@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort", "settings_of"]
+__all__ = ["SETTING_KEYS", "Api", "CallSettings", "Effort", "did_you_mean", "settings_of"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it replies. A provider that knows fewer levels takes the nearest."""
@@ -160,7 +160,7 @@ class CallSettings:
         for key, kind in (("effort", Effort), ("api", Api)):
             value, known = getattr(self, key), get_args(kind)
             if value is not None and value not in known:
-                return f"{key} is {value!r}{_did_you_mean(value, known)}: use one of {', '.join(known)}"
+                return f"{key} is {value!r}{did_you_mean(value, known)}: use one of {', '.join(known)}"
         heat = self.temperature
         if heat is not None and not (
             type(heat) in (int, float) and math.isfinite(heat) and 0 <= heat <= _MAX_TEMPERATURE
@@ -212,9 +212,10 @@ def _read_value(text: str) -> Any:
 
 
 def _suggest(key: str) -> str:
-    return f"{_did_you_mean(key, tuple(_FIELDS))}: use one of {', '.join(_FIELDS)}"
+    return f"{did_you_mean(key, tuple(_FIELDS))}: use one of {', '.join(_FIELDS)}"
 
 
-def _did_you_mean(value: object, known: tuple[str, ...]) -> str:
+def did_you_mean(value: object, known: tuple[str, ...]) -> str:
+    """Return `, did you mean …?` where a known name is similar, else an empty string."""
     close = difflib.get_close_matches(str(value).lower(), known, 1, 0.6)
     return f", did you mean {close[0]}?" if close else ""

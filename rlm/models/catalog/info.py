@@ -3,7 +3,6 @@ before what the catalogue ships, field by field. Uses no network."""
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, ModelWindow, TokenUsage, price_share
-from rlm.models.call_settings import SETTING_KEYS, CallSettings
+from rlm.models.call_settings import SETTING_KEYS, CallSettings, did_you_mean
 from rlm.models.catalog.addresses import is_private_server
 from rlm.models.catalog.names import ModelName, parse_name
 from rlm.models.registry import OFFLINE, PROVIDERS, ProviderSpec
@@ -73,9 +72,7 @@ class ModelInfo:
             raise ConfigurationError(f"{path} is {table!r}: make it a table")
         for key, value in table.items():
             if key not in _KEYS:
-                close = difflib.get_close_matches(key, _KEYS, 1, 0.6)
-                meant = f", did you mean {close[0]}?" if close else ""
-                known = ", ".join(_KEYS)
+                meant, known = did_you_mean(key, _KEYS), ", ".join(_KEYS)
                 raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
             if key in _SIZES and not (type(value) is int and value > 0):
                 raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
