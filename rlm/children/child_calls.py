@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
@@ -157,9 +157,12 @@ class ChildCalls:
             self._coverage.note_chunks(spec.hull for spec in specs if spec.source is not None)
         cost = forecaster.batch([spec.size for spec in specs]).cost_usd
         self._observe(ChildrenStarted(len(specs), cost))
-        return await self.collect(
-            len(specs), lambda position: self._answer(specs[position]), answered, self._slots
-        )
+
+        def ask(position: int) -> Awaitable[ChildAnswer]:
+            spec = specs[position]
+            return share_answer(self._answers, spec.key, partial(self._ask, spec))
+
+        return await self.collect(len(specs), ask, answered, self._slots)
 
     async def collect(
         self,
@@ -232,12 +235,6 @@ class ChildCalls:
         forecaster, max_chars = self._forecasters[child.name], child.prompt_tokens * _MAX_CHARS_PER_TOKEN
         if self._failures >= _MAX_FAILURES:
             raise BadCall("value", words["failed"].format(count=self._failures))
-        known = len(self._answers) + self._playback.unserved
-        left = int(self._budget.remaining()["sub_calls"])
-        if not self._playback.repeating and len(batch.prompts) > left + known:
-            # Looking for known answers takes a millisecond a child, and these would not suffice.
-            specs = await batch_specs(replace(batch, schema=None, look=False), child)
-            raise BadCall("value", str(forecaster.refusal([spec.size for spec in specs])))
         specs = await batch_specs(batch, child, self._looks)
         for position, spec in enumerate(specs):
             if spec.size > max_chars:
@@ -248,10 +245,11 @@ class ChildCalls:
                 )
                 raise BadCall("slice_too_large", message)
         if not self._playback.repeating:
+            # Known answers cost nothing. Replies of a resumed run that are not used yet are for this batch.
             refusal = forecaster.refusal([spec.size for spec in specs])
-            if refusal is not None and known:
-                # Known answers cost nothing.
-                refusal = forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
+            if refusal is not None:
+                new = [spec.size for spec in specs if spec.key not in self._answers]
+                refusal = forecaster.refusal(new[self._playback.unserved :])
             if refusal is not None:
                 raise BadCall("value", refusal)
         for position, spec in enumerate(specs):
@@ -264,30 +262,12 @@ class ChildCalls:
                 await asyncio.sleep(0)
         return specs
 
-    async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
-        """Return the children whose answer is not known yet."""
-        new = []
-        for spec in specs:
-            try:
-                child = self._prompts.prepare(spec)
-                known = child.key in self._answers or self._playback.has_reply(child.key, child.question_id)
-            except BadCall:
-                known = False
-            if not known:
-                new.append(spec)
-            await asyncio.sleep(0)
-        return new
-
-    async def _answer(self, spec: ChildSpec) -> ChildAnswer:
-        """Answer from memory, from the same call in flight, or by the model."""
+    async def _ask(self, spec: ChildSpec) -> ChildAnswer:
         try:
             child = self._prompts.prepare(spec)
         except BadCall as error:
             return failure("slice_too_large", str(error))
-        return await share_answer(self._answers, child.key, lambda: self._ask(child))
-
-    async def _ask(self, child: PreparedChild) -> ChildAnswer:
-        spec, spans = child.spec, child.spec.spans
+        spans = spec.spans
         past = self._playback.failure(child.key, child.question_id)
         if past is not None:
             if past.type == "model":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +23,15 @@ from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
-__all__ = ["ChildForm", "ChildPrompts", "ChildSpec", "PreparedChild", "batch_specs", "empty_form"]
+__all__ = [
+    "ChildForm",
+    "ChildPrompts",
+    "ChildSpec",
+    "PreparedChild",
+    "batch_specs",
+    "digest_of",
+    "empty_form",
+]
 
 _PICTURE_CHARS = 6_000
 _BORDER = 200
@@ -36,6 +45,7 @@ class ChildForm:
     if there is none. A provider may be asked to enforce `reply_form`."""
 
     schema: AnswerSchema
+    digest: str
     empty: Any
     reply_form: ReplyForm
 
@@ -49,7 +59,8 @@ class ChildForm:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
         empty = empty_form(schema.schema)
-        return cls(schema, empty, child_form(schema.schema, has_empty=empty is not None))
+        reply_form = child_form(schema.schema, has_empty=empty is not None)
+        return cls(schema, digest_of(schema.text), empty, reply_form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +95,31 @@ class ChildSpec:
         return len(self.prompt) + sum(pieces) + _PICTURE_CHARS * len(self.pages)
 
     @property
+    def key(self) -> str:
+        """Return what equal children have in common. It is cheaper to make than their prompt."""
+        return digest_of(
+            self.model.name,
+            self.prompt,
+            self.pieces,
+            self.source is not None and self.source.numbered,
+            self.part,
+            self.sample,
+            None if self.form is None else self.form.digest,
+            self.refusal,
+            [page.reference for page in self.pages],
+        )
+
+    @property
     def hull(self) -> Span:
         """Return the smallest span that holds all spans of the slice."""
         spans = self.spans or (Span(0, 0),)
         return Span(min(span.start for span in spans), max(span.end for span in spans))
+
+
+def digest_of(*parts: object) -> str:
+    """Return a digest of values that JSON can hold."""
+    text = json.dumps(parts, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def batch_specs(

@@ -5,7 +5,6 @@ At the deepest level one child reads the source instead, if it fits. The answer 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from functools import partial
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import failure, total_cost
 from rlm.children.child_calls import ChildCalls, SharedAnswers, share_answer
+from rlm.children.child_prompts import digest_of
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.lazy_dataclass import dataclass
@@ -83,13 +83,16 @@ class SubRuns:
             await self._ask_children(batch, answered)
             return
         self._child_calls.models.named(batch.model)
-        keys = [_key(*asked, batch.model) for asked in zip(batch.prompts, batch.sources, strict=True)]
+        keys = [
+            digest_of(prompt, source and source.pieces, batch.model)
+            for prompt, source in zip(batch.prompts, batch.sources, strict=True)
+        ]
         self._refuse_impossible(set(keys))
 
-        async def ask(position: int) -> ChildAnswer:
+        def ask(position: int) -> Awaitable[ChildAnswer]:
             prompt, source, key = batch.prompts[position], batch.sources[position], keys[position]
             run = partial(self._run, prompt, source, batch.model, key)
-            return await share_answer(self._answers, key, run)
+            return share_answer(self._answers, key, run)
 
         slots = self._concurrency.kernels(self._depth + 1)
         await self._child_calls.collect(len(keys), ask, answered, slots)
@@ -170,9 +173,3 @@ def _answer_of(ended: SubRunResult) -> ChildAnswer:
         calls=sum(one.calls for one in ended.usage),
         cost_usd=total_cost(one.cost_usd for one in ended.usage),
     )
-
-
-def _key(prompt: str, source: ChildSlice | None, model: str) -> str:
-    pieces = None if source is None else list(source.pieces)
-    named = [model] if model else []
-    return hashlib.sha256(json.dumps([prompt, pieces, *named]).encode()).hexdigest()
