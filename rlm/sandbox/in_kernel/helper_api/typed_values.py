@@ -1,7 +1,7 @@
 """Models and dataclasses as the type of an answer: their JSON Schema, and their instances.
 
 pydantic does both and is imported when the first such type is used. Code of a model runs here, in the kernel.
-The driver gets a plain JSON Schema, without references and with keywords of bounded work only.
+The driver gets a plain JSON Schema without references, which a small model reads more easily.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLAIN = frozenset(
 )
 _SCHEMA_KEYS = _PLAIN | {"items", "properties", "additionalProperties", "title"}
 _TOLD = {"format": "format: {}", "pattern": "matches the pattern {}", "multipleOf": "a multiple of {}"}
-"""Keywords that the driver does not check. The child reads them in the description."""
+"""Keywords that the model checks here. The child reads them in the description."""
 
 
 def is_model(given: Any) -> bool:
@@ -52,7 +52,7 @@ def model_schema(given: Any, place: str) -> dict[str, Any]:
 
 
 def inline_schema(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return `schema` with each reference replaced by what it names, without keywords that are not checked.
+    """Return `schema` with each reference replaced by what it names. Leaves out what only a model checks.
 
     Raises TypeError if it contains itself, or becomes too large.
     """
