@@ -9,9 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlm.prompts.assembly.assembler import assemble
-    from rlm.prompts.assembly.budget import Budget
-    from rlm.prompts.assembly.section import Item, Section
     from rlm.prompts.errors import (
         BudgetExceeded,
         InputError,
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
         UnknownCounter,
         UnknownStage,
     )
+    from rlm.prompts.fitting import Part, Section, assemble
     from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
     from rlm.prompts.packs import Citation, Pack
     from rlm.prompts.prompt import AssembledPrompt, Decision, Report, Totals
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from rlm.prompts.recipes.cited_answer import CitedAnswer, check_citations
     from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
     from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
-    from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
+    from rlm.prompts.recipes.scoped import AssembledScoped, Npc, ScopedInput, ScopedPrompt
     from rlm.prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
     from rlm.prompts.tokens.counters import Counter, counter_names, get_counter
 
@@ -41,7 +39,6 @@ __all__ = [
     "NOT_FOUND",
     "AssembledPrompt",
     "AssembledScoped",
-    "Budget",
     "BudgetExceeded",
     "CardBudget",
     "CardContext",
@@ -63,10 +60,10 @@ __all__ = [
     "HandleFacts",
     "HelperDoc",
     "InputError",
-    "Item",
     "Message",
     "Npc",
     "Pack",
+    "Part",
     "PromptError",
     "Report",
     "RootInput",
@@ -100,8 +97,7 @@ __all__ = [
 # Each name is imported on first use: few runs need all of them.
 _HOMES = {
     "AssembledPrompt": "rlm.prompts.prompt",
-    "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
-    "Budget": "rlm.prompts.assembly.budget",
+    "AssembledScoped": "rlm.prompts.recipes.scoped",
     "BudgetExceeded": "rlm.prompts.errors",
     "CardBudget": "rlm.prompts.recipes.card_settings",
     "CardContext": "rlm.prompts.recipes.card",
@@ -123,19 +119,19 @@ _HOMES = {
     "HandleFacts": "rlm.prompts.recipes.root",
     "HelperDoc": "rlm.prompts.recipes.root",
     "InputError": "rlm.prompts.errors",
-    "Item": "rlm.prompts.assembly.section",
     "Message": "rlm.prompts.history",
     "NOT_FOUND": "rlm.prompts.recipes.abstention",
-    "Npc": "rlm.prompts.recipes.scoped.prompt",
+    "Npc": "rlm.prompts.recipes.scoped",
     "Pack": "rlm.prompts.packs",
+    "Part": "rlm.prompts.fitting",
     "PromptError": "rlm.prompts.errors",
     "Report": "rlm.prompts.prompt",
     "RootInput": "rlm.prompts.recipes.root",
     "RootPrompt": "rlm.prompts.recipes.root",
-    "ScopedInput": "rlm.prompts.recipes.scoped.prompt",
+    "ScopedInput": "rlm.prompts.recipes.scoped",
     "ScopedInputError": "rlm.prompts.errors",
-    "ScopedPrompt": "rlm.prompts.recipes.scoped.prompt",
-    "Section": "rlm.prompts.assembly.section",
+    "ScopedPrompt": "rlm.prompts.recipes.scoped",
+    "Section": "rlm.prompts.fitting",
     "SectionError": "rlm.prompts.errors",
     "SliceTooLarge": "rlm.prompts.errors",
     "Tile": "rlm.prompts.recipes.tiles",
@@ -146,7 +142,7 @@ _HOMES = {
     "Totals": "rlm.prompts.prompt",
     "UnknownCounter": "rlm.prompts.errors",
     "UnknownStage": "rlm.prompts.errors",
-    "assemble": "rlm.prompts.assembly.assembler",
+    "assemble": "rlm.prompts.fitting",
     "check_citations": "rlm.prompts.recipes.cited_answer",
     "compact_history": "rlm.prompts.history",
     "compact_history_async": "rlm.prompts.history",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rlm.prompts import BudgetExceeded, assemble, counter_names, get_counter
-from rlm.prompts.assembly.budget import Budget
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
 
@@ -23,7 +22,7 @@ def test_the_worked_example_prints_what_the_page_says() -> None:
         exec(code, names)
     assert out.getvalue() == printed
     with pytest.raises(BudgetExceeded) as caught:
-        assemble(names["sections"], Budget(total=50, headroom=10, counter=get_counter("chars")))
+        assemble(names["sections"], 40, get_counter("chars"))
     assert str(caught.value) == refused.strip()
 
 

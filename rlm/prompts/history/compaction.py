@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.errors import BudgetExceeded, SectionError
+from rlm.prompts.fitting import trim_text
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
 from rlm.prompts.history.message import Message, label, render, units

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.assembly.trim import trim_text
+from rlm.prompts.fitting import trim_text
 from rlm.prompts.history.cache import SummaryCache, key_of
 from rlm.prompts.history.line_cutting import cut_lines
 from rlm.prompts.history.message import Message, render, units

@@ -1,1 +1,1 @@
-"""Define the sections of each prompt. Every recipe passes them to `rlm.prompts.assembly.assembler`."""
+"""Build each prompt: one file of functions for each kind."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,23 +65,6 @@ def test_an_adapter_of_two_methods_is_enough() -> None:
 
 
 # 2.12
-
-
-def test_static_layers_are_fetched_in_parallel() -> None:
-    together = threading.Barrier(6, timeout=20)  # core, ruleset, world, entry, entry_start, npc
-
-    class Slow(MemoryAdapter):
-        def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
-            if scope != "ruleset":
-                together.wait()
-            return super().get_segments(scope, ref_id)
-
-        def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
-            together.wait()
-            return super().get_rulesets_for_entry(entry_id)
-
-    made = ScopedPrompt(Slow(LAYER_SEGMENTS, RULESETS)).assemble(TURN)
-    assert made.text == prompt_of().assemble(TURN).text
 
 
 def test_static_layers_are_kept_and_dynamic_ones_are_fresh() -> None:

@@ -12,7 +12,7 @@ from scoped_segments import RULESETS, TURN, segment_of
 
 from rlm.prompts import Npc, ScopedPrompt
 from rlm.prompts.errors import ScopedInputError
-from rlm.prompts.recipes.scoped.report import AssembledScoped
+from rlm.prompts.recipes.scoped import AssembledScoped
 from rlm.prompts.segments import SCOPES, AdapterFailed, MemoryAdapter, Segment
 from rlm.prompts.segments.segment import faults_of_segment
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.prompts.assembly.policy import Keep
-from rlm.prompts.assembly.trim import trim_text
+from rlm.prompts.fitting import Keep, trim_text
 from rlm.prompts.tokens.counters import counter_names, get_counter
 
 
