@@ -129,7 +129,7 @@ class Limits:
     concurrency: calls in flight per provider.
     max_violations: this number of consecutive violations ends the run.
     child_tokens: tokens of one child's prompt. None follows each child model's window and how much it reads
-        well (`rlm.children.routing.child_model`).
+        well (`rlm.children.sub_models`).
 
     The constructor takes the names of what is measured, too: rounds, depth, sub_calls, tokens, cost_usd,
     seconds, violations. Raises ConfigurationError, which names the invalid field.

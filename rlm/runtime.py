@@ -28,7 +28,7 @@ from rlm.telemetry import log_event
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
     from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
-    from rlm.children.routing.sub_models import SubModels
+    from rlm.children.sub_models import SubModels
     from rlm.config_file.mcp_servers import McpServer
     from rlm.documents import Context, Loaded
     from rlm.documents.workspace import Workspace

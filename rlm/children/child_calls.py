@@ -18,8 +18,7 @@ from rlm.accounting.run_context import RunContext, Slots
 from rlm.children.child_answers import ChildTally, failure, read_answer, with_cost
 from rlm.children.child_prompts import ChildPrompts, ChildSpec, PreparedChild, batch_specs
 from rlm.children.page_looks import LookFailed, PageLooks
-from rlm.children.routing.child_model import ChildModel
-from rlm.children.routing.sub_models import SubModels
+from rlm.children.sub_models import ChildModel, SubModels
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.models.base import Model

@@ -12,7 +12,7 @@ from rlm.accounting.metered_model import messages_of
 from rlm.answers.json_schema import AnswerSchema, SchemaError, read_schema
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
-from rlm.children.routing.child_model import ChildModel
+from rlm.children.sub_models import ChildModel
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.question_id import identify_child

@@ -255,7 +255,7 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
 
 def _named_models(value: Any) -> Any:
     """Return what --sub-model takes: one model, a list, or a table of models by name."""
-    from rlm.children.routing.sub_models import write_sub_models
+    from rlm.children.sub_models import write_sub_models
 
     if isinstance(value, dict):
         return write_sub_models(value)
@@ -269,7 +269,7 @@ def _shown(key: str) -> str:
 
 def _check_value(key: str, value: Any) -> None:
     """Raise now what the runtime would raise later."""
-    from rlm.children.routing.sub_models import parse_sub_models
+    from rlm.children.sub_models import parse_sub_models
     from rlm.limits import Limits
     from rlm.models.catalog.names import parse_name
 

@@ -263,7 +263,7 @@ class RunOptions:
     @property
     def sub_models(self) -> dict[str, str]:
         """The models of the children by name; none for the root model. Raises ConfigurationError."""
-        from rlm.children.routing.sub_models import parse_sub_models
+        from rlm.children.sub_models import parse_sub_models
 
         return parse_sub_models(self.sub_model or ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rlm.answers.answer_type import AnswerType
-from rlm.children.routing.sub_models import SubModels
+from rlm.children.sub_models import SubModels
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.info import Prices

@@ -11,7 +11,7 @@ from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.answers.gating.answer_gate import AnswerGate
 from rlm.children.page_looks import can_look
-from rlm.children.routing.sub_models import SubModels, sub_models_of
+from rlm.children.sub_models import SubModels, sub_models_of
 from rlm.children.tools import Toolbox
 from rlm.driver.direct import fits
 from rlm.events import (

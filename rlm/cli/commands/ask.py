@@ -190,7 +190,7 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
 
 def _with_models_of(run: str, options: RunOptions) -> RunOptions:
     """Return the options with the models of the run and their options, if no model is given."""
-    from rlm.children.routing.sub_models import write_sub_models
+    from rlm.children.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
 
     if options.model is not None:

@@ -14,8 +14,7 @@ from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.children.child_calls import ChildCalls
-from rlm.children.routing.child_model import ChildModel
-from rlm.children.routing.sub_models import SubModels
+from rlm.children.sub_models import ChildModel, SubModels
 from rlm.journal import Journal
 from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm import Limits, Settings
-from rlm.children.routing.child_model import ChildModel, default_child_tokens
+from rlm.children.sub_models import ChildModel, default_child_tokens
 from rlm.errors import ConfigurationError
 from rlm.models.catalog.info import ModelInfo
 from rlm.settings import ChildSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm import RLM, Settings
-from rlm.children.routing.sub_models import parse_sub_models, write_sub_models
+from rlm.children.sub_models import parse_sub_models, write_sub_models
 from rlm.errors import ConfigurationError, UsageError
 from rlm.replay import replay
 from rlm.testing import ScriptedModel
