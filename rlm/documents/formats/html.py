@@ -17,7 +17,7 @@ from rlm.lazy_dataclass import dataclass
 __all__ = ["decode_markup", "pieces_of_markup", "prepare", "read_html"]
 
 _DEEPEST = 5_000
-_FLUSH = 64 * 1024
+_FLUSH = 1_000
 _SNIFFED = 4096
 _CHARSET = re.compile(
     rb"""(?:<meta[^>]{0,200}?charset\s*=\s*["']?|<\?xml[^>]{0,200}?encoding\s*=\s*["'])([\w.:-]+)""",
@@ -103,7 +103,7 @@ def _walk(node: Any, writer: _Writer, layout: Collection[int]) -> Iterator[Piece
             entered = False
         else:
             entered = _enter(node, writer)
-        if len(writer.done) and writer.size >= _FLUSH:
+        if len(writer.done) >= _FLUSH:
             yield from writer.take()
         following = node.child if entered else None
         while following is None and node is not None:
@@ -174,7 +174,6 @@ class _Writer:
     """Collects text, with white space folded and at most one blank line between blocks."""
 
     done: list[Piece] = field(default_factory=list)
-    size: int = 0
     _line: list[str] = field(default_factory=list)
     _blank: bool = True
     _wants_blank: bool = False
@@ -217,9 +216,9 @@ class _Writer:
             self.heading = level
             return
         if (self._wants_blank or level) and not self._blank:
-            self._put(Text("\n"))
+            self.done.append(Text("\n"))
         self._wants_blank = False
-        self._put(Heading(level, text) if level else Text(text + "\n"))
+        self.done.append(Heading(level, text) if level else Text(text + "\n"))
         self._blank = not text
         if level:
             self._wants_blank = True
@@ -236,20 +235,8 @@ class _Writer:
 
     def take(self) -> list[Piece]:
         """Return the finished pieces and forget them."""
-        done, self.done, self.size = self.done, [], 0
+        done, self.done = self.done, []
         return done
-
-    def _put(self, piece: Piece) -> None:
-        if (
-            isinstance(piece, Text)
-            and self.done
-            and isinstance(self.done[-1], Text)
-            and self.size % _FLUSH < 4096
-        ):
-            self.done[-1] = Text(self.done[-1].text + piece.text)
-        else:
-            self.done.append(piece)
-        self.size += len(piece.text) if isinstance(piece, Text) else 1
 
 
 def _enter(node: Any, writer: _Writer) -> bool:

@@ -6,7 +6,7 @@ before the pieces of each. What comes before the first one belongs to the file i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rlm.lazy_dataclass import dataclass
 from rlm.version import install_command
@@ -24,16 +24,13 @@ __all__ = [
     "Text",
     "Unread",
     "Unreadable",
-    "text_blocks",
     "text_of",
 ]
-
-_BLOCK = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The next text of the body."""
+    """The next text of the body, such as a paragraph or a row."""
 
     text: str
 
@@ -110,25 +107,6 @@ def text_of(pieces: Iterable[Piece]) -> str:
         for one in pieces
         if isinstance(one, Text | Heading)
     )
-
-
-def text_blocks(lines: Iterable[str]) -> Iterator[Text]:
-    """Yield lines as texts of about 256 kB. If reading them fails, those before it come first."""
-    block: list[str] = []
-    size = 0
-    try:
-        for line in lines:
-            block.append(line)
-            size += len(line)
-            if size > _BLOCK:
-                yield Text("".join(block))
-                block.clear()
-                size = 0
-    except Exception:
-        yield Text("".join(block))
-        raise
-    if block:
-        yield Text("".join(block))
 
 
 LOOK_REMEDY = f"let a model look at it: a --sub-model that sees, and {install_command('vision')}"

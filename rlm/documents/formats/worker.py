@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import BinaryIO, NoReturn
 
 from rlm.documents.formats.frames import packed
-from rlm.documents.formats.piece import Piece, Unreadable
+from rlm.documents.formats.piece import Piece, Text, Unreadable
 
 __all__ = ["convert", "prepare"]
 
@@ -51,24 +51,50 @@ def _module(reader: str) -> ModuleType:
 
 def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
     read: Callable[..., Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
-    waiting = bytearray()
+    sender = _Sender(channel)
     try:
         for piece in read(file, size):
-            waiting += packed(piece)
-            if len(waiting) >= _BUFFER:
-                channel.sendall(waiting)
-                waiting.clear()
+            sender.add(piece)
     except Unreadable as unreadable:
-        waiting += packed(unreadable)
+        sender.add(unreadable)
     except MemoryError:
-        waiting += packed(
-            Unreadable("too large to be read in the memory allowed", "split it, or save it as text")
-        )
+        sender.add(Unreadable("too large to be read in the memory allowed", "split it, or save it as text"))
     except BrokenPipeError:
         return
     except Exception as error:
         # The boundary: a library that fails on a malformed file must be reported, not end the process.
-        waiting += packed(
-            Unreadable(f"not readable ({type(error).__name__})", "open it in its program and save it again")
-        )
-    channel.sendall(waiting)
+        fault = f"not readable ({type(error).__name__})"
+        sender.add(Unreadable(fault, "open it in its program and save it again"))
+    sender.flush()
+
+
+class _Sender:
+    """Sends pieces in blocks of about 256 kB. Texts that follow each other, such as the rows of a table, are
+    sent as one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._texts: list[str] = []
+        self._chars = 0
+        self._frames = bytearray()
+
+    def add(self, piece: Piece | Unreadable) -> None:
+        if isinstance(piece, Text):
+            self._texts.append(piece.text)
+            self._chars += len(piece.text)
+        else:
+            self._pack_texts()
+            self._frames += packed(piece)
+        if self._chars + len(self._frames) >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        self._pack_texts()
+        self._channel.sendall(self._frames)
+        self._frames.clear()
+
+    def _pack_texts(self) -> None:
+        if self._texts:
+            self._frames += packed(Text("".join(self._texts)))
+            self._texts.clear()
+            self._chars = 0

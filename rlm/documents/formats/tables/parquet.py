@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Unread, Unreadable, text_blocks
+from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
 from rlm.version import install_command
 
@@ -63,7 +63,7 @@ def read_parquet(file: BinaryIO, size: int) -> Iterator[Piece]:
 
     yield Member("", "csv")
     try:
-        yield from text_blocks(lines())
+        yield from map(Text, lines())
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         yield Unread(f"damaged after row {count:,} ({type(error).__name__})", _REMEDY)
     yield Ended()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable, text_blocks
+from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.csv_lines import csv_line, shown
 
 __all__ = ["prepare", "read_sqlite"]
@@ -127,6 +127,6 @@ def _table(database: sqlite3.Connection, name: str) -> Iterator[Piece]:
 
     yield Member(name, "csv")
     try:
-        yield from text_blocks(lines())
+        yield from map(Text, lines())
     except (sqlite3.Error, OverflowError) as error:
         yield Unread(f"damaged after row {count:,} ({error})", _REMEDY)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import python_calamine as calamine
 
 from rlm.documents.formats.archive import Archive, refuse_encrypted
-from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable, text_blocks
+from rlm.documents.formats.piece import Ended, Member, Note, Piece, Text, Unread, Unreadable
 from rlm.documents.formats.tables.cell_places import HIDDEN
 from rlm.documents.formats.tables.csv_lines import shown, table_lines
 from rlm.documents.formats.tables.sheet_parts import Excel, SheetParts, calc_sheets, has_old_notes
@@ -155,7 +155,8 @@ def _values(book: calamine.CalamineWorkbook, name: str, parts: SheetParts, docum
     first = next(lines, None)
     if first is not None:
         yield member
-        yield from text_blocks(itertools.chain([first], lines))
+        yield Text(first)
+        yield from map(Text, lines)
         yield from map(Note, notes)
     elif notes:
         yield member
