@@ -90,23 +90,11 @@ class Numbering:
         parts = list(parts)
         self._styles = styles
         self._counts: dict[str, dict[int, int]] = {}
+        self._kinds = {
+            attribute(one, "abstractNumId"): one for one in parts if local_name(one) == "abstractNum"
+        }
+        self._elements = {attribute(one, "numId"): one for one in parts if local_name(one) == "num"}
         self._lists: dict[str, _List] = {}
-        kinds = {attribute(one, "abstractNumId"): one for one in parts if local_name(one) == "abstractNum"}
-        lists = {attribute(one, "numId"): one for one in parts if local_name(one) == "num"}
-        for name, one in lists.items():
-            kind = _value(one, "abstractNumId")
-            linked = find(kinds.get(kind), "numStyleLink")
-            if linked is not None:
-                # The levels are those of the list that a style names.
-                kind = _value(lists.get(styles.list_of(attribute(linked, "val"))[0]), "abstractNumId")
-            made = _List(kind, _levels(kinds.get(kind)))
-            for override in children(one, "lvlOverride"):
-                level = _bounded(attribute(override, "ilvl"))
-                made.levels |= _levels(override)
-                if (start := number(find(override, "startOverride"))) is not None:
-                    made.levels.setdefault(level, _Level()).start = start
-                    made.restarts.add(level)
-            self._lists[name] = made
 
     def label(self, properties: Element | None, style: str) -> tuple[int, str] | None:
         """Return the depth of a paragraph in its list, and what stands before its text: "2.1", "-" for a
@@ -115,7 +103,7 @@ class Numbering:
         if (named := find(properties, "numId")) is not None:
             name = attribute(named, "val")
         depth = number(find(properties, "ilvl"))
-        found = self._lists.get(name)
+        found = self._find(name)
         if found is None:
             return None if name in ("", "0") else (_bounded(str(depth or 0)), "-")
         if depth is None:
@@ -130,6 +118,25 @@ class Numbering:
         for deeper in [key for key in counts if key > depth]:
             del counts[deeper]
         return depth, _label(found.levels, counts, depth)
+
+    def _find(self, name: str) -> _List | None:
+        """Return a list by its id. A document may define many that it does not use."""
+        if name in self._lists or name not in self._elements:
+            return self._lists.get(name)
+        element = self._elements[name]
+        kind = _value(element, "abstractNumId")
+        if (linked := find(self._kinds.get(kind), "numStyleLink")) is not None:
+            # The levels are those of the list that a style names.
+            other, _ = self._styles.list_of(attribute(linked, "val"))
+            kind = _value(self._elements.get(other), "abstractNumId")
+        made = self._lists[name] = _List(kind, _levels(self._kinds.get(kind)))
+        for override in children(element, "lvlOverride"):
+            level = _bounded(attribute(override, "ilvl"))
+            made.levels |= _levels(override)
+            if (start := number(find(override, "startOverride"))) is not None:
+                made.levels.setdefault(level, _Level()).start = start
+                made.restarts.add(level)
+        return made
 
 
 def _label(levels: dict[int, _Level], counts: dict[int, int], depth: int) -> str:
