@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.families import EFFORTS, nearest_effort
@@ -12,6 +12,7 @@ from rlm.models.http.wire_messages import field
 
 __all__ = ["CARRY_FIELDS", "LIMIT_FIELDS", "Concession", "Concessions", "describe_refusal"]
 
+_Edit: TypeAlias = Callable[[dict[str, Any]], object]
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _DROPPABLE = (
     "temperature",
@@ -47,6 +48,8 @@ _STRINGS = frozenset(
     {"message", "msg", "param", "loc", "code", "type", "detail", "details", "error", "errors"}
 )
 _CHARS = 4_000
+_MOST_EDITS = 20
+"""A server that refuses more takes no request at all."""
 
 
 def describe_refusal(answer: object) -> str:
@@ -69,10 +72,11 @@ def _words(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Concession:
-    """What is given up, in words. `limit` is an output limit for this one call, where its prompt was so long
-    that the window left no room for more."""
+    """What is given up, in words. `edit` changes a body to what the server takes. `limit` is an output limit
+    for this one call, where its prompt was so long that the window left no room for more."""
 
     what: str
+    edit: _Edit | None = None
     limit: int | None = None
 
 
@@ -82,118 +86,121 @@ class Concessions:
 
     def __init__(self, kept: Iterable[str] = ()) -> None:
         self._kept = frozenset(kept)
-        self._dropped: dict[str, None] = {}
-        self._limit_field: str | None = None
-        self._limit: int | None = None
-        self._efforts: dict[str, str] = {}
-        self._thinking: dict[str, Mapping[str, Any] | None] = {}
-        self._carries = True
+        self._edits: list[_Edit] = []
 
     def apply(self, body: dict[str, Any], limit: int | None = None) -> dict[str, Any]:
         """Change `body` to what the server takes, as far as known, and return it. `limit` is that of a
         Concession."""
-        most = min((one for one in (limit, self._limit) if one is not None), default=None)
-        for name in self._dropped:
-            body.pop(name, None)
-        for name in LIMIT_FIELDS:
-            if name in body:
-                value = body.pop(name)
-                body[self._limit_field or name] = value if most is None else min(value, most)
-                break
-        for holder, key in _efforts_in(body):
-            holder[key] = self._efforts.get(holder[key], holder[key])
-        kind = field(body.get("thinking"), "type")
-        if kind in self._thinking:
-            instead = self._thinking[kind]
-            body.pop("thinking")
-            if instead is not None:
-                body["thinking"] = dict(instead)
-            else:
-                body.setdefault("output_config", {})["effort"] = "low"
-        if not self._carries:
-            drop_carry(body)
+        for edit in self._edits:
+            edit(body)
+        if limit is not None:
+            _lower_limit(body, limit)
         return body
 
-    def learn(self, body: Mapping[str, Any], refusal: str) -> Concession | None:
+    def learn(self, body: dict[str, Any], refusal: str) -> Concession | None:
         """Return what is given up after a refusal of `body`; None if nothing can be."""
-        limit = next((name for name in LIMIT_FIELDS if name in body), "")
-        if limit and (conceded := self._learn_limit(body, limit, refusal)) is not None:
-            return conceded
-        what = self._learn_effort(body, refusal)
-        if what is None and self._carries and _CARRY_WORDS.search(refusal) and has_carry(body):
-            self._carries, what = False, "the thinking of earlier rounds"
-        what = what or self._learn_thinking(body, refusal)
-        if what is None:
-            names = [name for name in _DROPPABLE if name in body and name not in self._kept]
-            what = next((name for name in names if re.search(rf"\b{name}\b", refusal)), None)
-            if what is not None:
-                self._dropped[what] = None
-        return None if what is None else Concession(what)
-
-    def _learn_limit(self, body: Mapping[str, Any], name: str, refusal: str) -> Concession | None:
-        other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}.get(name)
-        unsupported = re.search(r"(?i)unsupported|not supported|unrecognized|extra inputs|unknown", refusal)
-        if other and unsupported and re.search(rf"\b{name}\b", refusal) and self._limit_field is None:
-            self._limit_field = other
-            return Concession(name)
-        asked = body[name]
-        context, prompt = _CONTEXT.search(refusal), _PROMPT.search(refusal)
-        if context is not None and prompt is not None:
-            room = _number(context[1]) - _number(prompt[1] or prompt[2]) - _SPARE
-            if _LEAST_REPLY <= room < asked:
-                return Concession(f"replies of {asked:,} tokens", room)
-        if _TOO_MANY.search(refusal):
-            numbers = [_number(one) for one in re.findall(r"\d[\d,_]*", refusal)]
-            fitting = [one for one in numbers if _LEAST_REPLY <= one < asked]
-            if fitting:
-                self._limit = max(fitting)
-                return Concession(f"replies of {asked:,} tokens")
+        if len(self._edits) == _MOST_EDITS:
+            return None
+        rules = (_other_limit_name, _smaller_limit, _nearest_effort, _no_carry, _other_thinking, _no_field)
+        for rule in rules:
+            conceded = rule(body, refusal, self._kept)
+            if conceded is not None:
+                self._edits += [conceded.edit] if conceded.edit else []
+                return conceded
         return None
 
-    def _learn_effort(self, body: Mapping[str, Any], refusal: str) -> str | None:
-        for holder, key in _efforts_in(body):
-            asked = holder[key]
-            if not re.search(rf"['\"`]?\b{asked}\b", refusal) or asked in self._efforts.values():
-                continue
-            named = [one for one in EFFORTS if one != asked and re.search(rf"\b{one}\b", refusal)]
-            instead = nearest_effort(asked, tuple(named))
-            if instead is not None:
-                self._efforts[asked] = instead
-                return f"the effort {asked}"
+
+def _limit_name(body: Mapping[str, Any]) -> str:
+    return next((name for name in LIMIT_FIELDS if name in body), "")
+
+
+def _lower_limit(body: dict[str, Any], limit: int) -> None:
+    name = _limit_name(body)
+    if name:
+        body[name] = min(body[name], limit)
+
+
+def _other_limit_name(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
+    name = _limit_name(body)
+    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}.get(name)
+    unsupported = re.search(r"(?i)unsupported|not supported|unrecognized|extra inputs|unknown", refusal)
+    if other is None or not unsupported or not re.search(rf"\b{name}\b", refusal):
         return None
 
-    def _learn_thinking(self, body: Mapping[str, Any], refusal: str) -> str | None:
-        """Learn another way to ask for thinking, or to turn it off: Claude models differ."""
-        thinking = body.get("thinking")
-        kind = field(thinking, "type")
-        if not isinstance(kind, str) or "thinking" not in refusal or "thinking" in self._kept:
-            return None
-        instead: Mapping[str, Any] | None
-        if kind == "disabled":
-            instead = {"type": "between_tools"}
-        elif kind == "between_tools":
-            self._thinking["disabled"] = instead = None
-        elif kind == "enabled":
-            instead = {"type": "adaptive"}
-        elif kind == "adaptive" and re.search(r"(?i)adaptive.{0,40}not (?:supported|permitted)", refusal):
-            instead = {"type": "enabled", "budget_tokens": max(1_024, body.get("max_tokens", 0) // 2)}
-        else:
-            return None
-        self._thinking[kind] = instead
-        return f"thinking of the type {kind}"
+    def rename(body: dict[str, Any]) -> None:
+        if name in body:
+            body[other] = body.pop(name)
+
+    return Concession(name, rename)
 
 
-def has_carry(body: Mapping[str, Any]) -> bool:
-    """Return whether a body sends thinking of earlier rounds back."""
-    items = [*body.get("messages", ()), *(body.get("input") or ())]
-    return any(map(_carried_in, items))
+def _smaller_limit(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
+    asked = body.get(_limit_name(body), 0)
+    what = f"replies of {asked:,} tokens"
+    context, prompt = _CONTEXT.search(refusal), _PROMPT.search(refusal)
+    if context is not None and prompt is not None:
+        room = _number(context[1]) - _number(prompt[1] or prompt[2]) - _SPARE
+        if _LEAST_REPLY <= room < asked:
+            return Concession(what, limit=room)
+    if _TOO_MANY.search(refusal):
+        numbers = [_number(one) for one in re.findall(r"\d[\d,_]*", refusal)]
+        most = max((one for one in numbers if _LEAST_REPLY <= one < asked), default=None)
+        if most is not None:
+            return Concession(what, lambda body: _lower_limit(body, most))
+    return None
 
 
-def drop_carry(body: dict[str, Any]) -> None:
-    """Remove the thinking of earlier rounds from a body."""
-    for name in ("messages", "input"):
-        if isinstance(body.get(name), list):
-            body[name] = [_bare(one) for one in body[name] if one.get("type") != "reasoning"]
+def _nearest_effort(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
+    for asked in {holder[key] for holder, key in _efforts_in(body)}:
+        named = [one for one in EFFORTS if one != asked and re.search(rf"\b{one}\b", refusal)]
+        instead = nearest_effort(asked, tuple(named))
+        if instead is not None and re.search(rf"\b{asked}\b", refusal):
+
+            def replace(body: dict[str, Any], asked: str = asked, instead: str = instead) -> None:
+                for holder, key in _efforts_in(body):
+                    holder[key] = instead if holder[key] == asked else holder[key]
+
+            return Concession(f"the effort {asked}", replace)
+    return None
+
+
+def _no_carry(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
+    if not _CARRY_WORDS.search(refusal):
+        return None
+    bare = dict(body)
+    _drop_carry(bare)
+    return None if bare == body else Concession("the thinking of earlier rounds", _drop_carry)
+
+
+def _other_thinking(body: dict[str, Any], refusal: str, kept: frozenset[str]) -> Concession | None:
+    """Return another way to ask for thinking, or to turn it off: Claude models differ."""
+    kind = field(body.get("thinking"), "type")
+    if "thinking" not in refusal or "thinking" in kept:
+        return None
+    if kind == "adaptive" and not re.search(r"(?i)adaptive.{0,40}not (?:supported|permitted)", refusal):
+        return None
+    budget = max(1_024, body.get("max_tokens", 0) // 2)
+    others: dict[object, dict[str, Any]] = {
+        "disabled": {"thinking": {"type": "between_tools"}},
+        "between_tools": {"output_config": {"effort": "low"}},
+        "enabled": {"thinking": {"type": "adaptive"}},
+        "adaptive": {"thinking": {"type": "enabled", "budget_tokens": budget}},
+    }
+    if kind not in others:
+        return None
+
+    def ask_otherwise(body: dict[str, Any]) -> None:
+        if field(body.get("thinking"), "type") == kind:
+            del body["thinking"]
+            body.update({name: {**body.get(name, {}), **value} for name, value in others[kind].items()})
+
+    return Concession(f"thinking of the type {kind}", ask_otherwise)
+
+
+def _no_field(body: dict[str, Any], refusal: str, kept: frozenset[str]) -> Concession | None:
+    names = (name for name in _DROPPABLE if name in body and name not in kept)
+    what = next((name for name in names if re.search(rf"\b{name}\b", refusal)), None)
+    return None if what is None else Concession(what, lambda body: body.pop(what, None))
 
 
 CARRY_FIELDS = ("reasoning", "reasoning_content", "reasoning_details")
@@ -201,14 +208,11 @@ CARRY_FIELDS = ("reasoning", "reasoning_content", "reasoning_details")
 _CARRY_BLOCKS = ("thinking", "redacted_thinking")
 
 
-def _carried_in(item: Mapping[str, Any]) -> bool:
-    content = item.get("content")
-    blocks = content if isinstance(content, list) else ()
-    return (
-        item.get("type") == "reasoning"
-        or any(name in item for name in CARRY_FIELDS)
-        or any(field(block, "type") in _CARRY_BLOCKS for block in blocks)
-    )
+def _drop_carry(body: dict[str, Any]) -> None:
+    """Remove the thinking of earlier rounds from a body."""
+    for name in ("messages", "input"):
+        if isinstance(body.get(name), list):
+            body[name] = [_bare(one) for one in body[name] if one.get("type") != "reasoning"]
 
 
 def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,11 +224,12 @@ def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _efforts_in(body: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield each place of `body` that holds an effort."""
-    for holder, key in ((body, "reasoning_effort"), (body.get("reasoning"), "effort")):
-        if isinstance(field(holder, key), str):
-            yield holder, key
-    if isinstance(field(body.get("output_config"), "effort"), str):
-        yield body["output_config"], "effort"
+    places = (
+        (body, "reasoning_effort"),
+        (body.get("reasoning"), "effort"),
+        (body.get("output_config"), "effort"),
+    )
+    return ((holder, key) for holder, key in places if isinstance(field(holder, key), str))
 
 
 def _number(text: str) -> int:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -47,10 +45,11 @@ async def find_facts(
 ) -> ModelInfo | None:
     """Return what the server at `endpoint` reports of `model`; None if it can't be reached or takes too
     long. `provider` is the prefix of the model's name. Raises nothing."""
-    await asyncio.to_thread(import_module, "rlm.models.http.clients.session")  # takes a moment
+    session = await asyncio.to_thread(import_module, "rlm.models.http.clients.session")  # takes a moment
     seconds = _PRIVATE_SECONDS if is_private(endpoint.base_url) else _PUBLIC_SECONDS
     try:
-        async with asyncio.timeout(seconds), _Server.connect(endpoint, options) as server:
+        async with asyncio.timeout(seconds), session.HttpSession(endpoint, options) as http:
+            server = _Server(http, endpoint)
             if kind == "list":
                 return _read_listing(await server.find_listing(model), prices=True) or ModelInfo()
             if kind == "gemini":
@@ -68,14 +67,6 @@ class _Server:
         self._headers = {} if endpoint.key_remedy else {"Authorization": f"Bearer {endpoint.key}"}
         self._base_url = endpoint.base_url.rstrip("/")
         self.root = self._base_url.removesuffix("/v1")
-
-    @classmethod
-    @asynccontextmanager
-    async def connect(cls, endpoint: Endpoint, options: ModelOptions) -> AsyncIterator[_Server]:
-        from rlm.models.http.clients.session import HttpSession
-
-        async with HttpSession(endpoint, options) as http:
-            yield cls(http, endpoint)
 
     async def ask(
         self, url: str, body: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None
