@@ -59,7 +59,7 @@ class ModelResolver:
 
     def make_slow(self, model: Model) -> Model:
         """Return `model` over its provider's batch API. Raises ConfigurationError if it has none."""
-        from rlm.models.slow_model import make_slow  # imports the database's library
+        from rlm.models.slow_model import make_slow
 
         return make_slow(
             model,
