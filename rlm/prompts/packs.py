@@ -55,7 +55,7 @@ class Citation(NamedTuple):
             pack.pack_id,
             pack.document or pack.doc_id,
             pack.heading_path,
-            tuple((max(start - shift, 0), max(end - shift, 0)) for start, end in pack.hits),
+            tuple([(max(start - shift, 0), max(end - shift, 0)) for start, end in pack.hits]),
             (pack.start - shift, pack.end - shift) if pack.end else None,
         )
 

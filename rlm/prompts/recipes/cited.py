@@ -80,12 +80,11 @@ def _pack(value: Any, path: str) -> Pack:
     """Return the pack of an object. CitedInput checks its values."""
     if not isinstance(value, Mapping):
         raise InputError(path, "is no pack", "give an object with pack_id, doc_id, text, score, order")
-    known = {key: value[key] for key in Pack._fields if value.get(key) is not None}
-    for name in ("heading_path", "hits"):
-        if name in known:
-            known[name] = tuple(known[name]) if isinstance(known[name], list) else known[name]
-    if "hits" in known:
-        known["hits"] = tuple(_hit(hit) for hit in known["hits"])
+    known = {key: item for key, item in value.items() if item is not None and key in Pack._fields}
+    if isinstance(known.get("heading_path"), list):
+        known["heading_path"] = tuple(known["heading_path"])
+    if isinstance(known.get("hits"), list):
+        known["hits"] = tuple(map(_hit, known["hits"]))
     return Pack(**{"pack_id": None, "doc_id": known.get("document"), "text": None, **known})
 
 
@@ -100,15 +99,11 @@ def _check_pack(pack: object, path: str) -> None:
     if not isinstance(pack, Pack):
         raise InputError(path, f"is {type(pack).__name__}", "give a Pack")
     if not (type(pack.pack_id) is type(pack.doc_id) is type(pack.text) is type(pack.document) is str):
-        texts = ("pack_id", "doc_id", "text", "document")
-        name = next(name for name in texts if type(getattr(pack, name)) is not str)
-        wrong = "is missing" if getattr(pack, name) is None else "is no text"
-        raise InputError(f"{path}.{name}", wrong, "give a text")
+        raise _fault(pack, path, str, ("pack_id", "doc_id", "text", "document"), "give a text")
+    if not (type(pack.order) is type(pack.start) is type(pack.end) is type(pack.document_start) is int):
+        raise _fault(pack, path, int, ("order", "start", "end", "document_start"), "give a whole number")
     if not isinstance(pack.score, float | int) or isinstance(pack.score, bool):
         raise InputError(f"{path}.score", f"is {pack.score!r}"[:60], "give a number")
-    for name in ("order", "start", "end", "document_start"):
-        if type(getattr(pack, name)) is not int:
-            raise InputError(f"{path}.{name}", "is no whole number", "give a whole number")
     if not isinstance(pack.heading_path, tuple):
         raise InputError(f"{path}.heading_path", "is no list", "give headings, the outermost first")
     for number, heading in enumerate(pack.heading_path):
@@ -120,6 +115,13 @@ def _check_pack(pack: object, path: str) -> None:
         is_span = isinstance(hit, tuple) and len(hit) == 2 and type(hit[0]) is type(hit[1]) is int
         if not (is_span and 0 <= hit[0] <= hit[1]):
             raise InputError(f"{path}.hits[{number}]", "is no span", "give [start, end], in characters")
+
+
+def _fault(pack: Pack, path: str, kind: type, names: Sequence[str], remedy: str) -> InputError:
+    """Return the error that names the first of these values that is not of the kind."""
+    name = next(name for name in names if type(getattr(pack, name)) is not kind)
+    value = getattr(pack, name)
+    return InputError(f"{path}.{name}", "is missing" if value is None else f"is {value!r}"[:60], remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def cited_prompt(given: CitedInput) -> AssembledCited:
     reason = ""
     for number, pack in enumerate(ranked, 1):
         citation = Citation.of(f"[^{number}]" if footnotes else marker(number), pack)
-        block, note = _block(citation, pack.text), _definition(citation)
+        block, note = _block(citation, pack.text), _definition(citation) if footnotes else ""
         first = citations[0].marker if citations else citation.marker
         markers = first if number == 1 else f"{first}…{citation.marker}"
         line = str(words["may_reference"]).format(markers=markers)

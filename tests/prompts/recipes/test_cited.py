@@ -50,6 +50,12 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[1]]}]}, "$.packs[0].hits[0]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[-5, 1]]}]}, "$.packs[0].hits[0]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[5, 1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": 5}]}, "$.packs[0].hits"),
+        (
+            {"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "heading_path": "A"}]},
+            "$.packs[0].heading_path",
+        ),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "order": 1.5}]}, "$.packs[0].order"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t"}] * 2}, "$.packs"),
     ],
 )
