@@ -13,11 +13,11 @@ from rlm.answers.json_schema import AnswerSchema, SchemaError, read_schema
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
 from rlm.children.sub_models import ChildModel
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
 from rlm.playback.question_id import identify_child
 from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
@@ -172,7 +172,7 @@ class ChildPrompts:
         """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
         BadCall if the slice or the task is too long."""
         if spec.refusal:
-            retry_reason = table("child.toml")["refused"].format(reason=quote(spec.refusal))
+            retry_reason = table("child.toml")["refused"].format(reason=json_text(spec.refusal))
         child, form = spec.model, spec.form
         numbered = spec.source is not None and spec.source.numbered
         pieces = [self._described(piece, numbered) for piece in spec.pieces]

@@ -7,9 +7,9 @@ from typing import cast
 
 from rlm.children.child_answers import ChildTally
 from rlm.driver.cell_runner import DIED
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
-from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.prompts.templates import table
 from rlm.results import Coverage
@@ -67,7 +67,7 @@ def render(feedback: Feedback) -> str:
     parts.extend(_footer(feedback))
     if feedback.task:
         shown = " ".join(feedback.task[: 2 * _TASK_SHOWN].split())[:_TASK_SHOWN]
-        parts.append(table("feedback.toml")["task"].format(task=quote(shown)))
+        parts.append(table("feedback.toml")["task"].format(task=json_text(shown)))
     parts.extend(feedback.notes)
     return "\n\n".join(parts)
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.json_input import Record
 from rlm.prompts.prompt import AssembledPrompt
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table, words
 from rlm.prompts.tokens.counters import Counter, get_counter
 
@@ -292,13 +292,13 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
 def _label(piece: ChildSliceText) -> str:
     facts = []
     if piece.document:
-        facts.append(f"document {quote(piece.document[:_LABEL_CHARS])}")
+        facts.append(f"document {json_text(piece.document[:_LABEL_CHARS])}")
     if piece.section:
-        facts.append(f"section {quote(piece.section[:_LABEL_CHARS])}")
+        facts.append(f"section {json_text(piece.section[:_LABEL_CHARS])}")
     if piece.page is not None:
         facts.append(f"page {piece.page}")
     if piece.message is not None:
-        facts.append(f"message {quote(piece.message[:_LABEL_CHARS])}")
+        facts.append(f"message {json_text(piece.message[:_LABEL_CHARS])}")
     if piece.start is not None and piece.end is not None:
         facts.append(f"characters {piece.start} to {piece.end}")
     if piece.cut_start or piece.cut_end:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rlm.escaping import json_text
 from rlm.prompts.errors import PromptError
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
 __all__ = [
@@ -92,9 +92,9 @@ def advice_on(ename: str, evalue: str) -> str:
 def excerpt(received: str) -> str:
     """Return the beginning of a reply, quoted on one line, so that a fence in it opens nothing."""
     text = received.strip()
-    excerpt = quote(text[:_RECEIVED_CHARS])
+    excerpt = json_text(text[:_RECEIVED_CHARS])
     kept = min(len(text), _RECEIVED_CHARS)
     while len(excerpt) > _RECEIVED_CHARS:
         kept -= 1 + (len(excerpt) - _RECEIVED_CHARS) // 6  # quoting takes at most six characters for one
-        excerpt = quote(text[:kept] + "…")
+        excerpt = json_text(text[:kept] + "…")
     return excerpt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
 __all__ = ["EarlierQuestion", "earlier_lines", "earlier_words"]
@@ -44,4 +44,4 @@ def earlier_words(earlier: Sequence[EarlierQuestion]) -> str:
 
 
 def _short(text: str) -> str:
-    return quote(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
+    return json_text(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import JOINER, AssembledPrompt
-from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_lines
 from rlm.prompts.templates import fill, table, words
 from rlm.prompts.tokens.counters import get_counter
@@ -178,7 +178,7 @@ def _earlier_section(given: RootInput) -> list[Section]:
 
 def _variable(described: str) -> str:
     # A cell, and so a document, can choose names of variables and types that read like a message of ours.
-    return described if _PLAIN_VARIABLE.fullmatch(described) else quote(described)
+    return described if _PLAIN_VARIABLE.fullmatch(described) else json_text(described)
 
 
 def _instructions(given: RootInput) -> str:
@@ -227,14 +227,14 @@ def _handle_parts(handle: HandleFacts) -> list[Part]:
         parts.append(Part("blank_pages", pages, _KEEP_PAGES))
     head, tail = handle.preview[:HEAD_CHARS], handle.tail_preview[-TAIL_CHARS:]
     previews = [
-        first[name].format(shown=f"{len(text):,}", text=quote(text))
+        first[name].format(shown=f"{len(text):,}", text=json_text(text))
         for name, text in (("head", head), ("tail", tail))
         if text
     ]
     if previews:
         parts.append(Part("previews", "\n".join([first["previews"], *previews]), _KEEP_PREVIEWS))
     if handle.document_names:
-        shown = [f"- {quote(name[:_MAX_NAME_CHARS])}" for name in handle.document_names[:_MAX_NAMES]]
+        shown = [f"- {json_text(name[:_MAX_NAME_CHARS])}" for name in handle.document_names[:_MAX_NAMES]]
         more = max(handle.documents, len(handle.document_names)) - len(shown)
         if more > 0:
             shown.append(first["more"].format(more=f"{more:,}"))

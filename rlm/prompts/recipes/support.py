@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import boundary_code
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import AssembledPrompt
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
 
@@ -113,7 +113,7 @@ def _block(rows: Sequence[PassageText], code: str) -> list[str]:
 
 def _passage(one: PassageText, code: str) -> str:
     words = table("support.toml")
-    label = f": {quote(one.label[:_LABEL_CHARS])}" if one.label else ""
+    label = f": {json_text(one.label[:_LABEL_CHARS])}" if one.label else ""
     near = words["around"].format(near=" … ".join(one.near.split("\n"))) if one.near.strip() else ""
     return f"{words['passage'].format(code=code, number=one.number, label=label)}\n{one.text}{near}"
 

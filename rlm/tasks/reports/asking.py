@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
-from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.settings import Limits
@@ -150,9 +150,9 @@ def _earlier(question: Question, result: RunResult) -> str:
     """Return an answer with its sources, for the question that needs it. All of it is quoted: it is foreign
     text."""
     cited = [one for one in result.citations if one.verified][:_SHOWN_SOURCES]
-    sources = "; ".join(f"{quote(one.place)}: {quote(one.shown)}" for one in cited)
+    sources = "; ".join(f"{json_text(one.place)}: {json_text(one.shown)}" for one in cited)
     answer = result.text if len(result.text) <= _ANSWER_CHARS else f"{result.text[:_ANSWER_CHARS]}…"
     words: str = table("tasks.toml")["research"]["earlier"]
     return words.format(
-        number=question.number, question=quote(question.text), answer=quote(answer), sources=sources
+        number=question.number, question=json_text(question.text), answer=json_text(answer), sources=sources
     )
