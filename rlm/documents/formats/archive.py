@@ -9,7 +9,15 @@ from typing import BinaryIO
 
 from rlm.documents.formats.piece import Unreadable
 
-__all__ = ["ZIP_ERRORS", "Archive", "is_locked", "open_zip", "refuse_compound", "refuse_encrypted"]
+__all__ = [
+    "ZIP_ERRORS",
+    "Archive",
+    "is_locked",
+    "open_zip",
+    "refuse_compound",
+    "refuse_encrypted",
+    "refuse_entities",
+]
 
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, IndexError)
 """What a damaged archive or member raises. An unknown way of packing raises NotImplementedError."""
@@ -45,6 +53,16 @@ def refuse_compound(file: BinaryIO, what: str, suffix: str) -> None:
             f"save it as a {suffix} without a password",
         )
     file.seek(0)
+
+
+def refuse_entities(data: bytes, what: str) -> bytes:
+    """Return an XML text unchanged. Raises Unreadable if it declares entities, which can expand without
+    limit."""
+    if b"<!ENTITY" in data.replace(b"\0", b""):
+        raise Unreadable(
+            f"{what} that declares entities (an XML bomb?)", "open it in its program and save it again"
+        )
+    return data
 
 
 def open_zip(file: BinaryIO, what: str) -> zipfile.ZipFile:
@@ -110,10 +128,4 @@ class Archive:
 
     def xml(self, name: str) -> bytes:
         """Return an XML member. Raises Unreadable if it declares entities, which can expand without limit."""
-        data = self.read(name)
-        if b"<!ENTITY" in data or b"<\0!\0E\0N\0T\0I\0T\0Y" in data or b"\0<\0!\0E\0N\0T\0I\0T\0Y" in data:
-            raise Unreadable(
-                f"{self._what} that declares entities (an XML bomb?)",
-                "open it in its program and save it again",
-            )
-        return data
+        return refuse_entities(self.read(name), self._what)

@@ -6,15 +6,16 @@ import posixpath
 from collections.abc import Iterator
 from typing import BinaryIO
 from urllib.parse import unquote
-from xml.etree import ElementTree
 
 from rlm.documents.formats import html
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
+from rlm.documents.formats.office_xml.xml import local_name, parse_member
 from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
 
 __all__ = ["prepare", "read_epub"]
 
+_WHAT = "an EPUB"
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 
@@ -26,7 +27,7 @@ def prepare() -> None:
 
 def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings of a book, in reading order. Raises Unreadable if it is damaged or locked."""
-    archive = Archive(file, size, "an EPUB")
+    archive = Archive(file, size, _WHAT)
     chapters = _spine(archive)
     locked = _locked(archive)
     if chapters and all(name in locked for name in chapters):
@@ -50,35 +51,23 @@ def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 
 def _spine(archive: Archive) -> list[str]:
-    container = _parse(archive, _CONTAINER)
-    package = next((e.get("full-path") for e in container.iter() if _tag(e) == "rootfile"), None)
+    container = parse_member(archive, _CONTAINER, _WHAT)
+    package = next((e.get("full-path") for e in container.iter() if local_name(e) == "rootfile"), None)
     if not package:
         raise Unreadable("an EPUB that does not say what it holds", "get it again")
-    root = _parse(archive, package)
+    root = parse_member(archive, package, _WHAT)
     base = posixpath.dirname(package)
     files = {
         item.get("id"): posixpath.normpath(posixpath.join(base, unquote(item.get("href", ""))))
         for item in root.iter()
-        if _tag(item) == "item"
+        if local_name(item) == "item"
     }
-    ids = [item.get("idref") for item in root.iter() if _tag(item) == "itemref"]
+    ids = [item.get("idref") for item in root.iter() if local_name(item) == "itemref"]
     return [files[name] for name in ids if name in files]
 
 
 def _locked(archive: Archive) -> set[str]:
     if _ENCRYPTION not in archive:
         return set()
-    root = _parse(archive, _ENCRYPTION)
-    return {unquote(e.get("URI", "")) for e in root.iter() if _tag(e) == "CipherReference"}
-
-
-def _parse(archive: Archive, name: str) -> ElementTree.Element:
-    try:
-        # Archive.xml refuses documents that declare entities.
-        return ElementTree.fromstring(archive.xml(name))  # noqa: S314
-    except ElementTree.ParseError as error:
-        raise Unreadable(f"an EPUB whose {name[:80]} is not XML", "get it again") from error
-
-
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
+    root = parse_member(archive, _ENCRYPTION, _WHAT)
+    return {unquote(e.get("URI", "")) for e in root.iter() if local_name(e) == "CipherReference"}

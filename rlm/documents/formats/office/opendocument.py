@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import BinaryIO
 
-from rlm.documents.formats.archive import Archive
+from rlm.documents.formats.archive import Archive, refuse_entities
 from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
 from rlm.documents.formats.office_xml.drawings import count_pictures
 from rlm.documents.formats.office_xml.xml import (
@@ -19,7 +19,6 @@ from rlm.documents.formats.office_xml.xml import (
     local_name,
     parse,
     parse_member,
-    refuse_entities,
     rows,
 )
 from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of

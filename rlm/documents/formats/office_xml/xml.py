@@ -23,7 +23,6 @@ __all__ = [
     "number",
     "parse",
     "parse_member",
-    "refuse_entities",
     "rows",
 ]
 
@@ -66,16 +65,6 @@ def links_of(archive: Archive, name: str, what: str) -> Mapping[str, Link]:
             inside = posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
             found[one.get("Id", "")] = Link(one.get("Type", "").rpartition("/")[2], inside)
     return found
-
-
-def refuse_entities(data: bytes, what: str) -> bytes:
-    """Return an XML text unchanged. Raises Unreadable if it declares entities, which can expand without
-    limit."""
-    if b"<!ENTITY" in data.replace(b"\0", b""):
-        raise Unreadable(
-            f"{what} that declares entities (an XML bomb?)", "open it in its program and save it again"
-        )
-    return data
 
 
 def local_name(element: Element) -> str:
