@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.errors import ScopedInputError
+from rlm.prompts.errors import InputError, ScopedInputError
+from rlm.prompts.json_input import Record
 
 __all__ = ["Npc", "ScopedInput"]
 
@@ -59,34 +60,22 @@ class ScopedInput:
         A dynamic layer may be any JSON; anything but a string is rendered as JSON. Raises ScopedInputError
         with every fault.
         """
-        if not isinstance(value, Mapping):
-            raise ScopedInputError(
-                ("the input is not an object: give entry_point_id, world_id and the rest",)
-            )
+        try:
+            given = Record(value)
+        except InputError as error:
+            raise ScopedInputError((str(error),)) from None
         faults: list[str] = []
-        known = {field.name: field.default for field in fields(cls) if field.name != "warnings"}
-        chosen: dict[str, Any] = {}
-        for key, default in known.items():
-            given = value.get(key)
-            if given is None:
-                if key.endswith("_id"):
-                    faults.append(f"{key} is missing: give the id")
-                    given = "?"
-                else:
-                    given = default
-            elif key == "npcs":
-                given = _npcs(given, faults)
-            elif key in _DYNAMIC:
-                given = given if isinstance(given, str) else _as_json(key, given, faults)
-            else:
-                given = _check_type(key, given, faults)
-            chosen[key] = given
-        unread = tuple(
-            f"{key} is unknown and was ignored; known keys: {', '.join(known)}"
-            for key in value
-            if key not in known
+        asked = cls(
+            entry_point_id=_read(given.text, "entry_point_id", faults, "?"),
+            world_id=_read(given.text, "world_id", faults, "?"),
+            is_first_turn=_read(given.flag, "is_first_turn", faults, False, False),
+            token_budget=_read(given.whole, "token_budget", faults, 8000, 8000),
+            npc_budget=_read(given.whole, "npc_budget", faults, 600, 600),
+            npcs=_npcs(given, faults),
+            **{layer: _layer(given.value.get(layer), layer, faults) for layer in _DYNAMIC},
+            entry_type=_read(given.text, "entry_type", faults, "", ""),
+            warnings=given.unknown_keys([field.name for field in fields(cls) if field.name != "warnings"]),
         )
-        asked = cls(**chosen, warnings=unread)
         faults += asked.faults()
         if faults:
             raise ScopedInputError(tuple(faults))
@@ -115,55 +104,39 @@ class ScopedInput:
         return faults
 
 
-def _as_json(key: str, value: object, faults: list[str]) -> str:
-    """Return the value as JSON, or record a fault and return ""."""
+def _read(read: Callable[..., Any], key: str, faults: list[str], harmless: Any, *default: Any) -> Any:
+    """Return the value that `read` gives, or record its fault and return a harmless value."""
+    try:
+        return read(key, *default)
+    except InputError as error:
+        faults.append(str(error))
+        return harmless
+
+
+def _layer(value: Any, layer: str, faults: list[str]) -> str:
+    """Return the text of a dynamic layer. Anything but a text is rendered as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
     try:
         return json.dumps(value, ensure_ascii=False, indent=2)
     except RecursionError:
-        faults.append(f"{key} is nested too deeply: give fewer levels")
+        faults.append(f"$.{layer} is nested too deeply: give fewer levels")
     except (TypeError, ValueError) as error:
-        faults.append(f"{key} is no JSON ({error}): give a text, or plain objects, lists and numbers")
+        faults.append(f"$.{layer} is no JSON ({error}): give a text, or plain objects, lists and numbers")
     return ""
 
 
-_TYPES: dict[str, tuple[type, str, Any]] = {
-    "entry_point_id": (str, "a text", "?"),
-    "world_id": (str, "a text", "?"),
-    "entry_type": (str, "a text", ""),
-    "is_first_turn": (bool, "true or false", False),
-    "token_budget": (int, "a whole number", 8000),
-    "npc_budget": (int, "a whole number", 600),
-}
-
-
-def _check_type(key: str, value: Any, faults: list[str]) -> Any:
-    """Return the value, or record a fault and return a harmless value."""
-    kind, wanted, harmless = _TYPES[key]
-    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
-        return value
-    faults.append(f"{key} is {str(value)[:40]!r}: give {wanted}")
-    return harmless
-
-
-def _npcs(value: Any, faults: list[str]) -> tuple[Npc, ...]:
-    if not isinstance(value, list):
-        faults.append("npcs is not a list: give [{id, name?, tier?}]")
-        return ()
+def _npcs(given: Record, faults: list[str]) -> tuple[Npc, ...]:
     made = []
-    for place, entry in enumerate(value):
-        where = f"npcs[{place}]"
-        if not isinstance(entry, Mapping):
-            faults.append(f"{where} is not an object: give {{id, name?, tier?}}")
+    for number, value in enumerate(_read(given.each, "npcs", faults, (), lambda value, _: value)):
+        path = f"$.npcs[{number}]"
+        try:
+            npc = Record(value, path, what="an object {id, name?, tier?}")
+        except InputError as error:
+            faults.append(str(error))
             continue
-        name, label, tier = entry.get("id"), entry.get("name"), entry.get("tier")
-        if not isinstance(name, str):
-            faults.append(f"{where}.id is missing or not a text: give the id")
-            name = f"?{place}"
-        if label is not None and not isinstance(label, str):
-            faults.append(f"{where}.name is not a text: give a text, or leave it out")
-            label = None
-        if tier is not None and (not isinstance(tier, int) or isinstance(tier, bool)):
-            faults.append(f"{where}.tier is {str(tier)[:40]!r}: give a whole number, or leave it out")
-            tier = None
-        made.append(Npc(name, label, tier or 0))
+        name = _read(npc.text, "id", faults, f"?{number}")
+        made.append(
+            Npc(name, _read(npc.text_or_none, "name", faults, None), _read(npc.whole, "tier", faults, 0, 0))
+        )
     return tuple(made)

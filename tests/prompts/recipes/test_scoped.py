@@ -272,5 +272,5 @@ def test_plain_json_makes_the_same_prompt_and_says_what_it_did_not_read() -> Non
     made = prompt_of().assemble({**data, "game_sate": 1, "game_state": {"hour": 3, "who": "Ö"}})
     assert '<game_state>\n{\n  "hour": 3,\n  "who": "Ö"\n}\n</game_state>' in made.text
     assert made.report.warnings[0].startswith(
-        "game_sate is unknown and was ignored; known keys: entry_point_id"
+        "$.game_sate is unknown and was ignored; known keys: entry_point_id"
     )
