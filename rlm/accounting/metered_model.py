@@ -17,12 +17,21 @@ from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Message, Model, Reply, Request, TokenUsage, call_key, collects_later
+from rlm.models.base import (
+    Message,
+    Model,
+    Reply,
+    ReplyListener,
+    Request,
+    RetryReason,
+    TokenUsage,
+    call_key,
+    collects_later,
+)
 from rlm.models.call_settings import settings_of
 from rlm.models.catalog.image_tokens import image_tokens
 from rlm.models.catalog.info import Prices
-from rlm.models.listener import ReplyListener, RetryReason
-from rlm.models.structured.tool_calls import as_text
+from rlm.models.structured import as_text
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.sent_messages import SentMessages
 from rlm.prompts.tokens.calibration import Calibration

@@ -1,6 +1,6 @@
 """Finds tool calls in the text of a reply, in the forms in which models write them.
 
-A root has no tools, but some models insist on calling one, natively (`rlm/models/structured/tool_calls.py`
+A root has no tools, but some models insist on calling one, natively (`rlm/models/structured.py`
 writes such a call into the text) or in the tags that they were trained on. Takes time proportional to the
 text's length, and never raises.
 """

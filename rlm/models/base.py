@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -19,7 +19,6 @@ from rlm.sandbox.types import CellResult, Span
 
 if TYPE_CHECKING:
     from rlm.models.call_settings import Effort
-    from rlm.models.listener import ReplyListener
 
 __all__ = [
     "EXTRACTIVE",
@@ -29,8 +28,11 @@ __all__ = [
     "Message",
     "Model",
     "ModelWindow",
+    "OnRetry",
     "Reply",
+    "ReplyListener",
     "Request",
+    "RetryReason",
     "Role",
     "SliceText",
     "TokenUsage",
@@ -46,6 +48,31 @@ FinishReason = Literal["stop", "length", "refusal", "other"]
 Carry = tuple[Mapping[str, Any], ...]
 """JSON objects of a reply that its provider wants back with it in the next request: signed thinking blocks,
 reasoning items. Only the provider that made them reads them."""
+
+
+RetryReason = Literal[
+    "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
+]
+"""Why an attempt is retried. `rate_limited` and `overloaded` ask for fewer requests at a time."""
+
+OnRetry = Callable[[int, float, RetryReason], None]
+"""Called before each wait with the number of the failed attempt (from 1), the seconds to wait, and the
+reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyListener:
+    """What a request's caller wants to hear. The functions are called from the event loop and must not
+    block.
+
+    `on_tokens` gets the number of pieces (about a token each) that a reply has brought since its last call,
+    at most once a second. `on_text` gets what the text of the reply has grown by, at most every 50 ms, and
+    None when an attempt failed after text had come: what came so far is void.
+    """
+
+    on_tokens: Callable[[int], None] | None = None
+    on_text: Callable[[str | None], None] | None = None
+    on_retry: OnRetry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +165,7 @@ class Reply:
     and within its reply, as far as the provider shows it; `text` holds none of it. `response_id` is the
     provider's, and `model` the model that it says answered; both are empty where it says nothing. `batch` is
     the provider's id of the batch that brought the reply, empty for a reply at once. `tool_calls` are apart
-    from the text until the reply is used (`structured/tool_calls.py`)."""
+    from the text until the reply is used (`structured.as_text`)."""
 
     text: str
     finish_reason: FinishReason = "stop"

@@ -8,9 +8,8 @@ from dataclasses import field
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import ModelWindow
+from rlm.models.base import ModelWindow, OnRetry
 from rlm.models.call_settings import CallSettings
-from rlm.models.listener import OnRetry
 
 __all__ = ["ModelOptions", "RetryPolicy"]
 

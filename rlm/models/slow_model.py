@@ -30,8 +30,8 @@ from rlm.models.options import RetryPolicy
 from rlm.models.registry import PROVIDERS
 
 if TYPE_CHECKING:
+    from rlm.models.base import OnRetry
     from rlm.models.http.batches import BatchApi, BatchStatus
-    from rlm.models.listener import OnRetry
 
 __all__ = ["SlowModel", "batch_api_of", "make_slow"]
 

@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import TokenUsage
+from rlm.models.base import RetryReason, TokenUsage
 from rlm.models.http.clients.failures import TransportFailure, walk_chain
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
-from rlm.models.listener import RetryReason
 
 __all__ = ["AttemptFailure", "ErrorMapper"]
 

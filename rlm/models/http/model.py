@@ -12,7 +12,16 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from rlm.errors import ConfigurationError
-from rlm.models.base import Model, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.base import (
+    Model,
+    ModelWindow,
+    OnRetry,
+    Reply,
+    ReplyListener,
+    Request,
+    RetryReason,
+    TokenUsage,
+)
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.addresses import is_loopback, is_private
 from rlm.models.catalog.families import thinking_room
@@ -29,11 +38,9 @@ from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
 from rlm.models.http.streaming import stream_completion
-from rlm.models.listener import OnRetry, ReplyListener, RetryReason
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS
-from rlm.models.structured.portable_schema import PortableSchema
-from rlm.models.structured.schema_mode import SchemaMode, merged
+from rlm.models.structured import PortableSchema, SchemaMode, merged
 
 __all__ = ["HttpModel", "import_early", "learn"]
 

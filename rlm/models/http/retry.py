@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
-from rlm.models.base import Reply, TokenUsage
+from rlm.models.base import OnRetry, Reply, TokenUsage
 from rlm.models.http.error_mapping import AttemptFailure
 from rlm.models.http.rate_limit import Limiter
-from rlm.models.listener import OnRetry
 from rlm.models.options import RetryPolicy
 
 __all__ = ["with_retries"]

@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
-from rlm.models.base import Reply
+from rlm.models.base import Reply, ReplyListener
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.clients.failures import StatusFailure, TransportFailure, Unsigned
 from rlm.models.http.clients.shared_clients import Response, SharedClient
@@ -18,7 +18,6 @@ from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
 from rlm.models.http.wire_messages import field
-from rlm.models.listener import ReplyListener
 
 __all__ = ["map_failure", "read_error", "stream_completion"]
 

@@ -15,7 +15,7 @@ from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT
 from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
-from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured import PortableSchema
 
 __all__ = ["AnthropicModel"]
 

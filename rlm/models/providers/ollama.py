@@ -17,7 +17,7 @@ from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
 from rlm.models.http.wire_messages import alternating, field
-from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured import PortableSchema
 
 __all__ = ["LineDecoder", "OllamaModel"]
 

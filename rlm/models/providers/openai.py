@@ -18,7 +18,7 @@ from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.wire_messages import alternating, field, with_header_lines, with_openai_cache
-from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured import PortableSchema
 
 __all__ = ["OpenAIModel", "plain_headers"]
 

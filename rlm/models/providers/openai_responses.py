@@ -19,7 +19,7 @@ from rlm.models.http.model import HttpModel
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions
 from rlm.models.providers.openai import OpenAIModel, plain_headers
-from rlm.models.structured.portable_schema import PortableSchema
+from rlm.models.structured import PortableSchema
 
 __all__ = ["OpenAIResponsesModel", "make_openai_model"]
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from rlm.errors import ModelProtocolError
 from rlm.escaping import encodable
-from rlm.models.base import Image, Message, ModelWindow, Request, TokenUsage, call_key
+from rlm.models.base import Image, Message, ModelWindow, ReplyListener, Request, TokenUsage, call_key
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.wire_messages import cache_borders
-from rlm.models.listener import ReplyListener
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from conformance_models import QUICK, make_variant
 
-from rlm.models.structured import schema_mode
-
 
 @pytest.fixture(autouse=True)
 def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:

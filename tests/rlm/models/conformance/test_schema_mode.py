@@ -10,7 +10,7 @@ import pytest
 
 from rlm.errors import ModelRejected
 from rlm.models.base import Message, Request
-from rlm.models.structured.portable_schema import portable
+from rlm.models.structured import portable
 
 PERSON = {
     "type": "object",

@@ -1,19 +1,22 @@
-"""Rewrites a JSON Schema into the part of the language that providers can enforce.
+"""Replies that must follow a schema: what a provider can enforce of it, who refused to, and calls of tools.
 
-The result may be wider than the original, because the prompt holds the original and the caller checks the
-reply against it. It is never narrower where that would forbid a valid answer that a model may want to give.
+A schema is rewritten into the part of the language that providers know. The result may be wider than the
+original, because the prompt holds the original and the caller checks the reply against it. It is never
+narrower where that would forbid a valid answer that a model may want to give.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
+from rlm.models.base import Reply, Request, ToolCall
 
-__all__ = ["PortableSchema", "portable"]
+__all__ = ["PortableSchema", "SchemaMode", "as_text", "merged", "portable"]
 
 _MAX_CHARS = 20_000
 _MAX_DEPTH = 10
@@ -176,3 +179,71 @@ def _literal(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _takes_null(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "null" or any(map(_takes_null, schema.get("anyOf", ())))
+
+
+_MAX_REMEMBERED = 1_000
+_refusals: set[tuple[str, str, str]] = set()
+"""Base URL, model and schema of refusals. They hold for all models of this process: a server would else be
+asked in vain by each run."""
+
+
+class SchemaMode:
+    """The schema mode of one model at the server with this base URL."""
+
+    def __init__(self, base_url: str, model: str) -> None:
+        self._where = (base_url, model)
+
+    def schema_of(self, request: Request) -> PortableSchema | None:
+        """Return what to enforce for `request`. None if it has no schema, or one that providers cannot
+        enforce, or if the server has refused it."""
+        found = None if request.schema is None else portable(request.schema)
+        return None if found is None or self._key(found) in _refusals else found
+
+    def remember(self, schema: PortableSchema) -> None:
+        """Note that the server refused `schema`, so that it is not asked again."""
+        if len(_refusals) < _MAX_REMEMBERED:
+            _refusals.add(self._key(schema))
+
+    def _key(self, schema: PortableSchema) -> tuple[str, str, str]:
+        return (*self._where, json.dumps(schema.schema))
+
+
+def merged(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `body` with `fields`. An object that both hold has the keys of both."""
+    both = {
+        name: {**body[name], **value}
+        for name, value in fields.items()
+        if isinstance(value, dict) and isinstance(body.get(name), dict)
+    }
+    return {**body, **fields, **both}
+
+
+def as_text(reply: Reply, request: Request) -> Reply:
+    """Return `reply` with its tool calls in its text, where `request` has a use for them.
+
+    Journals, histories and other providers know only text. A root's calls are written as many models write
+    them, which the reply contract reads. A reply that must follow a schema may have come as the arguments of
+    a call. Calls of other replies mean nothing and are dropped.
+    """
+    calls = reply.tool_calls
+    if not calls or reply.finish_reason in ("length", "refusal"):
+        return reply
+    if request.role == "root":
+        parts = [reply.text.strip(), *map(_written, calls)]
+        return replace(reply, text="\n".join(filter(None, parts)), finish_reason="stop", tool_calls=())
+    if request.schema is not None and len(calls) == 1 and not reply.text.strip():
+        return replace(reply, text=calls[0].arguments, finish_reason="stop", tool_calls=())
+    return replace(reply, tool_calls=())
+
+
+def _written(call: ToolCall) -> str:
+    arguments: Any = call.arguments
+    try:
+        # Some models write line breaks into a string as they are.
+        parsed = json.loads(arguments, strict=False)
+        arguments = parsed if isinstance(parsed, (dict, str)) else arguments
+    except (ValueError, RecursionError):
+        pass  # code without JSON around it
+    # A tag within the code must not end the call.
+    body = json.dumps({"name": call.name, "arguments": arguments}).replace("<", "\\u003c")
+    return f"<tool_call>\n{body}\n</tool_call>"
