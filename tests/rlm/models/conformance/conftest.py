@@ -14,7 +14,7 @@ from conformance_models import QUICK, make_variant
 @pytest.fixture(autouse=True)
 def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which servers refused a schema: a port may be used again by another test's server."""
-    monkeypatch.setattr(schema_mode, "_refusals", set())
+    monkeypatch.setattr(structured, "_refusals", set())
 
 
 @pytest.fixture(autouse=True)
