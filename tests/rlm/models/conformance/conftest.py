@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from conformance_models import QUICK, make_variant
 
+from rlm.models import structured
+
 
 @pytest.fixture(autouse=True)
 def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
