@@ -11,6 +11,7 @@ in time is read by pydantic in time, too.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +32,11 @@ __all__ = ["CHECKED", "KEYWORDS", "TooLong", "find_fault", "find_schema_fault", 
 _MAX_MATCHING = 200_000_000
 """Steps of one regular expression, of about 10 ns each: the size of its program times the text's length."""
 
-_end: ContextVar[float] = ContextVar("end")
+_MOMENT = 0.02
+"""Seconds of computing that a check may take at once."""
+
+_turn = threading.Lock()
+_clock: ContextVar[_Clock] = ContextVar("clock")
 
 Check = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
@@ -40,14 +45,42 @@ class TooLong(Exception):
     """The check was not done in time."""
 
 
+class _Clock:
+    """The time of one check. With `takes_turns`, only one check at a time computes for longer than a moment:
+    long ones do not hold up short ones, nor together the event loop."""
+
+    def __init__(self, seconds: float, takes_turns: bool) -> None:
+        now = time.thread_time()
+        self._end = now + seconds
+        self._moment = now + (_MOMENT if takes_turns else seconds)
+        self._has_turn = False
+
+    def look(self) -> None:
+        """Wait for the turn, if it is time for that. Raises TooLong."""
+        now = time.thread_time()
+        if now > self._end:
+            raise TooLong
+        if now > self._moment and not self._has_turn:
+            _turn.acquire()
+            self._has_turn = True
+
+    def close(self) -> None:
+        """Give the turn to the next check."""
+        if self._has_turn:
+            _turn.release()
+
+
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Let the checks within take `seconds` of this thread's computing. After that they raise TooLong."""
-    token = _end.set(time.thread_time() + seconds)
+def limited(seconds: float, *, takes_turns: bool) -> Iterator[None]:
+    """Let the checks within take `seconds` of this thread's computing. After that they raise TooLong. Only
+    threads that may wait for others can take turns, which an event loop cannot."""
+    clock = _Clock(seconds, takes_turns)
+    token = _clock.set(clock)
     try:
         yield
     finally:
-        _end.reset(token)
+        _clock.reset(token)
+        clock.close()
 
 
 def find_fault(schema: Any, value: Any) -> str | None:
@@ -134,13 +167,8 @@ def _compile(pattern: str) -> Any:
         raise ValueError(f"{pattern!r} is not a regular expression of RE2: {reason}") from error
 
 
-def _look_at_clock() -> None:
-    if time.thread_time() > _end.get():
-        raise TooLong
-
-
 def _matches(pattern: str, text: str) -> bool:
-    _look_at_clock()
+    _clock.get().look()
     try:
         compiled = _compile(pattern)
     except ValueError:
@@ -204,7 +232,7 @@ def _count_matching(validator: Any, subschemas: Any, value: Any) -> int:
 
 def _timed(check: Check) -> Check:
     def run(validator: Any, given: Any, value: Any, schema: Any) -> Iterator[ValidationError] | None:
-        _look_at_clock()
+        _clock.get().look()
         return check(validator, given, value, schema)
 
     return run

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.nesting import is_nested_deeper
 
 __all__ = ["MAX_VALUE_CHARS", "AnswerSchema", "SchemaError", "parse_reply", "read_schema", "size_of"]
-
-_T = TypeVar("_T")
 
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n", re.IGNORECASE)
 _CLOSING_FENCE = re.compile(r"^[ \t]*+```", re.MULTILINE)
@@ -30,8 +27,6 @@ MAX_DEPTH = 100
 
 SECONDS = 2.0
 """Seconds of computing to read a schema, and to check a value."""
-
-_one_at_a_time = threading.Lock()
 
 
 class SchemaError(Exception):
@@ -50,7 +45,8 @@ class AnswerSchema:
         """Read a JSON Schema, or a short form of one (`{"name": "str", "tags": ["str"]}`), in which all names
         are required. Raises SchemaError.
 
-        An unknown keyword is a mistake of a cell, and of another tool's from a caller. What pydantic writes
+        What a cell wrote may wait for other checks: read it off the event loop, by `read_schema`. An unknown
+        keyword is a mistake of a cell, and of another tool's from a caller. What pydantic writes
         has regular expressions of its own, which only pydantic checks.
         """
         # jsonschema takes 50 ms to import, and most runs have no schema.
@@ -65,7 +61,7 @@ class AnswerSchema:
 
         try:
             _schema_text(given)
-            with limited(SECONDS):
+            with limited(SECONDS, takes_turns=author == "cell"):
                 schema = expand(given)
                 schema.pop("$id", None)  # a name to fetch it by
                 text = _schema_text(schema)
@@ -88,15 +84,15 @@ class AnswerSchema:
     async def check(self, value: Any) -> None:
         """Raise SchemaError, with the place of the fault, if a JSON value does not match, or if it is not
         checked in 2 s of computing."""
-        await _in_turn(lambda: self.check_now(value))
+        await run_in_daemon_thread(lambda: self.check_now(value, takes_turns=True), name="rlm-schema")
 
-    def check_now(self, value: Any) -> None:
-        """Check like `check`, on this thread."""
+    def check_now(self, value: Any, *, takes_turns: bool = False) -> None:
+        """Check like `check`, on this thread. With `takes_turns` it may wait for other checks."""
         from rlm.answers.bounded_validator import TooLong, find_fault, limited
 
         size_of(value)
         try:
-            with limited(SECONDS):
+            with limited(SECONDS, takes_turns=takes_turns):
                 fault = find_fault(self.schema, value)
         except TooLong as error:
             raise SchemaError(
@@ -119,7 +115,7 @@ class AnswerSchema:
 
 async def read_schema(given: Any) -> AnswerSchema:
     """Read a schema that a model wrote, as `AnswerSchema.of`, off the event loop. Raises SchemaError."""
-    return await _in_turn(lambda: AnswerSchema.of(given))
+    return await run_in_daemon_thread(lambda: AnswerSchema.of(given), name="rlm-schema")
 
 
 def parse_reply(reply: str) -> Any:
@@ -186,13 +182,3 @@ def _unfenced(reply: str) -> str:
         return reply
     closed = _CLOSING_FENCE.search(reply, opened.end())
     return reply if closed is None else reply[opened.end() : closed.start()]
-
-
-async def _in_turn(work: Callable[[], _T]) -> _T:
-    """Run one check after another in a thread, so that hostile ones leave the event loop its share."""
-
-    def run() -> _T:
-        with _one_at_a_time:
-            return work()
-
-    return await run_in_daemon_thread(run, name="rlm-schema")

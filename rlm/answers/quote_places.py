@@ -21,7 +21,10 @@ _SEARCHED_PER_SECOND = 50_000_000
 _MAX_NEAR_CHARS = 20_000
 """A longer span does not say where to look."""
 
-_one_at_a_time = threading.Lock()
+_MOMENT = 0.05
+"""Seconds of computing that a search may take at once. Longer ones run one at a time."""
+
+_turn = threading.Lock()
 
 Status = Literal["found", "missing", "common", "too_long", "unsearched"]
 
@@ -48,15 +51,23 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
         if 0 <= span.start < span.end <= min(body.chars, span.start + _MAX_NEAR_CHARS)
     ][:MAX_NEAR]
 
-    def search() -> list[Found]:
-        with _one_at_a_time:
-            # The seconds are those of the thread that makes the budget.
-            budget = Budget(SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND)
-            return find_quotes(quotes, body.read, body.bytes, hints, budget=budget)
+    def search(wanted: Sequence[Wanted], seconds: float) -> list[Found]:
+        return find_quotes(wanted, body.read, body.bytes, hints, budget=Budget(seconds))
+
+    def search_in_turn() -> list[Found]:
+        found = search(quotes, _MOMENT)
+        rest = [number for number, one in enumerate(found) if one.status == "unsearched"]
+        if rest:
+            with _turn:
+                seconds = SEARCH_SECONDS + body.bytes / _SEARCHED_PER_SECOND
+                again = search([quotes[number] for number in rest], seconds)
+            for number, one in zip(rest, again, strict=True):
+                found[number] = one
+        return found
 
     return [
         QuotePlace(one.status, Span(body.char_of(one.start), body.char_of(one.end)))
         if one.status == "found"
         else QuotePlace(one.status)
-        for one in await run_in_daemon_thread(search, name="rlm-quotes")
+        for one in await run_in_daemon_thread(search_in_turn, name="rlm-quotes")
     ]

@@ -172,7 +172,7 @@ class SupportModel:
             )
         if call.reply.finish_reason != "stop":
             raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
-        schema = AnswerSchema.of(_UNSUPPORTED)
+        schema = AnswerSchema.of(_UNSUPPORTED, author="caller")
         try:
             return await schema.read(without_reasoning(call.reply.text).strip())
         except SchemaError as error:

@@ -246,6 +246,7 @@ async def test_a_quote_that_is_not_looked_up_in_time_says_so(
 ) -> None:
     """It is unverified, and told apart from one that is not there."""
     monkeypatch.setattr(quote_places, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(quote_places, "_MOMENT", -1.0)
     body = make_body("the kettle whistled at seven " * 10_000)
     cited = await cite_all(["the kettle sang at seven"], "", body)
     assert not cited.citations[0].verified

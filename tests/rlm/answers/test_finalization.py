@@ -114,6 +114,7 @@ async def test_a_quote_that_was_not_looked_up_in_time_is_a_warning_of_the_answer
 ) -> None:
     """It is unverified and says so; the user learns why."""
     monkeypatch.setattr(quote_places, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(quote_places, "_MOMENT", -1.0)
     final = Finalization("It ends in 2031.", None, ("The lease ends in 2031.",))
     refused = (await finalizer.judge(final, FIRST)).verdict
     assert "not looked up in time" in refused.reason

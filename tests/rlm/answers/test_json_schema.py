@@ -189,6 +189,18 @@ async def test_every_check_ends_and_leaves_the_loop_free(name: str, monkeypatch:
     assert worst < 0.7
 
 
+async def test_long_checks_hold_up_no_short_one() -> None:
+    """Whoever wrote them: a server has the runs of many."""
+    long, short = AnswerSchema.of(UNION), AnswerSchema.of({"a": "int"})
+    checks = [asyncio.ensure_future(long.check(nest(1, 60, kind="c"))) for _ in range(6)]
+    await asyncio.sleep(0.5)
+    began = time.monotonic()
+    await short.check({"a": 1})
+    assert time.monotonic() - began < 1
+    assert not all(check.done() for check in checks)
+    await asyncio.gather(*checks, return_exceptions=True)
+
+
 async def test_a_check_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_schema, "SECONDS", 0.2)
     with pytest.raises(SchemaError, match=r"could not be checked .* in 0\.2 s\. Give a smaller value"):

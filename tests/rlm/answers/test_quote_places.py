@@ -85,6 +85,7 @@ async def test_a_claim_outside_the_body_is_no_hint(make_body: MakeBody, near: Sp
 async def test_a_search_ends_after_its_seconds(make_body: MakeBody, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not looked up is not taken for missing."""
     monkeypatch.setattr(quote_places, "SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(quote_places, "_MOMENT", -1.0)
     body = make_body(FILLER * 2)
     assert await find_places([Wanted("never there")], body) == [QuotePlace("unsearched")]
 
