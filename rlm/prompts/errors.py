@@ -3,7 +3,7 @@
 PromptError
 ├── InputError       an invalid value in a recipe's input; names its path
 ├── UnknownStage     no stage prompt for a card's state, and no default
-├── SectionError     contradictory sections, items or budget; lists every fault
+├── SectionError     invalid limits of a history; lists every fault
 ├── ScopedInputError invalid values for a scoped prompt; lists every fault
 ├── UnknownCounter   no token counter of that name
 ├── BudgetExceeded   required sections exceed the budget; names them
@@ -42,7 +42,7 @@ class UnknownStage(PromptError):
 
 
 class SectionError(PromptError):
-    """Sections or budget contradict themselves. `faults` lists every reason."""
+    """The budget, threshold or window of a history is invalid. `faults` lists every reason."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))

@@ -82,17 +82,6 @@ class Record:
     def flag(self, key: str, default: bool) -> bool:
         return bool(self._check(key, default, lambda value: isinstance(value, bool), "true or false"))
 
-    def number(self, key: str, default: Any = _REQUIRED) -> float:
-        """Return any number, including NaN and infinities."""
-        return float(
-            self._check(
-                key,
-                default,
-                lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-                "a number",
-            )
-        )
-
     def whole(self, key: str, default: Any = _REQUIRED, *, minimum: int | None = None) -> int:
         wanted = "a whole number" if minimum is None else f"a whole number of at least {minimum}"
         return int(

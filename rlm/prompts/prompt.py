@@ -19,6 +19,7 @@ __all__ = [
     "Report",
     "Role",
     "Totals",
+    "included",
     "joined",
     "make_report",
 ]
@@ -141,6 +142,12 @@ class AssembledPrompt:
 def joined(sections: Iterable[PromptSection]) -> str:
     """Return the text of sections. Empty ones leave no gap."""
     return JOINER.join([section.content for section in sections if section.content])
+
+
+def included(section: PromptSection) -> list[Decision]:
+    """Return the decision of a section that is one part and went in. None if it is empty."""
+    name, tokens = section.name, section.tokens
+    return [Decision(name, name, "included", "fits", tokens, tokens)] if section.content else []
 
 
 def make_report(

@@ -12,7 +12,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, InputError
 from rlm.prompts.json_input import Record
 from rlm.prompts.packs import Citation, Pack
-from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, make_report
+from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, included, make_report
 from rlm.prompts.recipes.cited_answer import CitedAnswer, check_citations
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
@@ -237,22 +237,13 @@ def _assembled(
     ]
     if given.citation_style == "footnote":
         sections.append(PromptSection("definitions", "user", text := "\n".join(notes), len(text)))
-    whole = [
-        Decision(section.name, section.name, "included", "fits", section.tokens, section.tokens)
-        for section in sections
-        if section.content and section.name != "packs"
+    every = [
+        one for section in sections for one in (decisions if section.name == "packs" else included(section))
     ]
-    order = [section.name for section in sections]
     tokens = len(system) + len(JOINER.join(section.content for section in sections[1:] if section.content))
     return AssembledCited(
         tuple(sections),
-        make_report(
-            sections,
-            sorted([*whole, *decisions], key=lambda decision: order.index(decision.section)),
-            _COUNTER,
-            Totals(allowed, tokens),
-            warnings=given.warnings,
-        ),
+        make_report(sections, every, _COUNTER, Totals(allowed, tokens), warnings=given.warnings),
         tuple(citations),
         tokens,
     )

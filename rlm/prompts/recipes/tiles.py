@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, InputError
 from rlm.prompts.json_input import Record
-from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, make_report
+from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, included, make_report
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 
@@ -197,11 +197,11 @@ def tile_prompt(given: TileInput) -> AssembledTiles:
     warned = _size(JOINER + words["deadband"] + "".join(lines.values())) if lines else 0
     most = room // 2 if warned > room else warned  # bytes of the warnings
     reasons = _left_out(ranked, texts, lines, room, most, config)
-    included = [number for number in range(len(ranked)) if number not in reasons]
+    chosen = [number for number in range(len(ranked)) if number not in reasons]
     opening, between, closing = _frame(config)
-    if included:
-        parts["tiles"] = opening + between.join([texts[number] for number in included]) + closing
-    covered = Tally(ranked[number].domain for number in included)
+    if chosen:
+        parts["tiles"] = opening + between.join([texts[number] for number in chosen]) + closing
+    covered = Tally(ranked[number].domain for number in chosen)
     bare = {domain: line for domain, line in lines.items() if domain not in covered}
     parts["deadband"] = _deadband(bare, most)
     warnings = [*given.warnings]
@@ -222,18 +222,21 @@ def tile_prompt(given: TileInput) -> AssembledTiles:
     fuller = {**parts, "deadband": _deadband(dict(sorted(bare.items())), room)}
     if most == warned and _COUNTER.count(_joined(fuller)) <= config.max_tokens:
         parts = fuller
-    decisions = _decisions(parts, ranked, texts, reasons)
     sections = tuple(
         PromptSection(name, "user", text, _COUNTER.count(text), stable=name == "system")
         for name, text in parts.items()
     )
+    of_tiles = _decisions(ranked, texts, reasons)
+    decisions = [
+        one for section in sections for one in (of_tiles if section.name == "tiles" else included(section))
+    ]
     steps = [_COUNTER.count(_joined(dict(list(parts.items())[:end]))) for end in range(1, 5)]
-    tally = Tally(ranked[number].priority for number in included)
+    tally = Tally(ranked[number].priority for number in chosen)
     return AssembledTiles(
         sections,
         make_report(sections, decisions, _COUNTER, Totals(config.max_tokens, steps[3]), warnings=warnings),
         TileStats(
-            tiles_included=len(included),
+            tiles_included=len(chosen),
             excluded=len(reasons),
             p0_count=tally["P0"],
             p1_count=tally["P1"],
@@ -326,24 +329,14 @@ def _joined(parts: Mapping[str, str]) -> str:
     return JOINER.join(filter(None, parts.values()))
 
 
-def _decisions(
-    parts: Mapping[str, str], ranked: Sequence[Tile], texts: Sequence[str], reasons: Mapping[int, str]
-) -> list[Decision]:
-    """Return what happened to the prefix, each tile, the warnings and the query."""
+def _decisions(ranked: Sequence[Tile], texts: Sequence[str], reasons: Mapping[int, str]) -> list[Decision]:
+    """Return what happened to each tile."""
     names = [tile.id for tile in ranked]
     if len(set(names)) < len(names):
         names = [f"{name}#{number}" for number, name in enumerate(names)]
-    decisions: list[Decision] = []
-    for section, content in parts.items():
-        if section == "tiles":
-            sizes = _COUNTER.count_each(texts)
-            decisions += [
-                Decision(section, name, "dropped", reasons[number], size, 0)
-                if number in reasons
-                else Decision(section, name, "included", "fits", size, size)
-                for number, (name, size) in enumerate(zip(names, sizes, strict=True))
-            ]
-        elif content:
-            size = _COUNTER.count(content)
-            decisions.append(Decision(section, section, "included", "fits", size, size))
-    return decisions
+    return [
+        Decision("tiles", name, "dropped", reasons[number], size, 0)
+        if number in reasons
+        else Decision("tiles", name, "included", "fits", size, size)
+        for number, (name, size) in enumerate(zip(names, _COUNTER.count_each(texts), strict=True))
+    ]
