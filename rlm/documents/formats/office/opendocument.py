@@ -11,6 +11,7 @@ from typing import BinaryIO
 from rlm.documents.formats.archive import Archive, refuse_entities
 from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
 from rlm.documents.formats.office_xml.drawings import count_pictures
+from rlm.documents.formats.office_xml.numbering import written
 from rlm.documents.formats.office_xml.xml import (
     Element,
     attribute,
@@ -29,6 +30,7 @@ __all__ = ["prepare", "read_odp", "read_odt"]
 _CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
 _MAX_BLANKS = 200
 _MAX_COLUMNS = 1_000
+_MAX_LEVELS = 10
 # What stands in the text, but is not shown in it.
 _SILENT = frozenset(
     [
@@ -68,8 +70,8 @@ def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
     body = find(content, "body", "text")
     if body is None:
         raise Unreadable("an OpenDocument file without a text document", "save it as .odt")
-    flow = _Flow()
     try:
+        flow = _Flow(_Numbers(content, styles))
         flow.read(body)
         pieces = flow.pieces
         margins = list(dict.fromkeys(_margins(styles)))
@@ -185,10 +187,57 @@ def _slide(page: Element, hidden: set[str]) -> Slide:
     return slide
 
 
+_FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_OUTLINE = ""
+"""The name of the style that numbers headings."""
+
+
+class _Numbers:
+    """Counts the items of lists, and headings, by the name of their style and their level."""
+
+    def __init__(self, content: Element | None = None, styles: Element | None = None) -> None:
+        self._levels: dict[tuple[str, int], Element] = {}
+        self._counts: dict[str, dict[int, int]] = {}
+        for root in (styles, content):
+            for part in ("styles", "automatic-styles"):
+                for style in find(root, part) or ():
+                    if local_name(style) in ("list-style", "outline-style"):
+                        name = _OUTLINE if local_name(style) == "outline-style" else attribute(style, "name")
+                        for level in style:
+                            self._levels[name, _number(level, "level")] = level
+
+    def restart(self, style: str) -> None:
+        """Begin a list anew."""
+        self._counts.pop(style, None)
+
+    def label(self, style: str, level: int, start: int = 0) -> str:
+        """Count an item, and return what stands before its text: "2.1.", "-" for a bullet, "" for nothing."""
+        facts = self._levels.get((style, level))
+        counts = self._counts.setdefault(style, {})
+        counts[level] = start or counts.get(level, self._start(style, level) - 1) + 1
+        for deeper in [one for one in counts if one > level]:
+            del counts[deeper]
+        if facts is None or local_name(facts) == "list-level-style-bullet":
+            return "-"
+        if not attribute(facts, "num-format"):
+            return ""
+        shown = []
+        for above in range(max(1, level + 1 - min(_number(facts, "display-levels"), _MAX_LEVELS)), level + 1):
+            if form := attribute(self._levels.get((style, above), facts), "num-format"):
+                value = counts.get(above, self._start(style, above))
+                shown.append(written(value, _FORMS.get(form, "decimal")))
+        return f"{attribute(facts, 'num-prefix')}{'.'.join(shown)}{attribute(facts, 'num-suffix')}".strip()
+
+    def _start(self, style: str, level: int) -> int:
+        facts = self._levels.get((style, level))
+        return 1 if facts is None else _number(facts, "start-value")
+
+
 @dataclass(slots=True)
 class _Flow:
     """Collects the text below an element. A paragraph is one line."""
 
+    numbers: _Numbers = field(default_factory=_Numbers)
     pieces: list[Piece] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
     """The file of each picture and embedded object, "" if it has none."""
@@ -196,8 +245,10 @@ class _Flow:
     _words: list[str] = field(default_factory=list)
     _after: list[str] = field(default_factory=list)
     """Footnotes and comments of the paragraph that is open."""
-    _depth: int = 0
-    """Lists that are open."""
+    _lists: list[str] = field(default_factory=list)
+    """The styles of the lists that are open."""
+    _start: int | None = None
+    """The number that the item whose text has not begun states, 0 without one."""
 
     def read(self, element: Element) -> None:
         """Read the children of an element that holds paragraphs."""
@@ -211,9 +262,7 @@ class _Flow:
             case "p" | "h":
                 self._paragraph(element, is_heading=name == "h")
             case "list":
-                self._depth += 1
-                self.read(element)
-                self._depth -= 1
+                self._list(element)
             case "table":
                 self.pieces.append(Text(rows(self._table(element)) + "\n"))
             case "forms":
@@ -229,6 +278,26 @@ class _Flow:
                 self._frame(element)
             case _ if name not in _SILENT:
                 self.read(element)
+
+    def _list(self, element: Element) -> None:
+        style = attribute(element, "style-name") or (self._lists[-1] if self._lists else "-")
+        continued = attribute(element, "continue-numbering") == "true" or attribute(element, "continue-list")
+        if not self._lists and not continued:
+            self.numbers.restart(style)
+        self._lists.append(style)
+        for item in element:
+            value = attribute(item, "start-value")[:9]
+            is_item = local_name(item) == "list-item"
+            self._start = (int(value) if value.isdecimal() else 0) if is_item else None
+            self.read(item)
+        self._lists.pop()
+
+    def _label(self, level: int) -> str:
+        """Return what stands before the text of a paragraph, of a heading if it has a level."""
+        if self._lists and self._start is not None:
+            start, self._start = self._start, None
+            return self.numbers.label(self._lists[-1], len(self._lists), start)
+        return self.numbers.label(_OUTLINE, level).removeprefix("-") if level and not self._lists else ""
 
     def _forms(self, forms: Element) -> None:
         """Read the labels and values of the controls of a form."""
@@ -253,11 +322,14 @@ class _Flow:
         text = "".join(self._words).strip()
         self._words = outer
         if text and (is_heading or attribute(element, "style-name") == "Title"):
-            level = attribute(element, "outline-level")
-            self.pieces.append(Heading(int(level) if level.isdecimal() else 1, text))
+            level = min(_number(element, "outline-level"), _MAX_LEVELS)
+            label = self._label(level if is_heading else 0).removeprefix("-")
+            self.pieces.append(Heading(level, f"{label} {text}".strip()))
+        elif text and self._lists:
+            mark = f"{self._label(0)} ".lstrip()
+            self.pieces.append(Text(f"{'  ' * min(len(self._lists) - 1, 8)}{mark}{text}\n"))
         elif text:
-            indent = "  " * min(self._depth - 1, 8) + "- " if self._depth else ""
-            self.pieces.append(Text(f"{indent}{text}\n" + ("" if self._depth else "\n")))
+            self.pieces.append(Text(f"{text}\n\n"))
         self._end_paragraph()
 
     def _end_paragraph(self) -> None:
@@ -293,7 +365,7 @@ class _Flow:
 
     def _inside(self, element: Element | None, *, is_shape: bool = False) -> str:
         """Return the text of a footnote or of a shape within a paragraph."""
-        flow = _Flow()
+        flow = _Flow(self.numbers)
         if element is not None:
             (flow.read_one if is_shape else flow.read)(element)
         self.pictures += flow.pictures
@@ -328,6 +400,12 @@ def _annotation(element: Element) -> str:
     name = "".join(creator.itertext()).strip() if creator is not None else ""
     words = " ".join(text_of(flow.pieces).split())
     return f"{name or 'Comment'}: {words}"
+
+
+def _number(element: Element, name: str) -> int:
+    """Return an attribute that is a number, 1 without one."""
+    value = attribute(element, name)[:9]
+    return int(value) if value.isdecimal() else 1
 
 
 def _folded(text: str | None) -> str:

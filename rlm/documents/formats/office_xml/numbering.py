@@ -9,7 +9,7 @@ from dataclasses import field
 from rlm.documents.formats.office_xml.xml import Element, attribute, children, find, is_on, local_name, number
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Numbering", "Styles"]
+__all__ = ["Numbering", "Styles", "written"]
 
 _HEADING = re.compile(r"heading ?(\d)|(title)", re.IGNORECASE)
 _DEEPEST = 8
@@ -148,12 +148,13 @@ def _label(levels: dict[int, _Level], counts: dict[int, int], depth: int) -> str
         above = int(place[1]) - 1
         other = levels.get(above, _Level())
         form = "decimal" if level.is_legal else other.form
-        return _written(counts.get(above, other.start), form)
+        return written(counts.get(above, other.start), form)
 
     return _PLACE.sub(counted, level.text).strip()
 
 
-def _written(value: int, form: str) -> str:
+def written(value: int, form: str) -> str:
+    """Return a number as a list shows it."""
     match form:
         case "none" | "bullet":
             return ""

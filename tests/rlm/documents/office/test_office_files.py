@@ -299,3 +299,29 @@ def test_a_slide_with_damaged_links_does_not_end_the_presentation(tmp_path: Path
     loaded = read(tmp_path / "talk.pptx", tmp_path)
     assert "The buyer is Kestrel Foods." in text_of(loaded)
     assert any("(slides: 3)" in note for note in loaded.notes)
+
+
+def test_lists_and_headings_of_a_text_keep_their_numbers(tmp_path: Path) -> None:
+    levels = (
+        "<list-level-style-number t:level='1' t:num-format='1' t:num-suffix='.'/>"
+        "<list-level-style-number t:level='2' t:num-format='a' t:num-suffix=')' t:display-levels='2'/>"
+    )
+    content = f"""<d xmlns:t="t"><automatic-styles>
+      <list-style t:name="L1">{levels}</list-style></automatic-styles><body><text>
+      <h t:outline-level="1">Terms</h><h t:outline-level="2">Rent</h><h t:outline-level="1">End</h>
+      <list t:style-name="L1"><list-item><p>yard</p><p>more</p><list><list-item><p>oak</p></list-item>
+      <list-item><p>ash</p></list-item></list></list-item>
+      <list-item t:start-value="7"><p>mill</p></list-item></list>
+      <list t:style-name="L1" t:continue-numbering="true"><list-item><p>wheel</p></list-item></list>
+      <list t:style-name="L1"><list-header><p>named</p></list-header><list-item><p>anew</p></list-item></list>
+    </text></body></d>"""
+    styles = """<d xmlns:t="t"><styles><outline-style>
+      <outline-level-style t:level="1" t:num-format="I" t:num-prefix="Part "/>
+      <outline-level-style t:level="2" t:num-format="1" t:display-levels="2"/></outline-style></styles></d>"""
+    (tmp_path / "a.odt").write_bytes(
+        rezipped(FILES / "lease.odt", content_dot_xml=content.encode(), styles_dot_xml=styles.encode())
+    )
+    assert text_of(read(tmp_path / "a.odt", tmp_path)) == (
+        "# Part I Terms\n## I.1 Rent\n# Part II End\n1. yard\nmore\n  1.a) oak\n  1.b) ash\n7. mill\n"
+        "8. wheel\nnamed\n1. anew\n"
+    )
