@@ -15,7 +15,9 @@ from rlm.prompts import (
     NOT_FOUND,
     CardInput,
     CardPrompt,
+    ChildInput,
     ChildPrompt,
+    ChildSliceText,
     CitedInput,
     CitedPrompt,
     Pack,
@@ -55,7 +57,9 @@ def test_no_placeholder_is_left_in_any_prompt() -> None:
             for citations in ("numeric", "footnote")
         ),
         TilePrompt().assemble(json.loads((EXAMPLES / "tiles.json").read_text(encoding="utf-8"))).text,
-        ChildPrompt().assemble({"prompt": "x", "slice": {"text": "t"}, "part": [1, 2], "stage": "map"}).text,
+        ChildPrompt()
+        .assemble(ChildInput("x", 9_000, 1_000, (ChildSliceText("t"),), part=(1, 2), stage="map"))
+        .text,
     ]
     for text in made:
         assert not re.search(r"\{\{?\w*\}\}?", text)

@@ -83,26 +83,22 @@ class ChildInput:
     child_tokens: int = _CHILD_TOKENS
     counter: Counter = field(default_factory=get_counter)
     safety_factor: float = 1.0
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, value: object) -> ChildInput:
-        """Read `{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and optionally
-        the other fields. Raises InputError."""
+        """Read `{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`. Raises
+        InputError."""
         given = Record(value)
-        part = given.each("part", _part_number)
-        if part and (len(part) != 2 or not 1 <= part[0] <= part[1]):
-            raise InputError("$.part", f"is {list(part)!r}", "give [i, n], the i-th of n")
         return cls(
             prompt=given.text("prompt"),
             window=given.whole("window", _WINDOW, minimum=1),
             output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, minimum=0),
             slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
-            part=(part[0], part[1]) if part else None,
-            stage=given.text_or_none("stage"),
-            numbered=given.flag("numbered", False),
-            schema=given.text_or_none("schema"),
-            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, minimum=1),
-            counter=get_counter(given.text("counter", "estimate")),
+            warnings=(
+                *given.unknown_keys(("prompt", "slice", "window", "output_reserve")),
+                *given.under("slice").unknown_keys(("text", "start", "end", "document")),
+            ),
         )
 
     @property
@@ -163,26 +159,12 @@ def _joined(pieces: Sequence[ChildSliceText]) -> tuple[ChildSliceText, ...]:
     return tuple(piece if len(texts) == 1 else replace(piece, text="".join(texts)) for piece, texts in groups)
 
 
-def _part_number(value: Any, path: str) -> int:
-    if type(value) is not int:
-        raise InputError(path, f"is {value!r}", "give [i, n], the i-th of n")
-    return value
-
-
 def _slice(given: Record) -> ChildSliceText:
     start = given.whole_or_none("start", minimum=0)
     end = given.whole_or_none("end", minimum=0)
     if (start is None) != (end is None) or (start is not None and end is not None and end < start):
         raise InputError(given.path, "has an invalid range", "give start and end, or neither")
-    return ChildSliceText(
-        given.text("text"),
-        start=start,
-        end=end,
-        document=given.text_or_none("document"),
-        section=given.text_or_none("section"),
-        page=given.whole_or_none("page", minimum=1),
-        first_line=given.whole("first_line", 0, minimum=0),
-    )
+    return ChildSliceText(given.text("text"), start=start, end=end, document=given.text_or_none("document"))
 
 
 def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
@@ -207,7 +189,8 @@ def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
     remedy = "shorten the task or raise child_tokens"
     if given.limit < 0:
         remedy = f"the headroom is larger than the budget; {remedy}"
-    return assemble(sections, given.limit, given.counter, remedy=remedy)
+    made = assemble(sections, given.limit, given.counter, remedy=remedy)
+    return replace(made, report=made.report.with_warnings(given.warnings)) if given.warnings else made
 
 
 def _agent(given: ChildInput) -> list[str]:

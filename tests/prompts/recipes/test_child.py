@@ -241,13 +241,14 @@ def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
     assert made.text == ChildPrompt().assemble(ChildInput("List the refunds.", 9_000, 1_000, (piece,))).text
     assert set(made.to_json()["prompt"]) == {"system", "user"}
     assert made.report.totals.allowed == 8_000
+    odd = ChildPrompt().assemble({**data, "windw": 3, "slice": {"text": "t", "page": 2}})
+    assert [warning.split()[0] for warning in odd.report.warnings] == ["$.windw", "$.slice.page"]
     for wrong, path in (
         ({}, "$.prompt"),
         ({"prompt": "x", "slice": {}}, "$.slice.text"),
         ({"prompt": "x", "slice": {"text": "t", "start": 3}}, "$.slice"),
         ({"prompt": "x", "window": 0}, "$.window"),
-        ({"prompt": "x", "part": [3, 2]}, "$.part"),
-        ({"prompt": "x", "part": ["a", 2]}, "$.part[0]"),
+        ({"prompt": "x", "slice": 3}, "$.slice"),
     ):
         with pytest.raises(InputError) as caught:
             ChildPrompt().assemble(wrong)
