@@ -42,8 +42,6 @@ def _slim(event: JournalEvent) -> dict[str, Any]:
             names = [Path(one.get("path", one.get("name", ""))).name for one in settings.get("sources", ())]
             settings["sources"] = [{"name": name} for name in names]
             data = {**data, "task": "", "settings": settings}
-        case "model_call" if data.get("prompt"):
-            data["prompt"] = "sha256:" + hashlib.sha256(data["prompt"].encode()).hexdigest()
         case "cell":
             result = dict(data["result"])
             data["result"] = {**result, **dict.fromkeys(_OUTPUTS, ""), "result": None}
@@ -51,11 +49,17 @@ def _slim(event: JournalEvent) -> dict[str, Any]:
             data["result"] = {}
         case _:
             pass
+    if "messages" in data:
+        data["messages"] = [{**one, "content": _digest(one["content"])} for one in data["messages"]]
     if "citations" in data:
         data["citations"] = _without_quotes(data["citations"])
     if isinstance(data.get("result"), dict) and "citations" in data["result"]:
         data["result"] = {**data["result"], "citations": _without_quotes(data["result"]["citations"])}
     return data
+
+
+def _digest(content: Any) -> str:
+    return "sha256:" + hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _without_quotes(citations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -171,6 +171,7 @@ async def summarize(
                 is_card=wanted is not None and own_form is None,
                 is_document=not entries,
                 earlier=earlier if isinstance(earlier, str) else "",
+                known=known if isinstance(earlier, str) else 0,
                 computed=tuple(line.text for board in boards_of(entries, cards) for line in board.counts()),
             )
             whole = await summarize_whole(job, model, units, request, alone=cards)

@@ -50,7 +50,8 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 class WholeRequest:
     """A summary of at most `tokens` tokens, its marks not counted. With a `form` it has the headings of that,
     else it is grouped by subject. `is_card`: it begins with the card's id, purpose and state. `earlier` is
-    the summary of the beginning of the text, "" for none. `computed` are exact statements about all of it."""
+    the summary of the first `known` entries, which are not read again, "" for none. `computed` are exact
+    statements about all of it."""
 
     tokens: int
     form: Form | None = None
@@ -58,6 +59,7 @@ class WholeRequest:
     is_card: bool = False
     is_document: bool = False
     earlier: str = ""
+    known: int = 0
     computed: tuple[str, ...] = ()
 
     @property
@@ -187,7 +189,7 @@ def _prompt(entries: Sequence[Entry], request: WholeRequest) -> str:
     several = len({entry.document for entry in entries}) > 1
     rows: list[str] = []
     document = ""
-    for entry in entries:
+    for entry in entries[request.known :]:
         if several and entry.document != document:
             document = entry.document
             rows.append(words["document"].strip().format(name=" ".join(document.split())))

@@ -141,7 +141,7 @@ async def test_a_focus_and_own_headings_are_followed(summary: Any, chat_of: Any,
     assert "`## Who Does What`" in prompt_of(model)
 
 
-async def test_a_history_that_grew_is_read_again_with_its_earlier_summary(
+async def test_of_a_history_that_grew_only_what_is_new_is_read_beside_its_earlier_summary(
     summary: Any, chat_of: Any, careful: Any
 ) -> None:
     """The same history costs nothing."""
@@ -153,8 +153,10 @@ async def test_a_history_that_grew_is_read_again_with_its_earlier_summary(
     grown = await summary([chat_of(*SAID, ("Ben", "I go."))], model, since=first.result.run_id)
     assert grown.known == 4
     asked = model.requests[paid].messages[-1].content
-    assert "Keep from it what still holds" in asked
+    assert "Keep from that summary what still holds" in asked
     assert PROSE in asked
+    assert "I go." in asked
+    assert SAID[0][1] not in asked
 
 
 @pytest.mark.parametrize("reply", [ModelUnavailable("nothing listens"), " "])
