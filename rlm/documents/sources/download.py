@@ -290,7 +290,7 @@ class _Guard:
 
     def check(self, address: str) -> None:
         if not self._is_named and not is_public(address):
-            raise self._refusal(address)
+            raise self._refusal()
 
     async def check_behind_proxy(self) -> None:
         """Check a host whose name the proxy resolves: what it is called, and what it is called here."""
@@ -301,7 +301,7 @@ class _Guard:
             self.check(bare)
             return
         if "." not in bare or bare.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa")):
-            raise self._refusal(bare)
+            raise self._refusal()
         with suppress(OSError):
             for found in await _look_up(bare, 0, socket.AF_UNSPEC):
                 self.check(found[4][0])
@@ -313,11 +313,11 @@ class _Guard:
         self.check(address[0])
         return socket.socket(family, kind, protocol)
 
-    def _refusal(self, address: str) -> DocumentError:
-        where = "" if address == self._host else f" ({address})"
+    def _refusal(self) -> DocumentError:
+        # Without the address: whoever may only send URLs to a server is told nothing of its network.
         return DocumentError(
-            f"{self._name} leads into a private network: {self._host}{where} is no public address. If you "
-            f"mean it, name the host with --allow-host {self._host}"
+            f"{self._name} leads into a private network: {self._host} is no public address. If you mean it, "
+            f"name the host with --allow-host {self._host}"
         )
 
 

@@ -146,7 +146,7 @@ def test_an_allowed_host_is_compared_exactly() -> None:
 def test_a_redirect_into_the_private_network_is_refused(site: Site, tmp_path: Path) -> None:
     other = Site()
     inner = other.serve("/secret", PAGE).replace("127.0.0.1", "localhost")
-    with pytest.raises(DocumentError, match=r"localhost .*is no public address"):
+    with pytest.raises(DocumentError, match=r"localhost is no public address"):
         get(site.redirect("/a", inner), tmp_path)
     assert not other.requests
     other.server.shutdown()
