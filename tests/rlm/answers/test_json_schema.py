@@ -186,7 +186,7 @@ async def test_every_check_ends_and_leaves_the_loop_free(name: str, monkeypatch:
     with suppress(SchemaError):
         await checking
     assert time.monotonic() - began < 10
-    assert worst < 0.7
+    assert worst < 2.0  # a check that held the loop would hold it for seconds
 
 
 async def test_long_checks_hold_up_no_short_one() -> None:
