@@ -280,8 +280,8 @@ def test_an_interrupt_leaves_runs_that_can_be_resumed(asked: Asked, folder: Fold
     assert "the same command resumes the batch" in folder.stderr
     with sqlite3.connect(store) as connection:
         states = dict(connection.execute("SELECT state, count(*) FROM runs GROUP BY state").fetchall())
-    assert "running" not in states
-    assert states["interrupted"] >= 1
+    # The signal may come between two tasks: then none was interrupted.
+    assert set(states) <= {"finished", "interrupted"}, states
     assert folder.run("--workers", "1", "--store", store) == 0, folder.stderr
     folder.check_answers(TASKS)
     assert asked.asked_though_kept(store) == []
