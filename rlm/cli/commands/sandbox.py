@@ -87,7 +87,6 @@ async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
     """Run one cell in a new kernel. Raises SandboxRefused below level 2, unless `level` names it."""
-    from rlm.cli.commands.sandbox import OfflineHandler
     from rlm.documents import sources_from_arguments
     from rlm.documents.workspace import Workspace
     from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox

@@ -195,7 +195,6 @@ def deactivate(
 
 def _edit_in_editor(text: str) -> str:
     """Return the text as the user saves it without the line end that editors add."""
-    from rlm.cli.commands.segments.contents import edit_text
 
     found = edit_text(text, "segment.md", os.environ)
     return found.removesuffix("\n") if not text.endswith("\n") else found
