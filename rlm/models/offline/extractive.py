@@ -185,7 +185,7 @@ def _letter(character: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Extract:
     """A verbatim sentence, line or block of code of one of the pieces. `held` are the numbers of the words in
-    it, or in the name of its document."""
+    it, or in the name of its document. `before` and `after` are "…" where a long one was shortened."""
 
     piece: int
     start: int
@@ -193,11 +193,15 @@ class Extract:
     text: str
     is_code: bool
     held: frozenset[int]
+    before: str = ""
+    after: str = ""
 
     @property
     def shown(self) -> str:
         """The text as the answer shows it: code as it stands, wrapped lines of prose joined."""
-        return f"```\n{self.text}\n```" if self.is_code else " ".join(self.text.split())
+        if self.is_code:
+            return f"```\n{self.text}\n```"
+        return " ".join(filter(None, (self.before, *self.text.split(), self.after)))
 
 
 def _read(request: Request) -> str:
@@ -299,6 +303,7 @@ def _extract(at: int, units: Sequence[Extract], pieces: Sequence[str], words: Se
         if is_apart or following.end - start > LONGEST:
             break
         end = following.end
+    before = after = ""
     if end - start > LONGEST:
         places = [found.start() for n in unit.held if (found := re.search(words[n].pattern, unit.text))]
         middle = start + min(places, default=0)
@@ -308,8 +313,9 @@ def _extract(at: int, units: Sequence[Extract], pieces: Sequence[str], words: Se
             low = text.find(" ", low, middle) + 1 or low
         if high < end:
             high = max(text.rfind(" ", middle, high), middle + 1) if " " in text[middle:high] else high
+        before, after = "…" * (low > start), "…" * (high < end)
         start, end = low, high
-    return replace(unit, start=start, end=end, text=text[start:end])
+    return replace(unit, start=start, end=end, text=text[start:end], before=before, after=after)
 
 
 # The first comment of each cell is shown as the headline of its round.
@@ -402,7 +408,7 @@ def locate(extract):
 def passage(left, right):
     return f"{{document_at(left).name}}\\n{{peek(max(0, left - {longest}), right + {longest})}}"
 
-chosen = [(extract, locate(extract)) for extract in extracts]
+chosen = [(extract, locate(extract.strip("… "))) for extract in extracts]
 if not any(span for _, span in chosen):
     # No calls were left, or a model that plays the child wrote nothing that is in the text.
     lines = [max(peek(*window).splitlines(), key=weigh, default="") for window in kept[:3]]

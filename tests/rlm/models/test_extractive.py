@@ -302,8 +302,12 @@ async def test_a_cell_that_takes_too_long_is_followed_by_a_shorter_search(run, m
 async def test_of_a_long_line_the_part_around_the_words_is_shown(run) -> None:
     text = "word " * 400_000 + "The code phrase is Zebra-99."
     result = await run("extractive", text, task="What is the code phrase?")
+    assert "… word" in result.text
     assert "The code phrase is Zebra-99." in result.text
     assert len(result.text) < 500
+    (citation,) = result.citations
+    assert citation.verified
+    assert "…" not in citation.quote
 
 
 LOG = "".join(
