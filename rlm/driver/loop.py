@@ -108,6 +108,7 @@ class Driver:
         # Only appended to until rounds are folded. Each request then begins with the messages of the request
         # before it, so that provider caches work.
         self._messages: list[Message] = []
+        self._sent: list[tuple[str, str]] = []  # in the round that is replayed
         calls = child_calls.plan()["calls"] or 0
         self._cache_lifetime = CacheLifetime(calls, run_context.budget.limits.concurrency)
         self._round_positions: list[Round] = []
@@ -428,7 +429,8 @@ class Driver:
         known: dict[tuple[str, str], Message] = {(one.role, one.content): one for one in self._messages}
         self._tokens -= sum(estimate(one.content) for one in self._messages)
         self._messages = []
-        for role, content in past.messages:
+        self._sent = [*self._sent[: past.kept], *past.messages]
+        for role, content in self._sent:
             new = Message(cast(Any, role), content, stable=role != "assistant")
             self._add_message(known.get((role, content), new))
 

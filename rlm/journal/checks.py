@@ -120,8 +120,8 @@ _FIELDS: dict[str, _Check] = {
     ),
     **_named(
         "answered_chars cached_tokens cache_write_tokens calls changed_count chunks_processed chunks_total "
-        "context_chars failed_chars follow_ups input_chars input_tokens last_round max_output_tokens order "
-        "output_tokens pages_looked prompt_tokens read_chars reasoning_tokens room round rounds "
+        "context_chars failed_chars follow_ups input_chars input_tokens kept last_round max_output_tokens "
+        "order output_tokens pages_looked prompt_tokens read_chars reasoning_tokens room round rounds "
         "scanned_chars sent_chars stdout_chars sub_calls uncovered_chars",
         is_count,
     ),
@@ -132,7 +132,7 @@ _FIELDS: dict[str, _Check] = {
     **_named("passed", _any(_is_none, _is_flag)),
     **_named("gaps read scanned spans", _list_of(_is_span)),
     **_named("heading_path rebound refusals unread variables warnings", _list_of(_is_text)),
-    **_named("changed citations degradations gates sub_models", _list_of(is_record)),
+    **_named("changed citations degradations gates messages sub_models", _list_of(is_record)),
     **_named("coverage settings", is_record),
     **_named("support", _any(_is_none, is_record)),
     "claims": _any(_list_of(is_record), is_count),  # of an answer, or how many a model was asked of

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.degradation import recorded_degradation
-from rlm.playback.sent_messages import ReadMessages
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -54,8 +53,8 @@ class RecordedCompaction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
-    """A round of the root: role and content of the messages it was sent, its reply, its cell and the cell's
-    result.
+    """A round of the root: role and content of the messages that it was sent behind the first `kept` ones of
+    the round before, its reply, its cell and the cell's result.
 
     `code`, `prose` and `mark` are what was read of the reply then: later versions may read it otherwise.
     `cell` is None if the reply broke the contract, or if the run ended before the cell did. `violation` is
@@ -63,6 +62,7 @@ class RecordedRound:
     """
 
     number: int
+    kept: int
     messages: tuple[tuple[str, str], ...]
     reply: Reply
     final: bool
@@ -155,7 +155,6 @@ class _Reading:
         self._seconds = 0.0
         self._began: float | None = None
         self._last = 0.0
-        self._messages = ReadMessages()
 
     def on_event(self, event: JournalEvent) -> None:
         data = event.data
@@ -279,7 +278,8 @@ class _Reading:
             number = data["round"]
             self._rounds[number] = RecordedRound(
                 number,
-                tuple((one["role"], one["content"]) for one in self._messages.read(data)),
+                data["kept"],
+                tuple((one["role"], one["content"]) for one in data["messages"]),
                 reply,
                 data.get("final") is True,
                 folding=self._folding,

@@ -25,8 +25,8 @@ class SentMessages:
         self._last: dict[str, tuple[Message, ...]] = {}
 
     def fields(self, request: Request) -> dict[str, Any]:
-        """Return the fields of the event of a call: `messages`, and how many are `kept` of the call before
-        it. The events must be written in the order in which this is called."""
+        """Return the fields of a call's event: its new `messages`, and how many are `kept` of the call before.
+        Write the events in the order of these calls."""
         before, messages = self._last.get(request.role, ()), request.messages
         kept = 0
         while kept < min(len(before), len(messages) - 1) and _is_same(before[kept], messages[kept]):

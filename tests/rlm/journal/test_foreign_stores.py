@@ -18,6 +18,7 @@ import pytest
 from rlm import RLM, Limits, Settings
 from rlm.errors import JournalError, RLMError, UsageError
 from rlm.journal import Journal
+from rlm.journal.checks import is_event
 from rlm.replay import replay
 from rlm.runs.stored_run import StoredRun
 from rlm.testing import ScriptedModel
@@ -264,3 +265,8 @@ async def test_what_was_fetched_and_not_kept_is_asked_for_again(store: Copy, sou
     with pytest.raises(UsageError, match=f"{source}.* was not kept.*[Aa]sk the question again") as caught:
         await replay(store.run_id, store=store.path)
     assert one_line(caught)
+
+
+@pytest.mark.parametrize("fields", [{"kept": "2"}, {"kept": 10**30}, {"messages": "all"}, {"messages": [3]}])
+def test_messages_of_another_shape_are_damage(fields: dict[str, object]) -> None:
+    assert not is_event("model_call", {"role": "root", "kept": 0, "messages": [], **fields})
