@@ -25,7 +25,7 @@ class SentMessages:
         self._last: dict[str, tuple[Message, ...]] = {}
 
     def fields(self, request: Request) -> dict[str, Any]:
-        """Return the fields of a call's event: its new `messages`, and how many are `kept` of the call before.
+        """Return the fields of a call's event: its new `messages`, and how many are `kept` of the one before.
         Write the events in the order of these calls."""
         before, messages = self._last.get(request.role, ()), request.messages
         kept = 0
