@@ -164,7 +164,6 @@ _VIOLATIONS: Mapping[str, str] = MappingProxyType(
         "truncated_reply": "was cut by the output limit",
         "prose_around": "held prose around its block",
         "final_call": "called FINAL or SUBMIT, which another system uses",
-        "prose_answer": "was an answer in prose",
         "tool_call": "called a tool, and there are none",
         "repeated_block": "repeated the block before it",
     }

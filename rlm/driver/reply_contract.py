@@ -7,6 +7,7 @@ reply's length.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from string import whitespace
 from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
-from rlm.driver.tool_call_text import find_calls
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason
 from rlm.prompts.recipes.corrections import calls_final
@@ -31,7 +31,6 @@ ViolationKind = Literal[
     "truncated_reply",
     "prose_around",
     "final_call",
-    "prose_answer",
     "tool_call",
     "repeated_block",
 ]
@@ -49,18 +48,14 @@ _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060"
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _ITEM = re.compile(r"((?:[-*+]|\d[.)]) )(`{3,}|~{3,})([^\n]*\w[^\n]*)")
 """An opening fence that begins a list item. The lines of its block may be indented like it."""
+_CODE_TOOLS = frozenset({"python", "repl"})
+"""Tools whose argument may be their code itself."""
 _PYTHON_MARKS = frozenset({"python", "py", "python3", "tool_code"})
-_ANNOUNCEMENT = re.compile(
-    r"^\W*(?:ok(?:ay)?|sure|great|alright)?\W*(?:(?:now|next|first)\W+)?(?:i\b(?!n)|i['’]|let['’ ]|we\b|"
-    r"to (?:answer|find|begin|start|approach|solve)|my (?:next|first|plan)|the (?:next|first) step|step \d)",
-    re.IGNORECASE,
-)
-"""How a reply begins that says what its writer is going to do."""
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
-
+_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
+_CALLED = json.JSONDecoder(strict=False)  # models write line breaks into a string as they are
 
 TOOL_CALL = "tool call"
-"""No info string of a fence has a space in front of its end, so no fence has this mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +111,9 @@ class _Block:
 
 
 def _holds_a_block(text: str) -> bool:
-    return any(fence.is_repl for fence in _fences(text.split("\n"))) or bool(find_calls(text)[0])
+    return any(fence.is_repl for fence in _fences(text.split("\n"))) or any(
+        _call_of(call[1]) is not None for call in _CALL.finditer(text)
+    )
 
 
 def fenced(code: str) -> str:
@@ -174,18 +171,38 @@ def parse(
 
 
 def _called(text: str, contract: Contract) -> Cell | Violation | None:
-    """Return the cell of a reply that calls a tool in place of a block, its violation, or None."""
-    calls, around = find_calls(text)
-    codes = [call.code for call in calls if call.code is not None]
+    """Return the cell of a reply that calls a tool in place of a block, its violation, or None.
+
+    A root has no tools, but some models insist on calling one. `rlm/models/structured.py` writes a native
+    call into the text as JSON in a tag, as many models write their calls themselves.
+    """
+    found = [(match, call) for match in _CALL.finditer(text) if (call := _call_of(match[1])) is not None]
+    codes = [code for _, (_, code) in found if code is not None]
     if len(codes) > 1:
-        heads = " | ".join(_excerpt(code, 40) for code in codes)
+        heads = " | ".join(_excerpt(code, 40) for code in codes[:_MAX_BLOCKS])
         return Violation("several_blocks", _excerpt(f"{len(codes)} tool calls: {heads}"))
-    if not calls or (not codes and calls_final(text)):
+    if not found or (not codes and calls_final(text)):
         return None
     if not codes or contract == "strict":
-        return Violation("tool_call", _excerpt(", ".join(call.name for call in calls)))
-    (code,) = codes
-    return Cell(code, around, TOOL_CALL) if code.strip() else Violation("empty_block", _excerpt(text))
+        return Violation("tool_call", _excerpt(", ".join(name for _, (name, _) in found[:_MAX_BLOCKS])))
+    if not codes[0].strip():
+        return Violation("empty_block", _excerpt(text))
+    around = text[: found[0][0].start()] + text[found[-1][0].end() :]
+    return Cell(codes[0], around.strip(), TOOL_CALL)
+
+
+def _call_of(text: str) -> tuple[str, str | None] | None:
+    """Return the name of a called tool and the code that it would run, or None for what is no call. A tool of
+    another kind runs no code."""
+    try:
+        called = _CALLED.decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(called, dict) or not isinstance(name := called.get("name"), str):
+        return None
+    given = called.get("arguments")
+    code = given.get("code") if isinstance(given, dict) else given if name in _CODE_TOOLS else None
+    return name, code if isinstance(code, str) else None
 
 
 def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -> Violation:
@@ -194,13 +211,7 @@ def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -
         return Violation("final_call", _excerpt(reply))
     if others:
         return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
-    text = "\n".join(lines).strip(f"{whitespace}{_INVISIBLE}")
-    if text.startswith("<"):
-        return Violation("no_block", _excerpt(reply))  # reasoning that was never closed
-    # Short sentences and numbers parse as code, too. Code that does something calls or assigns.
-    is_code = ("(" in text or "=" in text) and parses(text)
-    is_answer = bool(text) and "```" not in text and not _ANNOUNCEMENT.match(text) and not is_code
-    return Violation("prose_answer" if is_answer else "no_block", _excerpt(reply))
+    return Violation("no_block", _excerpt(reply))
 
 
 def _python_block(

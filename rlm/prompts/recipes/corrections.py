@@ -35,7 +35,7 @@ def correction(violation: str, received: str) -> str:
         known = ", ".join(data["violations"])
         raise PromptError(f"there is no correction for {violation!r}: use one of {known}")
     template: str = data["correction"]
-    shape = data["shape"]["answer" if violation in ("final_call", "prose_answer") else "look"]
+    shape = data["shape"]["answer" if violation == "final_call" else "look"]
     return template.strip().format(violation=violation, what=what, received=excerpt(received), shape=shape)
 
 

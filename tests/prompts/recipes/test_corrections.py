@@ -25,7 +25,6 @@ VIOLATIONS = (
     "empty_block",
     "truncated_reply",
     "final_call",
-    "prose_answer",
     "tool_call",
     "repeated_block",
 )
@@ -70,10 +69,9 @@ def test_a_reminder_is_one_line_and_fits_the_breach() -> None:
     assert "finalize(value" in about_final
 
 
-@pytest.mark.parametrize("violation", ["final_call", "prose_answer"])
-def test_an_answer_outside_a_block_is_shown_how_to_submit_it(violation: str) -> None:
-    text = correction(violation, "FINAL(42)")
-    assert "finalize(" in text.rsplit("```repl", 1)[1]
+def test_an_answer_outside_a_block_is_shown_how_to_submit_it() -> None:
+    assert "finalize(" in correction("final_call", "FINAL(42)").rsplit("```repl", 1)[1]
+    assert "If it is your answer, submit it with finalize(" in correction("no_block", "42")
 
 
 def test_the_last_round_asks_for_finalize_and_says_why() -> None:

@@ -102,7 +102,7 @@ async def test_an_error_keeps_the_run_going(run, block) -> None:
         ("I will look first.", "no_block"),
         ("```json\n{}\n```", "wrong_language"),
         ("FINAL(7)", "final_call"),
-        ("It is 7.", "prose_answer"),
+        ("It is 7.", "no_block"),
         ("```repl\nprint(1)\n```\n```repl\nprint(2)\n```", "several_blocks"),
         ("```repl\nprint(1)", "unclosed_block"),
         (Reply("```repl\nprint(1)\n```", finish_reason="length"), "truncated_reply"),
@@ -201,7 +201,7 @@ async def test_too_many_violations_end_the_run_without_an_answer(run) -> None:
     """The limit is max_violations in a row."""
     result = await run(ScriptedModel.of(root="no code at all"))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
-    assert 'was an answer in prose: "no code at all"' in result.warnings[-1]
+    assert 'held no repl block: "no code at all"' in result.warnings[-1]
 
 
 async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None:

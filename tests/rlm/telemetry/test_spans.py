@@ -103,7 +103,7 @@ async def test_a_run_is_written_to_the_standard_log(rlm, caplog) -> None:
         result = await rlm.run("What?", SECRET)
     lines = [record.getMessage() for record in caplog.records if record.name == "rlm"]
     assert any(result.run_id in line for line in lines)
-    assert any("round 1: prose_answer" in line for line in lines)
+    assert any("round 1: no_block" in line for line in lines)
     assert not any(SECRET in line for line in lines)
 
 
