@@ -10,7 +10,7 @@ from benchmarks.gigabyte.handle import best
 from benchmarks.gigabyte.memory import MemoryWatch
 from benchmarks.gigabyte.row import Row
 from rlm.answers.citations import cite
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 _QUOTES = {
     "3 verbatim": ([NEEDLE, CHINESE_NEEDLE, RUSSIAN_NEEDLE], 3),

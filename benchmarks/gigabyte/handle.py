@@ -15,8 +15,8 @@ from typing import Any
 
 from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE, RUSSIAN_NEEDLE
 from benchmarks.gigabyte.row import Row
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import Body
 
 LITERALS = {
     "English, once": NEEDLE,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import Body
 
 MEGABYTES = 50
 _WORDS = [

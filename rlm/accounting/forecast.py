@@ -11,7 +11,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model
 from rlm.models.catalog.info import Prices
 from rlm.prompts.templates import table
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = ["BatchForecast", "Forecaster"]
 

@@ -11,7 +11,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, is_extractive, price_share
 from rlm.models.catalog.info import Prices
 from rlm.results import Strategy
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.settings import Limits
 
 __all__ = ["RunPlan", "plan_run"]

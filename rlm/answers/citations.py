@@ -13,9 +13,9 @@ from rlm.documents.formats.tables.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.page_spans import PICTURE_KIND
-from rlm.sandbox.in_kernel.body.parts import part_at
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.page_spans import PICTURE_KIND
+from rlm.sandbox.text.parts import part_at
 from rlm.sandbox.types import ComputedFrom, Evidence, SeenPages, Span
 
 __all__ = ["Cited", "cite", "cite_spans", "quotes_in"]

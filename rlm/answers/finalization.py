@@ -19,7 +19,7 @@ from rlm.errors import AnswerCheckError
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence, Gate, ProposedAnswer, Support
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Finalization, FinalizeVerdict
 
 __all__ = ["Answer", "CheckAnswer", "FinalizePolicy", "Finalizer", "Judgement"]

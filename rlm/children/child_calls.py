@@ -26,8 +26,8 @@ from rlm.prompts.templates import table
 from rlm.prompts.tokens.calibration import MIN_FACTOR
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch
 from rlm.settings import ChildSettings
 

@@ -20,7 +20,7 @@ from rlm.playback.question_id import identify_child
 from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
 __all__ = [

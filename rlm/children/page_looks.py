@@ -16,8 +16,8 @@ from rlm.models.base import Image, Message, Model, Request
 from rlm.prompts.templates import table
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.page_spans import MAX_PAGES, pages_within
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.page_spans import MAX_PAGES, pages_within
 from rlm.sandbox.types import Span
 from rlm.version import has_extra, install_command
 

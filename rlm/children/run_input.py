@@ -23,7 +23,7 @@ from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
 __all__ = ["MappedSpan", "ParentCoverage", "RunInput"]

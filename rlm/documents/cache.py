@@ -27,7 +27,7 @@ from rlm.documents.sources.source import PathSource, Source
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import SandboxError
-from rlm.sandbox.in_kernel.body.body import (
+from rlm.sandbox.text.body import (
     BODY_NAME,
     FORMAT,
     INDEX_NAME,

@@ -11,7 +11,7 @@ from pathlib import Path
 from rlm.documents.folder_cache import Lease
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = [
     "GuessedEncoding",

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerTimeout, WorkerUnavailable
-from rlm.sandbox.in_kernel.body.body import MANIFEST_NAME
+from rlm.sandbox.text.body import MANIFEST_NAME
 
 __all__ = ["Original", "Originals", "PagePicture", "PageRenderer", "PictureLimits", "Unrenderable"]
 

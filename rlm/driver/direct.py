@@ -34,7 +34,7 @@ from rlm.prompts import (
 )
 from rlm.prompts.templates import table
 from rlm.results import Citation, StopReason
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings
 

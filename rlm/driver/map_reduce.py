@@ -25,7 +25,7 @@ from rlm.prompts.recipes.corrections import excerpt
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 from rlm.settings import DirectSettings
 

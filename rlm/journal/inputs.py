@@ -15,7 +15,7 @@ from pathlib import Path
 from rlm.errors import JournalError
 from rlm.journal.redaction import Redaction
 from rlm.journal.store import RowConflict, Store, Transaction
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 
 __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]
 

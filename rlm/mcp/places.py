@@ -13,7 +13,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.mcp.results import MAX_TEXT, Passage
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.runs.stored_run import StoredRun, stored_result
-from rlm.sandbox.in_kernel.body.body import Body, Document
+from rlm.sandbox.text.body import Body, Document
 
 __all__ = ["Wanted", "read_citation", "read_passage"]
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 
 import Stemmer
 
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = [
     "ENGLISH",

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from rlm.sandbox.in_kernel.body.body import Body, Span
+from rlm.sandbox.text.body import Body, Span
 
 __all__ = ["MAX_CHARS", "MIN_CHARS", "Passages", "cut", "windows"]
 

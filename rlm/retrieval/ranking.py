@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rlm.events import Indexing, Observer
 from rlm.retrieval.errors import QueryStopped, RetrievalError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body, Span
+from rlm.sandbox.text.body import Body, Span
 
 if TYPE_CHECKING:
     from rlm.documents import FolderCache

@@ -22,7 +22,7 @@ from rlm.retrieval.languages import Languages, language_of, stem_words
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut, windows
 from rlm.retrieval.words import SearchTerms, Tokens
-from rlm.sandbox.in_kernel.body.body import Body, Span
+from rlm.sandbox.text.body import Body, Span
 
 if TYPE_CHECKING:
     from rlm.documents import Context, FolderCache, Lease

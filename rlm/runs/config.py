@@ -34,8 +34,8 @@ from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
 from rlm.sandbox.host.pool import KernelPool, SparesFirst
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.page_spans import blank_pages
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.page_spans import blank_pages
 from rlm.settings import Limits, Settings
 
 if TYPE_CHECKING:

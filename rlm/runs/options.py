@@ -14,7 +14,7 @@ from rlm.prompts import EarlierQuestion
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.shared_kernel import SharedKernel
 from rlm.sandbox.host.kernel_process import KernelSource
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = ["Parent", "RunOptions", "RunResources"]
 

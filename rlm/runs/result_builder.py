@@ -16,7 +16,7 @@ from rlm.results import Gate, RunResult, Strategy
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import window_warnings
 from rlm.runs.options import RunOptions
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = ["ResultBuilder", "RunWarnings", "check_source", "describe_run", "isolation_warning"]
 

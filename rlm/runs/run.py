@@ -40,10 +40,10 @@ from rlm.runs.result_builder import ResultBuilder, RunWarnings, check_source, de
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.watched_sandbox import watching
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 from rlm.telemetry import trace_run
 

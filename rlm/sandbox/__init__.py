@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
     from rlm.sandbox.host.pool import KernelPool
     from rlm.sandbox.host.requests import BadCall
-    from rlm.sandbox.in_kernel.body.body import Body, BodyError, Document, Span
-    from rlm.sandbox.in_kernel.body.place_index import MessageHeader
     from rlm.sandbox.in_kernel.context_handle.handle import Handle
-    from rlm.sandbox.in_kernel.context_handle.json_stream import BadJson, JsonStream
     from rlm.sandbox.in_kernel.context_handle.sections import section_of
     from rlm.sandbox.isolation.policy import IsolationReport
     from rlm.sandbox.protocol import AnswerSink, KernelHandler, Sandbox
+    from rlm.sandbox.text.body import Body, BodyError, Document, Span
+    from rlm.sandbox.text.json_stream import BadJson, JsonStream
+    from rlm.sandbox.text.place_index import MessageHeader
     from rlm.sandbox.types import (
         CellReport,
         CellResult,
@@ -130,10 +130,10 @@ _HOMES = {
     "rlm.sandbox.host.kernel_process": ("FreshKernels", "KernelSource"),
     "rlm.sandbox.host.pool": ("KernelPool",),
     "rlm.sandbox.host.requests": ("BadCall",),
-    "rlm.sandbox.in_kernel.body.body": ("Body", "BodyError", "Document", "Span"),
-    "rlm.sandbox.in_kernel.body.place_index": ("MessageHeader",),
+    "rlm.sandbox.text.body": ("Body", "BodyError", "Document", "Span"),
+    "rlm.sandbox.text.place_index": ("MessageHeader",),
     "rlm.sandbox.in_kernel.context_handle.handle": ("Handle",),
-    "rlm.sandbox.in_kernel.context_handle.json_stream": ("BadJson", "JsonStream"),
+    "rlm.sandbox.text.json_stream": ("BadJson", "JsonStream"),
     "rlm.sandbox.in_kernel.context_handle.sections": ("section_of",),
     "rlm.sandbox.isolation.policy": ("IsolationReport",),
     "rlm.sandbox.protocol": ("AnswerSink", "KernelHandler", "Sandbox"),

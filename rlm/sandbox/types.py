@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlm.sandbox.in_kernel.body.body import Span
+from rlm.sandbox.text.body import Span
 
 __all__ = [
     "CellReport",

@@ -21,8 +21,8 @@ from rlm.runs.options import RunOptions, RunResources
 from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
 from rlm.runs.stored_run import StoredRun, limits_of, settings_of, stored_result
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import KernelHandler, Sandbox
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import CellResult, Span
 
 if TYPE_CHECKING:

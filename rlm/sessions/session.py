@@ -40,7 +40,7 @@ from rlm.runs.setup import (
 from rlm.runs.shared_kernel import SharedKernel
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sessions.previous_questions import (
     PreviousQuestion,
     describe_variables,

@@ -20,7 +20,7 @@ from rlm.models.base import is_extractive
 from rlm.results import Confidence, RunResult
 from rlm.runs.setup import type_of
 from rlm.runtime import RLM
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 
 __all__ = ["MAX_ATTEMPTS", "Choice", "answer_in_attempts", "choose", "resume_attempts"]

@@ -16,8 +16,8 @@ from rlm.retrieval.ranking import Ranking
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox import Handle
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.parts import part_at
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.parts import part_at
 
 __all__ = ["find_matches", "find_passages"]
 

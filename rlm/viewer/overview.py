@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlm.journal.events import RunSummary
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.viewer.answer_view import answer_pieces, citation_facts, claim_facts, result_of
 from rlm.viewer.run_digest import LANES, RunDigest, head

@@ -15,7 +15,7 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import RLMError
 from rlm.journal import Journal
 from rlm.journal.events import RunSummary
-from rlm.sandbox.in_kernel.body.body import Body, BodyError
+from rlm.sandbox.text.body import Body, BodyError
 
 __all__ = ["SourceTexts", "place"]
 

@@ -15,10 +15,10 @@ from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.launch.supervisor_process import PlainSupervisors, Supervisors
 from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import (
     ChildAnswer,
     ChildBatch,

@@ -14,7 +14,7 @@ from rlm.answers.support.words import WordComparison
 from rlm.errors import BudgetExhausted, ModelError, cause_of
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 __all__ = ["check_answer", "check_support"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re2
 
-from rlm.sandbox.in_kernel.body.body import Body, Span
 from rlm.sandbox.in_kernel.searching.pattern import understand
 from rlm.sandbox.in_kernel.searching.scanner import Scanner
+from rlm.sandbox.text.body import Body, Span
 
 __all__ = ["search_body"]
 

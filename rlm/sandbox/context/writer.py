@@ -19,7 +19,7 @@ from rlm.sandbox.context.body_file import BodyDigest, BodyFile
 from rlm.sandbox.context.source_file import SourceFacts, SourceFile
 from rlm.sandbox.context.spool import Spool, little_endian
 from rlm.sandbox.errors import ContextFileError, SourceChanged
-from rlm.sandbox.in_kernel.body.body import (
+from rlm.sandbox.text.body import (
     BODY_NAME,
     FORMAT,
     INDEX_NAME,
@@ -30,8 +30,8 @@ from rlm.sandbox.in_kernel.body.body import (
     Document,
     open_files,
 )
-from rlm.sandbox.in_kernel.body.checkpoints import BLOCK, count_chars, count_line_ends
-from rlm.sandbox.in_kernel.body.place_index import (
+from rlm.sandbox.text.checkpoints import BLOCK, count_chars, count_line_ends
+from rlm.sandbox.text.place_index import (
     HEADING_COLUMNS,
     MESSAGE_COLUMNS,
     PAGE_COLUMNS,

@@ -46,10 +46,10 @@ so copy, the memory page of each name."""
 def preload() -> None:
     """Import what every kernel needs, our own part by file path, and create the shell."""
     package = launch.load_package(_PACKAGE_FOLDER)
-    for path in sorted(_PACKAGE_FOLDER.rglob("*.py")):
+    for path in sorted([*_PACKAGE_FOLDER.rglob("*.py"), *(_PACKAGE_FOLDER.parent / "text").glob("*.py")]):
         if path.stem not in ("__init__", "launch"):
-            inside = path.relative_to(_PACKAGE_FOLDER).with_suffix("")
-            importlib.import_module(".".join((package, *inside.parts)))
+            inside = path.relative_to(_PACKAGE_FOLDER.parent).with_suffix("")
+            importlib.import_module(".".join((launch.KERNEL_SIDE, *inside.parts)))
     for name in _LOADED_LATE:
         importlib.import_module(name)
     importlib.import_module(f"{package}.kernel").prepare()
@@ -108,7 +108,7 @@ def _become_kernel(
     try:
         _hidden = _start_afresh(confinement.environment, package)
         report.close()
-        launch.run_kernel(config, "in_kernel")
+        launch.run_kernel(config, f"{launch.KERNEL_SIDE}.in_kernel")
         status = 0
     except BaseException:
         # A forked kernel must end here and never return into the launcher's frames.
@@ -141,8 +141,8 @@ def _start_afresh(environment: Mapping[str, str], package: str) -> list[ModuleTy
     tempfile.tempdir = None
     sys.argv = [f"{package}/launch.py"]
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "in_kernel" and hasattr(module, "__path__"):
-            module.__path__ = ["/".join((package, *name.split(".")[1:]))]
+        if name.partition(".")[0] == launch.KERNEL_SIDE and hasattr(module, "__path__"):
+            module.__path__ = [str(Path(package).parent.joinpath(*name.split(".")[1:]))]
     sys.path_importer_cache.clear()
     gc.enable()
     return launch.hide_our_packages(_ours)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlm.sandbox.errors import SandboxError
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.watched_file import WatchedFile
 from rlm.sandbox.protocol import Sandbox
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.watched_file import WatchedFile
 from rlm.sandbox.types import CellResult
 
 __all__ = ["WatchedSandbox", "watching"]

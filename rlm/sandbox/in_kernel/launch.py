@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
-import importlib.util
 import json
 import os
 import socket
@@ -23,6 +22,8 @@ from types import ModuleType
 from typing import Any
 
 HIDDEN = frozenset({"rlm"})
+KERNEL_SIDE = "kernel_side"
+"""The name above `in_kernel` and `text` in a kernel."""
 
 
 class HiddenPackages(importlib.abc.MetaPathFinder):
@@ -41,17 +42,12 @@ class HiddenPackages(importlib.abc.MetaPathFinder):
 
 
 def load_package(folder: Path) -> str:
-    """Load this folder as the package `in_kernel`, wherever it is. Return the package's name."""
-    name = "in_kernel"
-    spec = importlib.util.spec_from_file_location(
-        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no package at {folder}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return name
+    """Make this folder and `text` beside it importable without `rlm`, wherever they are. Return the package's
+    name."""
+    parent = ModuleType(KERNEL_SIDE)
+    parent.__path__ = [str(folder.parent)]
+    sys.modules[KERNEL_SIDE] = parent
+    return f"{KERNEL_SIDE}.{folder.name}"
 
 
 def our_modules() -> list[str]:

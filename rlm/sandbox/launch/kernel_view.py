@@ -21,9 +21,10 @@ before the first cell."""
 def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
     """Return the confinement of a kernel in `folder`, which holds `run`, `scratch` and `root`."""
     inside = way.level >= 2
-    package = str(_package_folder())
+    package = kernel_package(way.level)
     read_only = {path: path for path in interpreter_paths()}
-    read_only[package] = kernel_package(way.level)
+    read_only[str(_package_folder())] = package
+    read_only[str(_package_folder().parent / "text")] = str(Path(package).parent / "text")
     scratch = Path("/scratch") if inside else folder / "scratch"
     run = str(folder / "run")
     return Confinement(
@@ -45,7 +46,7 @@ def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confineme
 
 def kernel_package(level: int) -> str:
     """Return the folder in which a kernel at `level` finds its code."""
-    return "/kernel" if level >= 2 else str(_package_folder())
+    return "/kernel/in_kernel" if level >= 2 else str(_package_folder())
 
 
 def clean_environment(home: Path) -> dict[str, str]:

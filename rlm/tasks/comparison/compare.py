@@ -32,7 +32,7 @@ from rlm.runs.config import RunConfig
 from rlm.runs.setup import cache_of, check_question, require_model
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings, Limits
 from rlm.tasks.comparison.table import METHODS, Comparison, Method, MethodRow

@@ -30,7 +30,7 @@ from rlm.results import Citation, RunResult, StopReason, Support
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 from rlm.telemetry import trace_job

@@ -12,7 +12,7 @@ from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.offline.extractive import is_extracts
 from rlm.results import Citation, RunResult
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.reports.questions import Question
 
 __all__ = [

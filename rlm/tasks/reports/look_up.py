@@ -14,7 +14,7 @@ from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.retrieval.errors import RetrievalError
 from rlm.retrieval.ranking import Ranking
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.parts import Part
 from rlm.tasks.reports.plan_review import is_look_up

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.reports.plan_review import find_guesses, own_plan, review_plan, strip_guesses
 from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task

@@ -17,7 +17,7 @@ from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
 from rlm.runs.setup import check_question
 from rlm.runtime import RLM
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
 from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import Message
 from rlm.prompts.history.message import Role
-from rlm.sandbox.in_kernel.body.body import Body, Document
+from rlm.sandbox.text.body import Body, Document
 from rlm.tasks.summaries.commits import commits_in, without_diff
 
 __all__ = ["DATE", "MOMENT", "TIME", "Entry", "date_in", "entries_of", "is_history", "split"]

@@ -9,7 +9,7 @@ from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector
 from rlm.prompts.history.term_frequency import words_of
 from rlm.prompts.tokens.counters import get_counter
 from rlm.retrieval.sentences import sentences
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 
 __all__ = ["choose_sentences"]

@@ -17,7 +17,7 @@ from rlm.prompts.history import Extraction, Message, SalientSentence
 from rlm.prompts.tokens.counters import Counter, get_counter
 from rlm.results import Citation, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job, PreviousJob
 from rlm.tasks.summaries.board_summary import Board, boards_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rlm.lazy_dataclass import dataclass
-from rlm.sandbox.in_kernel.body.body import Body, Document
+from rlm.sandbox.text.body import Body, Document
 
 __all__ = ["DocumentSection", "cut_evenly", "sections_of"]
 

@@ -16,7 +16,7 @@ from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunResult
 from rlm.runs.setup import require_model
 from rlm.runtime import RLM
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
 from rlm.tasks.summaries.board_summary import boards_of

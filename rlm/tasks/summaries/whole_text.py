@@ -17,7 +17,7 @@ from rlm.prompts.history.message import render
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import NOT_SUPPORTED, ClaimSupport, Support
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.sections import cut_evenly

@@ -13,8 +13,8 @@ from rlm.answers.citations import cite as cite_all
 from rlm.answers.citations import quotes_in
 from rlm.results import Citation, Span
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.place_index import MessageHeader
 
 FIRST = "The first line.\nÜber alles: the kettle\n  whistled   at seven.\nNobody heard it.\n"
 SECOND = "A second document begins.\nThe kettle was cold by eight o'clock.\n"

@@ -12,7 +12,7 @@ import pytest
 from rlm.answers import quote_places
 from rlm.answers.quote_places import QuotePlace, Wanted, find_places
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 
 MakeBody = Callable[[str], Body]

@@ -23,7 +23,7 @@ from document_tree import text_of
 from rlm import RLM, Settings
 from rlm.documents import ContextCache, FolderCache, Loaded, PathSource, StreamSource, load
 from rlm.documents.workspace import Workspace
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME
 
 
 @pytest.fixture

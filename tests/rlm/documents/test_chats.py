@@ -18,7 +18,7 @@ from rlm.documents import Loaded, load
 from rlm.documents.chat import form_of
 from rlm.documents.message import message_of, plain_text
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.context_handle.json_stream import BadJson, JsonStream
+from rlm.sandbox.text.json_stream import BadJson, JsonStream
 
 
 def loaded_from(folder: Path, name: str, value: Any) -> Loaded:

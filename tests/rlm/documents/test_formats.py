@@ -17,7 +17,7 @@ from rlm.documents import Loaded, StreamSource, TextSource, load
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Text
 from rlm.errors import DocumentError
-from rlm.sandbox.in_kernel.body.body import Body, Document
+from rlm.sandbox.text.body import Body, Document
 
 
 def only(loaded: Loaded) -> Document:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlm.documents import load
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 
 def headings_of(folder: Path, pieces: list[bytes]) -> tuple[str, list[tuple[int, int, str]]]:

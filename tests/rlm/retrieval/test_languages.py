@@ -11,7 +11,7 @@ from rlm.retrieval import Retriever
 from rlm.retrieval.languages import ENGLISH, detect_language, stem_words
 from rlm.retrieval.words import Tokens
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 
 TEXTS = {
     "german": (

@@ -21,8 +21,8 @@ from rlm.retrieval import QueryStopped, RetrievalError, Retriever
 from rlm.retrieval.passages import MAX_CHARS, cut
 from rlm.retrieval.words import Tokens, split_spaceless
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.place_index import MessageHeader
 
 FRUIT = """# Fruit
 
@@ -400,7 +400,7 @@ class TestCache:
             "from pathlib import Path\n"
             "from rlm.documents import FolderCache\n"
             "from rlm.retrieval import Retriever\n"
-            "from rlm.sandbox.in_kernel.body.body import Body\n"
+            "from rlm.sandbox.text.body import Body\n"
             "def building(done, whole):\n    print('x', flush=True); time.sleep(60)\n"
             "cache = FolderCache(Path(sys.argv[2]))\n"
             "Retriever(Body.open(sys.argv[1]), cache=cache, building=building).prepare()\n"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
+from rlm.sandbox.text.place_index import MessageHeader
 
 # A piece of a document: plain text, a page, a message or a heading.
 PIECE = st.tuples(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 
 BOM = b"\xef\xbb\xbf"
 

@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 
 from rlm.documents.formats.registry import format_of
-from rlm.sandbox.in_kernel.body.body import Body, Document, Span
+from rlm.sandbox.text.body import Body, Document, Span
 
 __all__ = ["HIDDEN", "cell_place", "column_letters"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from ..body.body import Span
+from ...text.body import Span
 
 __all__ = ["MAX_SPANS", "AccessLog", "bounded"]
 

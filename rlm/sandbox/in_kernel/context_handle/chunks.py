@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast, get_args, overload
 
-from ..body.body import Body, Span
+from ...text.body import Body, Span
 from .access_log import AccessLog
 from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
 from .sentences import first_start, last_end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ..body.body import Body, Span
+from ...text.body import Body, Span
 from .hit_lines import hit_lines
 from .records import LazyRecord, Text, shown
 

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
 from ..searching.pattern import SearchPattern, understand
 from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines

@@ -7,7 +7,7 @@ import re
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..body.body import Span
+from ...text.body import Span
 from .records import Hit, Text
 
 __all__ = ["hit_lines"]

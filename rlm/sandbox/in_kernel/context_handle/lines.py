@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from ..body.body import Body
+from ...text.body import Body
 from .access_log import AccessLog
 from .records import Line
 

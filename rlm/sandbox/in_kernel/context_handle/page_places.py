@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from ..body.body import Body, Document, Span
-from ..body.page_spans import MAX_PAGES, PageSpan, page_span, pages_within
+from ...text.body import Body, Document, Span
+from ...text.page_spans import MAX_PAGES, PageSpan, page_span, pages_within
 from .places import is_span, place_of, stretch_of, whole_number
 
 __all__ = ["page_of", "pages_of"]

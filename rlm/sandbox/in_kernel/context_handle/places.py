@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
 from .records import Hit, Values
 
 __all__ = ["is_span", "place_of", "resolve_range", "stretch_of", "whole_number"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..body.body import Body, Span
-from ..quoting.nearest import Nearest, find_nearest
-from ..quoting.quote_search import MAX_QUOTE_CHARS, Budget, Wanted, find_quotes
+from ...text.body import Body, Span
+from ...text.nearest import Nearest, find_nearest
+from ...text.quote_search import MAX_QUOTE_CHARS, Budget, Wanted, find_quotes
 
 __all__ = ["locate", "nearest_line"]
 

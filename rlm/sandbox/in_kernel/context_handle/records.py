@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, Self, SupportsIndex, overload
 
-from ..body.body import Span
+from ...text.body import Span
 
 __all__ = [
     "SHOWN_TEXT",

@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
+from ...text.json_stream import BadJson, JsonStream
 from .access_log import AccessLog
 from .columns import SAMPLED, ColumnTypes, distinct
-from .json_stream import BadJson, JsonStream
 from .lines import iterate_lines
 from .records import Record
 

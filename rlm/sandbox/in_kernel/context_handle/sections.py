@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
 
 __all__ = ["section_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..body.body import Body, Span
+from ...text.body import Body, Span
 
 __all__ = ["first_start", "last_end", "sentence_at"]
 

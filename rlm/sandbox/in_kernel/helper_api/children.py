@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, Self
 
-from ..body.body import Span
+from ...text.body import Span
 
 EMPTY_SLICE = "empty_slice"
 """The error type of a slot whose slice is empty. Nothing was sent for it."""

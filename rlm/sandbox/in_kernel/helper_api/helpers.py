@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ...text.quote_search import MAX_QUOTE_CHARS
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
-from ..quoting.quote_search import MAX_QUOTE_CHARS
 from ..tables.database import Database
 from ..tables.listing import TableList, table_record
 from ..tables.results import SqlRow, SqlRows, places_of_row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..body.body import Span
+from ...text.body import Span
 from .children import SliceTooLarge
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any
 
-from ..body.body import Span
+from ...text.body import Span
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit
 from ..tables.results import SqlRow, place_of_row, places_of_row

@@ -15,7 +15,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Any
 
-from ..body.body import Body
+from ...text.body import Body
 from .literal import Literal
 
 __all__ = ["FAR", "LinearScan", "Spans", "compile_linear"]

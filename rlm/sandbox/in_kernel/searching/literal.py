@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from ..body.body import Body
+from ...text.body import Body
 
 __all__ = ["Literal", "LiteralScan", "literal_of", "sample_of"]
 

@@ -19,8 +19,8 @@ from operator import methodcaller
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-from ..body.body import Body, Span
-from ..body.checkpoints import BLOCK, count_chars
+from ...text.body import Body, Span
+from ...text.checkpoints import BLOCK, count_chars
 from .linear import FAR, LinearScan, Spans
 from .literal import LiteralScan, sample_of
 from .pattern import SearchPattern

@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ...text.body import Body, BodyError
 from .. import wire
-from ..body.body import Body, BodyError
 from ..helper_api.registry import Helper
 
 FILES = 3

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ..body.body import Body, Span
+from ...text.body import Body, Span
 from ..context_handle.access_log import AccessLog, bounded
 from ..context_handle.columns import MISSING, distinct
 from ..context_handle.rows import is_joined

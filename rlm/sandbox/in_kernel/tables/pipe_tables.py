@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
 from ..context_handle.lines import iterate_lines
 from ..searching.pattern import understand
 from ..searching.scanner import ENGINE, Scanner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..body.body import Span
+from ...text.body import Span
 from ..context_handle.records import Records, Values
 
 __all__ = ["SqlRow", "SqlRows", "place_of_row", "places_of_row"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 
-from ..body.body import Body, Document, Span
+from ...text.body import Body, Document, Span
 from ..context_handle.access_log import AccessLog
 from ..context_handle.columns import SAMPLED, ColumnTypes, distinct
 from ..context_handle.rows import RawRow, format_of, raw_rows

@@ -11,7 +11,7 @@ from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import HEADINGS
 from rlm.prompts.templates import table
-from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.text.body import Body
 from rlm.tasks.summaries.cards import Card
 from rlm.tasks.summaries.commits import commits_in
 from rlm.tasks.summaries.entries import Entry

@@ -16,7 +16,7 @@ from rlm.documents import in_place as plain_file
 from rlm.documents.in_place import reports_changes
 from rlm.errors import DocumentError
 from rlm.sandbox.errors import SourceChanged
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, SOURCE_NAME, Body, BodyError
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, SOURCE_NAME, Body, BodyError
 
 PIECES = [
     "plain words\n",

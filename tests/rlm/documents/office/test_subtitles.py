@@ -16,7 +16,7 @@ from rlm.documents.formats.office.subtitles import read_subtitles
 from rlm.documents.formats.piece import Ended, Unreadable
 from rlm.errors import DocumentError
 from rlm.runtime import RLM
-from rlm.sandbox.in_kernel.body.parts import part_at
+from rlm.sandbox.text.parts import part_at
 from rlm.settings import Settings
 
 SRT = """1

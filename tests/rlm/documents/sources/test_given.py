@@ -19,7 +19,7 @@ from rlm import RLM, Settings
 from rlm.documents import load, sources_of
 from rlm.documents.formats.tables.cell_places import cell_place
 from rlm.errors import UsageError
-from rlm.sandbox.in_kernel.body.body import Body, Span
+from rlm.sandbox.text.body import Body, Span
 
 
 def read(context: Any, folder: Path) -> Body:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.body.body import Body, Span
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import Body, Span
 
 UNITS = ["lines", "paragraphs", "headings", "documents"]
 

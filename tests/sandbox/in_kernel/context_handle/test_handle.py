@@ -12,10 +12,10 @@ import pytest
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.requests import cell_report
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.access_log import MAX_SPANS, AccessLog
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.context_handle.records import Text
+from rlm.sandbox.text.body import Span
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
 CODE = """import os
@@ -279,7 +279,7 @@ def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None
 
 
 def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> None:
-    """`in_kernel/` is loaded by file path as its own package."""
+    """`in_kernel/` and `text/` are loaded by file path as a package of their own."""
     import subprocess
     import sys
 
@@ -291,11 +291,10 @@ def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> 
         writer.finish()
     package = Path(in_kernel.__file__).parent
     code = (
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('k', {str(package / '__init__.py')!r}, "
-        f"submodule_search_locations=[{str(package)!r}])\n"
-        "module = sys.modules['k'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
-        "from k.body.body import Body; from k.context_handle.handle import Handle\n"
+        f"import pathlib, sys; sys.path.insert(0, {str(package)!r}); import launch\n"
+        f"launch.load_package(pathlib.Path({str(package)!r}))\n"
+        "from kernel_side.text.body import Body\n"
+        "from kernel_side.in_kernel.context_handle.handle import Handle\n"
         f"print(Handle(Body.open({str(tmp_path / 'c')!r})).search(r'\\bneedle\\b')[0].start)\n"
         "assert not any(name.split('.')[0] == 'rlm' for name in sys.modules)"
     )

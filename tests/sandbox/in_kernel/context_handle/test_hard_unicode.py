@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body, Span
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.searching.scanner import Scanner
+from rlm.sandbox.text.body import Body, Span
 
 PIECES = [
     b"plain words, 42 of them\n",

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import Span
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.body.body import Body, Span
 from rlm.sandbox.in_kernel.searching.literal import literal_of
 from rlm.sandbox.in_kernel.searching.pattern import understand
 from rlm.sandbox.in_kernel.searching.scanner import ENGINE, Scanner
+from rlm.sandbox.text.body import Body, Span
 
 
 def expected(pattern: str | re.Pattern[str], text: str) -> list[Span]:

@@ -10,10 +10,10 @@ import pytest
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.in_kernel.shell.attachment import withdraw
 from rlm.sandbox.isolation.layers.rlimits import address_bytes
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 from rlm.sandbox.types import KernelLimits
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.context_handle.places import is_span
 from rlm.sandbox.in_kernel.tables.results import places_of_row
+from rlm.sandbox.text.body import Span
 
 ORDERS = (
     "id,day,amount,paid,code,note\n1,2024-01-02,12.5,true,007,x\n2,2024-02-03,,false,008,\n"

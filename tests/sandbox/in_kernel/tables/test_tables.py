@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rlm.sandbox.in_kernel.body.body import Span
 from rlm.sandbox.in_kernel.tables.table_names import table_names
+from rlm.sandbox.text.body import Span
 
 ORDERS = "id,day,amount,paid\n1,2024-01-02,12.5,true\n2,2024-02-03,,false\n"
 REPORT = """# Cities

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body import body as body_module
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError, Span
-from rlm.sandbox.in_kernel.body.checkpoints import BLOCK
+from rlm.sandbox.text import body as body_module
+from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError, Span
+from rlm.sandbox.text.checkpoints import BLOCK
 
 MakeBody = Callable[..., Body]
 
@@ -222,7 +222,7 @@ def test_the_reader_needs_nothing_of_the_host() -> None:
         "package = types.ModuleType('alone')\n"
         f"package.__path__ = [{str(folder)!r}]\n"
         "sys.modules['alone'] = package\n"
-        "module = importlib.import_module('alone.body.body')\n"
+        "module = importlib.import_module('alone.text.body')\n"
         "print(module.Span(1, 2), any(n.split('.')[0] in ('rlm', 're2') for n in sys.modules))"
     )
     shown = subprocess.run(

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.quoting.quote_search import MAX_QUOTE_CHARS, Budget, Found, Wanted, find_quotes
-from rlm.sandbox.in_kernel.quoting.text_folding import skeleton, stable_words, words_or_unsure
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.quote_search import MAX_QUOTE_CHARS, Budget, Found, Wanted, find_quotes
+from rlm.sandbox.text.text_folding import skeleton, stable_words, words_or_unsure
 from rlm.sandbox.types import Span
 
 MakeBody = Callable[[str], Body]

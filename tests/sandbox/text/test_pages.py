@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import BODY_NAME, Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import BODY_NAME, Body
 
 _MB = 1 << 20
 _SIZE = 80 * _MB

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.place_index import MessageHeader
 
 PIECES = ["a", "needle ", "\n", "\r\n", "é", "漢字", "🙂", "e\u0301", "\u2028", "\x00", "ß", "Ж ", "x" * 300]
 
