@@ -88,7 +88,7 @@ def find_fault(schema: Any, value: Any) -> str | None:
 
     Raises TooLong, RecursionError, or ArithmeticError or ValueError for numbers that cannot be compared.
     """
-    fault = _first(_Validator(schema, registry=Registry()).iter_errors(value))
+    fault = next(_Validator(schema, registry=Registry()).iter_errors(value), None)
     return None if fault is None else f"{_place_of(fault) or 'the value'}: {fault.message[:300]}"
 
 
@@ -122,7 +122,7 @@ def find_schema_fault(
 
     parts: list[Any] = [schema]
     while parts:
-        fault = _first(validator.iter_errors(parts.pop()))
+        fault = next(validator.iter_errors(parts.pop()), None)
         if fault is not None:
             return _explain(fault)
         while pending:
@@ -135,10 +135,6 @@ def find_schema_fault(
             except (Unresolvable, TypeError, ValueError):
                 return f"{reference!r:.200} is not in the schema, and nothing is fetched"
     return None
-
-
-def _first(faults: Iterator[ValidationError]) -> ValidationError | None:
-    return next(faults, None)
 
 
 def _explain(fault: Any) -> str:
@@ -218,16 +214,16 @@ def _any_of(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterat
         yield ValidationError(f"{value!r} is not valid under any of the given schemas")
 
 
-def _one_of(validator: Any, subschemas: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    count = _count_matching(validator, subschemas, value)
-    if count != 1:
-        number = f"{count} of the given schemas, not under one" if count else "any of the given schemas"
-        yield ValidationError(f"{value!r} is {'' if count else 'not '}valid under {number}")
+def _one_of(validator: Any, subschemas: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    if (count := _count_matching(validator, subschemas, value)) > 1:
+        yield ValidationError(f"{value!r} is valid under {count} of the given schemas, not under one")
+    elif not count:
+        yield ValidationError(f"{value!r} is not valid under any of the given schemas")
 
 
 def _count_matching(validator: Any, subschemas: Any, value: Any) -> int:
-    faults = [sum(1 for _ in validator.descend(value, subschema)) for subschema in subschemas]
-    return faults.count(0)
+    """Count to the last fault of each, as pydantic does."""
+    return sum(not sum(1 for _ in validator.descend(value, subschema)) for subschema in subschemas)
 
 
 def _timed(check: Check) -> Check:

@@ -13,7 +13,7 @@ from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
 from rlm.answers.gating.answer_gate import AnswerGate
 from rlm.answers.gating.gates import GateName, Gates
-from rlm.answers.json_schema import SchemaError, size_of
+from rlm.answers.json_values import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
 from rlm.lazy_dataclass import dataclass

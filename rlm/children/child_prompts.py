@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlm.accounting.metered_model import messages_of
-from rlm.answers.json_schema import AnswerSchema, SchemaError, read_schema
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.json_values import SchemaError
 from rlm.answers.reply_form import ReplyForm, child_form
 from rlm.children.page_looks import LookedPage, PageLooks, key_with_pages
 from rlm.children.sub_models import ChildModel
@@ -44,7 +45,7 @@ class ChildForm:
     """The form of a batch's answers. `empty` is the value that says "nothing there" under the schema, or None
     if there is none. A provider may be asked to enforce `reply_form`."""
 
-    schema: AnswerSchema
+    schema: AnswerType
     digest: str
     empty: Any
     reply_form: ReplyForm
@@ -55,7 +56,7 @@ class ChildForm:
         if given is None:
             return None
         try:
-            schema = await read_schema(given)
+            schema = await AnswerType.of_cell(given)
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
         empty = empty_form(schema.schema)

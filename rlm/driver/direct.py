@@ -15,7 +15,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
-from rlm.answers.json_schema import SchemaError
+from rlm.answers.json_values import SchemaError
 from rlm.answers.reply_form import child_form, quoted_form
 from rlm.answers.thinking import reply_so_far, without_reasoning
 from rlm.errors import UsageError

@@ -14,7 +14,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite, quotes_in
 from rlm.answers.finalization import Answer
-from rlm.answers.json_schema import SchemaError
+from rlm.answers.json_values import SchemaError
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.direct import DirectOutcome, DirectReply, Question, ask_directly, no_answer, typed_question
 from rlm.errors import ModelError

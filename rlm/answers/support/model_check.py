@@ -10,7 +10,8 @@ from typing import Any
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
 from rlm.accounting.run_context import RunContext
-from rlm.answers.json_schema import AnswerSchema, SchemaError
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.json_values import SchemaError
 from rlm.answers.support.claims import Claim
 from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning
@@ -172,9 +173,8 @@ class SupportModel:
             )
         if call.reply.finish_reason != "stop":
             raise UnusableReply(f"its reply is not complete ({call.reply.finish_reason})")
-        schema = AnswerSchema.of(_UNSUPPORTED, author="caller")
         try:
-            return await schema.read(without_reasoning(call.reply.text).strip())
+            return await AnswerType(_UNSUPPORTED).read(without_reasoning(call.reply.text).strip())
         except SchemaError as error:
             raise UnusableReply(str(error)) from error
 
