@@ -141,7 +141,7 @@ def _start_afresh(environment: Mapping[str, str], package: str) -> list[ModuleTy
     tempfile.tempdir = None
     sys.argv = [f"{package}/launch.py"]
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == launch.KERNEL_SIDE and hasattr(module, "__path__"):
+        if name.startswith(f"{launch.KERNEL_SIDE}.") and hasattr(module, "__path__"):
             module.__path__ = [str(Path(package).parent.joinpath(*name.split(".")[1:]))]
     sys.path_importer_cache.clear()
     gc.enable()

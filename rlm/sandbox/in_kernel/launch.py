@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
+import importlib.util
 import json
 import os
 import socket
@@ -44,10 +45,18 @@ class HiddenPackages(importlib.abc.MetaPathFinder):
 def load_package(folder: Path) -> str:
     """Make this folder and `text` beside it importable without `rlm`, wherever they are. Return the package's
     name."""
-    parent = ModuleType(KERNEL_SIDE)
-    parent.__path__ = [str(folder.parent)]
-    sys.modules[KERNEL_SIDE] = parent
-    return f"{KERNEL_SIDE}.{folder.name}"
+    parent = sys.modules[KERNEL_SIDE] = ModuleType(KERNEL_SIDE)
+    parent.__path__ = []  # the folder above may not be listed
+    for inside in (folder.parent / "text", folder):
+        name = f"{KERNEL_SIDE}.{inside.name}"
+        spec = importlib.util.spec_from_file_location(
+            name, inside / "__init__.py", submodule_search_locations=[str(inside)]
+        )
+        if spec is None or spec.loader is None:
+            raise ImportError(f"no package at {inside}")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return name
 
 
 def our_modules() -> list[str]:
