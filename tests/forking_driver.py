@@ -18,7 +18,7 @@ from typing import Any
 import openai
 import psycopg
 
-import rlm.journal.postgres
+import rlm.database.postgres
 import rlm.models.providers.openai
 from rlm.documents import PathSource
 from rlm.runtime import RLM
@@ -27,7 +27,7 @@ from rlm.tasks.comparison.compare import compare, resume_comparison
 from rlm.tasks.reports.research import research, resume_research
 
 __all__: list[str] = []
-PRELOADED = (openai, psycopg, rlm.journal.postgres, rlm.models.providers.openai)
+PRELOADED = (openai, psycopg, rlm.database.postgres, rlm.models.providers.openai)
 TASK = "Report what the parts say."
 
 

@@ -82,7 +82,7 @@ def database(server: str) -> Iterator[str]:
     facts = {key: str(value) for key, value in conninfo_to_dict(server).items() if key != "dbname"}
     who = ":".join(quote(facts.pop(key), safe="") for key in ("user", "password") if key in facts)
     try:
-        # With the socket's folder in the query, both SQLAlchemy and libpq can read it.
+        # With the socket's folder in the query, libpq can read it.
         yield f"postgresql://{who}@/{name}?{urlencode(facts)}"
     finally:
         with psycopg.connect(server, autocommit=True) as connection:

@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlm.database.store import RowConflict, Store, Transaction
 from rlm.errors import JournalError
 from rlm.journal.redaction import Redaction
-from rlm.journal.store import RowConflict, Store, Transaction
 from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 
 __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]

@@ -12,14 +12,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
+from rlm.database.store import Row, RowConflict, Store, Transaction, one_of
 from rlm.errors import JournalError
 from rlm.journal import inputs
 from rlm.journal.checks import is_record, is_time, parse
 from rlm.journal.events import JournalEvent, RunState, RunSummary
-from rlm.journal.location import opened
 from rlm.journal.provider_batches import drop_calls_of
 from rlm.journal.redaction import Redaction
-from rlm.journal.store import Row, RowConflict, Store, Transaction, one_of
+from rlm.journal.schema import open_store
 from rlm.journal.stored_events import encode, event_bytes, read_events, read_last_event
 from rlm.journal.stored_log import StoredLog
 from rlm.results import RESUMABLE, RunTotals
@@ -51,7 +51,7 @@ class Journal:
 
         Leaving the context waits for writes in flight. Raises JournalError if the store cannot be opened.
         """
-        async with opened(path_or_url) as store:
+        async with open_store(path_or_url) as store:
             yield cls(store)
 
     @property

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rlm.journal.location import opened, store_at
-from rlm.journal.store import Row, Transaction, one_of
+from rlm.database.store import Row, Transaction, one_of
+from rlm.journal.schema import check_location, open_store
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["BatchLedger", "BatchRecord", "drop_calls_of"]
@@ -38,7 +38,7 @@ class BatchLedger:
     it fails. What has begun is finished when its caller is cancelled."""
 
     def __init__(self, path_or_url: str | Path) -> None:
-        store_at(path_or_url)  # refuses one that cannot be read
+        check_location(path_or_url)  # refuses one that cannot be read
         self._store = path_or_url
 
     async def add(self, provider_id: str, model: str, calls: Mapping[str, str]) -> BatchRecord:
@@ -52,7 +52,7 @@ class BatchLedger:
             _drop(transaction, list(calls))
             transaction.insert("batch_calls", rows)
 
-        async with opened(self._store) as store:
+        async with open_store(self._store) as store:
             await store.write(put)
         return record
 
@@ -66,13 +66,13 @@ class BatchLedger:
 
     async def forget(self, keys: Sequence[str]) -> None:
         """Forget calls that have no reply, so that the next such call is sent."""
-        async with opened(self._store) as store:
+        async with open_store(self._store) as store:
             await store.write(lambda transaction: _drop(transaction, keys))
 
     async def find(self, keys: Sequence[str]) -> dict[str, BatchRecord]:
         """Return the batches of the calls that are in one, by the calls' keys."""
         found: dict[str, BatchRecord] = {}
-        async with opened(self._store) as store:
+        async with open_store(self._store) as store:
             for listed, parameters in _parts(keys):
                 query = f"SELECT key, {_COLUMNS} FROM batch_calls WHERE key IN {listed}"  # noqa: S608
                 found |= {row["key"]: _record(row) for row in await store.rows(query, **parameters)}
@@ -82,13 +82,13 @@ class BatchLedger:
         """Return all batches, newest first, with the runs that have calls in them."""
         query = f"SELECT DISTINCT {_COLUMNS}, run_id FROM batch_calls ORDER BY sent_at DESC, run_id"  # noqa: S608
         found: dict[BatchRecord, list[str]] = {}
-        async with opened(self._store) as store:
+        async with open_store(self._store) as store:
             for row in await store.rows(query):
                 found.setdefault(_record(row), []).append(row["run_id"])
         return found
 
     async def _execute(self, sql: str, provider_id: str) -> None:
-        async with opened(self._store) as store:
+        async with open_store(self._store) as store:
             await store.write(lambda transaction: transaction.execute(sql, id=provider_id))
 
 

@@ -6,7 +6,7 @@
 -- contexts, and `runs.input` refers to them. `batch_calls` are the calls in batches of a provider
 -- (`--slow`), by the ids under which it knows them, each with what is known of its batch.
 --
--- A change of the tables changes VERSION in store.py. A store of another version is refused.
+-- A change of the tables changes `version` in schema.py. A store of another version is refused.
 
 CREATE TABLE journal_version (version_num VARCHAR(32) NOT NULL, PRIMARY KEY (version_num));
 

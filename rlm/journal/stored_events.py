@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rlm.database.store import Row, Store
 from rlm.errors import JournalError
 from rlm.journal.checks import is_count, is_event, is_record, is_time, parse
 from rlm.journal.events import EVENT_KINDS, JournalEvent
-from rlm.journal.store import Row, Store
 
 __all__ = ["encode", "event_bytes", "find_reply", "read_events"]
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from rlm.database.store import Row, Store, Transaction
 from rlm.errors import JournalError
 from rlm.journal.events import EVENT_KINDS, EventKind, JournalEvent
 from rlm.journal.redaction import Redaction
-from rlm.journal.store import Row, Store, Transaction
 from rlm.journal.stored_events import encode, find_reply, read_events
 from rlm.results import RunTotals
 

@@ -54,7 +54,7 @@ def test_a_command_imports_only_itself() -> None:
     code = (
         "import sys\nimport rlm.cli.app as app\n{call}\n"
         "print(sorted(one[17:] for one in sys.modules if one.startswith('rlm.cli.commands.')))\n"
-        "heavy = {{'anthropic', 'openai', 'jupyter_client', 'sqlalchemy', 'IPython', 'alembic'}}\n"
+        "heavy = {{'anthropic', 'openai', 'jupyter_client', 'IPython', 'sqlite3'}}\n"
         "heavy |= {{'psycopg', 'pydantic'}}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

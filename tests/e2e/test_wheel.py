@@ -120,9 +120,9 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert names == here
-    # Among them texts, migrations, tables of words and the mark of a typed package.
+    # Among them texts, schemas, tables of words and the mark of a typed package.
     assert {"rlm/prompts/text/root.md", "rlm/retrieval/function_words.toml", "rlm/py.typed"} <= names
-    assert any(name.startswith("rlm/prompts/segments/migrations/versions/v0001") for name in names)
+    assert any(name == "rlm/prompts/segments/schema.sql" for name in names)
     assert wheel.stat().st_size < 4_000_000
 
 

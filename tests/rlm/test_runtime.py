@@ -111,7 +111,7 @@ def test_an_object_that_is_not_a_model_is_refused_at_once() -> None:
 
 def test_importing_is_light() -> None:
     """Only their users import HTTP, databases and Jupyter."""
-    heavy = "{'aiohttp', 'sqlalchemy', 'zmq', 'IPython'}"
+    heavy = "{'aiohttp', 'sqlite3', 'zmq', 'IPython'}"
     code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -29,8 +29,7 @@ from rlm.prompts.prompt import (
 from rlm.prompts.recipes.scoped_input import Npc, ScopedInput
 from rlm.prompts.recipes.scoped_layers import LayerSource, StaticLayers
 from rlm.prompts.segments.adapter import DbAdapter
-from rlm.prompts.segments.scopes import LAYERS, SCOPES
-from rlm.prompts.segments.segment import Segment
+from rlm.prompts.segments.segment import LAYERS, SCOPES, Segment
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Store pieces of prompts: records, adapters that an assembly reads from, and the store.
 
-The store is imported on first use, because SQLAlchemy is heavy.
+The store is imported on first use: most prompts need no database.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
+from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, MemoryAdapter, RevisedAdapter
 from rlm.prompts.segments.errors import (
     AdapterFailed,
     ScopeRefused,
@@ -16,17 +16,21 @@ from rlm.prompts.segments.errors import (
     SegmentError,
     SegmentNotFound,
     SegmentRefused,
-    StoreOutdated,
     StoreUnavailable,
 )
-from rlm.prompts.segments.memory import MemoryAdapter
-from rlm.prompts.segments.scopes import DEPRECATED, LAYERS, SCOPES
-from rlm.prompts.segments.segment import EntryRuleset, Segment, SegmentVersion, StoredSegment
+from rlm.prompts.segments.segment import (
+    DEPRECATED,
+    LAYERS,
+    SCOPES,
+    EntryRuleset,
+    Segment,
+    SegmentVersion,
+    StoredSegment,
+)
 
 if TYPE_CHECKING:
     from rlm.prompts.segments.exchange import Imported, export_segments, import_segments
-    from rlm.prompts.segments.reading import StoreAdapter
-    from rlm.prompts.segments.store import SegmentStore
+    from rlm.prompts.segments.store import SegmentStore, StoreAdapter
 
 __all__ = [
     "DEPRECATED",
@@ -48,7 +52,6 @@ __all__ = [
     "SegmentStore",
     "SegmentVersion",
     "StoreAdapter",
-    "StoreOutdated",
     "StoreUnavailable",
     "StoredSegment",
     "export_segments",
@@ -58,7 +61,7 @@ __all__ = [
 _LATE = {
     "Imported": "exchange",
     "SegmentStore": "store",
-    "StoreAdapter": "reading",
+    "StoreAdapter": "store",
     "export_segments": "exchange",
     "import_segments": "exchange",
 }

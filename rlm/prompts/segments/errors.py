@@ -7,7 +7,6 @@ PromptError
     ├── SegmentNotFound      no segment, version or label of that name
     ├── SegmentConflict      edited by someone else since it was read
     ├── StoreUnavailable     the database can't be opened, read or written
-    ├── StoreOutdated        the tables have another schema version
     └── AdapterFailed        a DbAdapter raised; names the scope
 """
 
@@ -22,7 +21,6 @@ __all__ = [
     "SegmentError",
     "SegmentNotFound",
     "SegmentRefused",
-    "StoreOutdated",
     "StoreUnavailable",
 ]
 
@@ -65,10 +63,6 @@ class SegmentConflict(SegmentError):
 
 class StoreUnavailable(SegmentError):
     """The database can't be opened, read or written."""
-
-
-class StoreOutdated(SegmentError):
-    """The tables have another schema version than this program needs."""
 
 
 class AdapterFailed(SegmentError):

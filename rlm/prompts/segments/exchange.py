@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
-from sqlalchemy import Connection, insert, select, update
 
+from rlm.database.store import Transaction
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.segments.errors import SegmentRefused
-from rlm.prompts.segments.rows import labels_by_segment, segment_id, to_segment_version, to_stored_segment
-from rlm.prompts.segments.scopes import DEPRECATED, SCOPES, kind_of
 from rlm.prompts.segments.segment import (
+    DEPRECATED,
+    SCOPES,
     Segment,
     SegmentVersion,
     StoredSegment,
     faults_of_label,
     faults_of_segment,
     faults_of_text,
+    kind_of,
 )
-from rlm.prompts.segments.store import SegmentStore, insert_segment, insert_version
-from rlm.prompts.segments.tables import entities, entry_rulesets, labels, prompt_segments, versions
+from rlm.prompts.segments.store import (
+    SegmentStore,
+    all_segments,
+    insert_entity,
+    insert_link,
+    insert_next_version,
+    insert_segment,
+    insert_version,
+    is_same_text,
+    lock_out_writers,
+    to_version,
+)
 
 __all__ = ["FORMAT", "Imported", "export_segments", "import_segments"]
 
@@ -91,29 +102,25 @@ def export_segments(store: SegmentStore) -> dict[str, Any]:
     Equal contents give equal exports. Importing an export into an empty store and exporting again gives the
     same object.
     """
-    with store.database.read() as connection:
-        marks = labels_by_segment(connection)
-        history: dict[uuid.UUID, list[SegmentVersion]] = {}
-        query = select(versions).order_by(versions.c.segment_id, versions.c.version)
-        for row in connection.execute(query):
-            history.setdefault(row.segment_id, []).append(to_segment_version(row))
-        segments = [
-            (to_stored_segment(row, marks.get(row.id, ())), history.get(row.id, []))
-            for row in connection.execute(select(prompt_segments))
-        ]
-        known = sorted((row.kind, row.id) for row in connection.execute(select(entities)))
-        links = sorted(
-            (row.entry, row.sort_order, row.ruleset) for row in connection.execute(select(entry_rulesets))
-        )
-    segments.sort(key=lambda pair: pair[0].segment.id)
-    return {
-        "format": FORMAT,
-        "entities": [{"kind": kind, "id": name} for kind, name in known],
-        "entry_rulesets": [
-            {"entry": entry, "ruleset": ruleset, "sort_order": order} for entry, order, ruleset in links
-        ],
-        "segments": [_export_segment(found, its_versions) for found, its_versions in segments],
-    }
+
+    def work(transaction: Transaction) -> dict[str, Any]:
+        lock_out_writers(transaction)
+        history: dict[str, list[SegmentVersion]] = defaultdict(list)
+        for row in transaction.rows("SELECT * FROM prompt_segment_versions ORDER BY version"):
+            history[row["segment_id"]].append(to_version(row))
+        segments = sorted(all_segments(transaction), key=lambda found: found.segment.id)
+        entities = transaction.rows("SELECT kind, id FROM entities")
+        links = transaction.rows("SELECT entry, ruleset, sort_order FROM entry_rulesets")
+        return {
+            "format": FORMAT,
+            "entities": sorted(map(dict, entities), key=lambda row: (row["kind"], row["id"])),
+            "entry_rulesets": sorted(
+                map(dict, links), key=lambda row: (row["entry"], row["sort_order"], row["ruleset"])
+            ),
+            "segments": [_export_segment(found, history[found.segment.id]) for found in segments],
+        }
+
+    return store.snapshot(work)
 
 
 def import_segments(store: SegmentStore, data: object, *, replace: bool = False) -> Imported:
@@ -144,55 +151,44 @@ def import_segments(store: SegmentStore, data: object, *, replace: bool = False)
     ]
     if faults:
         raise SegmentRefused(*faults)
-    with store.database.write() as connection:
-        known = {(row.kind, row.id) for row in connection.execute(select(entities))}
+
+    def work(transaction: Transaction) -> Imported:
+        known = {(row["kind"], row["id"]) for row in transaction.rows("SELECT kind, id FROM entities")}
         _refuse_dangling(given, known | {(entity.kind, entity.id) for entity in given.entities})
         for entity in given.entities:
-            if (entity.kind, entity.id) not in known:
-                known.add((entity.kind, entity.id))
-                connection.execute(insert(entities).values(kind=entity.kind, id=entity.id))
-        _import_links(connection, given)
-        return _import_segments(connection, wanted, given, replace)
+            insert_entity(transaction, entity.kind, entity.id)
+        for link in given.entry_rulesets:
+            insert_link(transaction, link.entry, link.ruleset, link.sort_order)
+        return _import_segments(transaction, wanted, given, replace)
+
+    return store.write(work)
 
 
-def _import_links(connection: Connection, given: _File) -> None:
-    for link in given.entry_rulesets:
-        here = (entry_rulesets.c.entry == link.entry) & (entry_rulesets.c.ruleset == link.ruleset)
-        order = update(entry_rulesets).where(here).values(sort_order=link.sort_order)
-        if not connection.execute(order).rowcount:
-            connection.execute(insert(entry_rulesets).values(**link.model_dump()))
-
-
-def _import_segments(connection: Connection, wanted: list[Segment], given: _File, replace: bool) -> Imported:
-    here = {
-        str(row.id): to_stored_segment(row, ()).segment for row in connection.execute(select(prompt_segments))
-    }
+def _import_segments(
+    transaction: Transaction, wanted: list[Segment], given: _File, replace: bool
+) -> Imported:
+    here = {found.segment.id: found.segment for found in all_segments(transaction)}
     added = replaced = unchanged = 0
-    differing = []
+    faults = []
     for segment, entry in zip(wanted, given.segments, strict=True):
         old = here.get(segment.id)
         if old is None:
-            _add(connection, segment, entry)
+            _add(transaction, segment, entry)
             added += 1
-        elif _is_same(old, segment):
+            continue
+        is_same_place = (old.scope, old.ref_id) == (segment.scope, segment.ref_id)
+        if is_same_place and is_same_text(old, segment) and old.active == segment.active:
             unchanged += 1
-        elif replace and (old.scope, old.ref_id) == (segment.scope, segment.ref_id):
-            _replace(connection, old, segment)
+        elif replace and is_same_place:
+            _replace(transaction, old, segment)
             replaced += 1
         else:
-            differing.append(segment.id)
-    if differing:
-        raise SegmentRefused(
-            *(
-                f"segment {name} exists with other content: "
-                + (
-                    "its scope or ref_id can't change"
-                    if replace
-                    else "import with --replace to add a version"
-                )
-                for name in differing
+            remedy = (
+                "its scope or ref_id can't change" if replace else "import with --replace to add a version"
             )
-        )
+            faults.append(f"segment {segment.id} exists with other content: {remedy}")
+    if faults:
+        raise SegmentRefused(*faults)
     return Imported(added, replaced, unchanged)
 
 
@@ -286,64 +282,31 @@ def _refuse_dangling(given: _File, known: set[tuple[str, str]]) -> None:
             if (end, name) not in known:
                 faults.append(f"entry_rulesets: there is no {end} {name!r}: add it to `entities`")
     for number, segment in enumerate(given.segments, 1):
-        kind = kind_of(segment.scope) if segment.scope in SCOPES else None
+        kind = kind_of(segment.scope)
         if kind is not None and (kind, segment.ref_id or "") not in known:
             faults.append(f"segment {number}: there is no {kind} {segment.ref_id!r}: add it to `entities`")
     if faults:
         raise SegmentRefused(*faults)
 
 
-def _is_same(old: Segment, new: Segment) -> bool:
-    return (old.scope, old.ref_id, old.content, dict(old.metadata), old.active) == (
-        new.scope,
-        new.ref_id,
-        new.content,
-        dict(new.metadata),
-        new.active,
-    )
-
-
-def _add(connection: Connection, segment: Segment, entry: _Segment) -> None:
-    now = datetime.now(UTC)
-    created = entry.created_at or now
-    insert_segment(connection, StoredSegment(segment, created, entry.updated_at or created))
+def _add(transaction: Transaction, segment: Segment, entry: _Segment) -> None:
+    created = entry.created_at or datetime.now(UTC)
+    insert_segment(transaction, StoredSegment(segment, created, entry.updated_at or created))
     history = entry.versions or [
         _Version(version=segment.version, content=entry.content, metadata=entry.metadata, note="imported")
     ]
-    for version in history:
-        insert_version(
-            connection,
-            SegmentVersion(
-                segment.id,
-                version.version,
-                version.content,
-                version.metadata,
-                version.note,
-                version.created_at or created,
-            ),
-        )
-    for label, number in entry.labels.items():
-        connection.execute(
-            insert(labels).values(segment_id=segment_id(segment.id), label=label, version=number)
-        )
+    for one in history:
+        made = one.created_at or created
+        version = SegmentVersion(segment.id, one.version, one.content, one.metadata, one.note, made)
+        insert_version(transaction, version)
+    labels = [{"segment_id": segment.id, "label": name, "version": on} for name, on in entry.labels.items()]
+    if labels:
+        transaction.insert("prompt_segment_labels", labels)
 
 
-def _replace(connection: Connection, old: Segment, segment: Segment) -> None:
+def _replace(transaction: Transaction, old: Segment, segment: Segment) -> None:
     """Add the imported content as a new version. The store keeps its own history and labels."""
-    key, now = segment_id(old.id), datetime.now(UTC)
-    number = old.version
-    if (old.content, dict(old.metadata)) != (segment.content, dict(segment.metadata)):
-        number += 1
-        version = SegmentVersion(old.id, number, segment.content, segment.metadata, "imported", now)
-        insert_version(connection, version)
-    connection.execute(
-        update(prompt_segments)
-        .where(prompt_segments.c.id == key)
-        .values(
-            content=segment.content,
-            metadata=dict(segment.metadata),
-            version=number,
-            active=segment.active,
-            updated_at=now,
-        )
-    )
+    if not is_same_text(old, segment):
+        insert_next_version(transaction, old, segment, "imported")
+    change = {"active": segment.active, "updated_at": datetime.now(UTC).isoformat()}
+    transaction.update("prompt_segments", change, "id = :key", key=old.id)

@@ -1,4 +1,4 @@
-"""Define stored segments, their versions, and the links between entries and rulesets."""
+"""Define scopes, stored segments, their versions, and the links between entries and rulesets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,41 @@ from types import MappingProxyType
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.segments.scopes import kind_of
+from rlm.prompts.segments.errors import ScopeRefused
 
 __all__ = [
+    "DEPRECATED",
+    "ENTITY_KINDS",
+    "LAYERS",
     "NO_METADATA",
+    "SCOPES",
     "EntryRuleset",
     "Segment",
     "SegmentVersion",
     "StoredSegment",
+    "check_scope",
+    "faults_of_label",
     "faults_of_segment",
     "faults_of_text",
+    "kind_of",
 ]
+
+SCOPES = ("core", "ruleset", "world", "entry", "entry_start", "npc")
+"""The scopes of stored segments, in prompt order."""
+
+DEPRECATED = {
+    "game_state": "pass the state of the game as `game_state` when the prompt is assembled",
+    "player": "pass the player's facts as `player` when the prompt is assembled",
+    "rng": "pass the dice as `rng` when the prompt is assembled",
+    "input": "pass the player's words as `input` when the prompt is assembled",
+}
+"""Scopes that are no longer stored, with what to use instead."""
+
+LAYERS = (*SCOPES, *DEPRECATED)
+"""All layers of a prompt, in order."""
+
+ENTITY_KINDS = ("ruleset", "world", "entry", "npc")
+"""The kinds of entity that a segment's `ref_id` may name."""
 
 _LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
@@ -99,6 +123,20 @@ class EntryRuleset:
 
     id: str
     sort_order: int = 0
+
+
+def check_scope(scope: str) -> None:
+    """Raise ScopeRefused if the scope can't be stored."""
+    if scope in DEPRECATED:
+        raise ScopeRefused(f"segments of scope {scope!r} are no longer stored: {DEPRECATED[scope]}")
+    if scope not in SCOPES:
+        raise ScopeRefused(f"there is no scope {scope!r}: use one of {', '.join(SCOPES)}")
+
+
+def kind_of(scope: str) -> str | None:
+    """Return the kind of entity that a segment of this scope refers to. None for other scopes and core."""
+    kind = scope.removesuffix("_start")
+    return kind if kind in ENTITY_KINDS else None
 
 
 def faults_of_segment(segment: Segment) -> list[str]:

@@ -14,13 +14,12 @@ import pytest
 SCRIPT = Path(sys.executable).with_name("rlm")
 MODULES = (
     "sitecustomize", "usercustomize", "conftest", "rlm", "sandbox", "typing", "json", "typer", "asyncio",
-    "openai", "anthropic", "aiohttp", "httpx2", "re2", "sqlalchemy", "aiosqlite", "alembic", "ipykernel",
+    "openai", "anthropic", "aiohttp", "httpx2", "re2", "sqlite3", "ipykernel",
     "zmq", "IPython", "jupyter_client", "jupyter_config", "jupyter_server_config", "ipython_config",
     "ipython_kernel_config", "pypdfium2", "selectolax", "genai_prices", "numpy", "pathspec",
     "chardet",
 )  # fmt: skip
 FILES = {
-    "alembic.ini": "[alembic]\nscript_location = migrations\n",
     "pyvenv.cfg": "home = /nowhere\n",
     ".netrc": "machine 127.0.0.1 login me password hunter2\n",
     "kernel.json": '{"argv": ["sh", "-c", "touch written"]}',

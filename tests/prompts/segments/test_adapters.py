@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
+from rlm.database.store import Row, Transaction
 from rlm.prompts import Npc, ScopedInput, ScopedPrompt
 from rlm.prompts.segments import (
     AdapterFailed,
@@ -193,34 +193,30 @@ def test_sqlite_and_postgresql_give_byte_equal_prompts_and_exports(tmp_path: Pat
 
 
 @pytest.fixture
-def counting_store(store: SegmentStore) -> Iterator[tuple[SegmentStore, Callable[[], list[str]]]]:
-    """Return a filled store, and a function that counts the queries since its last call."""
-    _fill(store)
+def filled_store(store: SegmentStore) -> SegmentStore:
+    """Return a store with the segments of this file."""
+    return _fill(store)
+
+
+def test_an_assembly_takes_a_constant_number_of_queries(
+    filled_store: SegmentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queries: list[str] = []
+    rows = Transaction.rows
 
-    def note_query(_c: object, _cursor: object, statement: str, *_rest: object) -> None:
-        if statement.startswith("SELECT"):
-            queries.append(statement)
-
-    engine = store.database._engine
-    sa.event.listen(engine, "before_cursor_execute", note_query)
+    def note(self: Transaction, sql: str, **values: object) -> list[Row]:
+        queries.append(sql)
+        return rows(self, sql, **values)
 
     def since() -> list[str]:
         found = list(queries)
         queries.clear()
         return found
 
-    yield store, since
-    sa.event.remove(engine, "before_cursor_execute", note_query)
-
-
-def test_an_assembly_takes_a_constant_number_of_queries(
-    counting_store: tuple[SegmentStore, Callable[[], list[str]]],
-) -> None:
-    store, since = counting_store
+    monkeypatch.setattr(Transaction, "rows", note)
     counts = []
     for npcs in (1, 2, len(NPCS)):
-        prompt = ScopedPrompt(store.adapter())
+        prompt = ScopedPrompt(filled_store.adapter())
         since()
         prompt.assemble(ScopedInput("e1", "w1", is_first_turn=True, npcs=TURN.npcs[:npcs]))
         counts.append(len(since()))
@@ -230,15 +226,13 @@ def test_an_assembly_takes_a_constant_number_of_queries(
     assert counts == [9, 9, 9]
 
 
-def test_static_layers_are_kept_until_a_version_changes(
-    counting_store: tuple[SegmentStore, Callable[[], list[str]]],
-) -> None:
-    store, _ = counting_store
+def test_static_layers_are_kept_until_a_version_changes(filled_store: SegmentStore, store_url: str) -> None:
+    store = filled_store
     prompt, labelled = ScopedPrompt(store.adapter()), ScopedPrompt(store.adapter("production"))
     core = store.list("core")[0].segment
     assert core.content in prompt.assemble(TURN).text
     assert "<core>" not in labelled.assemble(TURN).text
-    with SegmentStore.open(store.database._url.render_as_string(hide_password=False)) as other:
+    with SegmentStore.open(store_url) as other:
         other.label(core.id, "production")
         assert core.content in labelled.assemble(TURN).text
         other.edit(core.id, content="Another.", expected=1)
@@ -254,7 +248,7 @@ def test_static_layers_are_kept_until_a_version_changes(
 def test_a_closed_store_is_a_typed_error(store: SegmentStore) -> None:
     prompt = ScopedPrompt(store.adapter())
     store.close()
-    with pytest.raises(AdapterFailed, match=r"'core' could not be fetched: .* are closed"):
+    with pytest.raises(AdapterFailed, match=r"'core' could not be fetched: .* is closed"):
         prompt.assemble(TURN)
 
 

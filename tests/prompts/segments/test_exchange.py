@@ -7,11 +7,11 @@ import json
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from rlm.prompts.segments import SegmentRefused, SegmentStore, export_segments, import_segments
 
@@ -153,14 +153,8 @@ def test_an_import_that_is_killed_half_way_changes_nothing(store_url: str) -> No
 
 
 def test_what_the_migration_put_aside_travels_too(store: SegmentStore, tmp_path: Path) -> None:
-    with store.database.write() as connection:
-        connection.execute(
-            sa.text(
-                "INSERT INTO prompt_segments (id, scope, content, active) "
-                "VALUES ('0000000000000000000000000000000a', 'rng', 'old dice', :active)"
-            ),
-            {"active": False},
-        )
+    sql = "INSERT INTO prompt_segments (id, scope, content, active) VALUES (:key, 'rng', 'old dice', :active)"
+    store.write(lambda opened: opened.execute(sql, key=str(uuid.UUID(int=10)), active=False))
     exported = export_segments(store)
     with SegmentStore.open(tmp_path / "other.db") as other:
         import_segments(other, exported)

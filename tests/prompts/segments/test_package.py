@@ -11,11 +11,7 @@ import pytest
 
 from rlm.prompts import segments
 
-MODULES = sorted(
-    name
-    for _, name, _ in pkgutil.walk_packages(segments.__path__, "rlm.prompts.segments.")
-    if "migrations" not in name
-)
+MODULES = sorted(name for _, name, _ in pkgutil.walk_packages(segments.__path__, "rlm.prompts.segments."))
 
 
 def test_everything_that_is_named_is_there() -> None:
@@ -30,26 +26,12 @@ def test_every_module_exports_what_it_says(name: str) -> None:
     assert all(hasattr(module, exported) for exported in module.__all__)
 
 
-def test_sqlalchemy_is_loaded_by_nothing_but_the_store() -> None:
+def test_a_database_is_loaded_by_nothing_but_the_store() -> None:
     code = (
         "import sys, rlm.prompts\nfrom rlm.prompts import ScopedPrompt, ScopedInput\n"
         "from rlm.prompts.segments import MemoryAdapter, Segment\n"
         "ScopedPrompt(MemoryAdapter([Segment('c', 'core', 'x')])).assemble(ScopedInput('e', 'w'))\n"
-        "print(sorted({'sqlalchemy', 'alembic', 'psycopg', 'pydantic', 'asyncio'} & set(sys.modules)))\n"
+        "print(sorted({'sqlite3', 'psycopg', 'pydantic', 'asyncio'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_a_store_that_is_up_to_date_opens_without_alembic(tmp_path) -> None:
-    code = (
-        "import sys\nfrom rlm.prompts.segments import SegmentStore\n"
-        "SegmentStore.open(sys.argv[1]).close()\nprint('alembic' in sys.modules)"
-    )
-    seen = [
-        subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "s.db")], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for _ in range(2)
-    ]
-    assert seen == ["True", "False"]

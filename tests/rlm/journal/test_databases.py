@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rlm.database.sqlite import SqliteStore
+from rlm.database.store import Store, Transaction
 from rlm.errors import JournalError
 from rlm.journal import Journal
-from rlm.journal.sqlite import SqliteStore
-from rlm.journal.store import Store, Transaction
 from rlm.sandbox.context.writer import ContextFileWriter
 
 
@@ -242,7 +242,7 @@ async def test_a_password_is_in_no_message(address: str) -> None:
 
 async def test_without_its_driver_a_database_is_named_with_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "rlm.journal.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "rlm.database.postgres", raising=False)
     with pytest.raises(JournalError, match=r"needs psycopg; .*\[postgres\]"):
         async with Journal.open("postgresql://h/db"):
             pass

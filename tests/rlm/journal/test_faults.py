@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from rlm.database import store as stores
+from rlm.database.store import Store
 from rlm.errors import JournalError
 from rlm.journal import Journal, stored_log
-from rlm.journal import store as stores
-from rlm.journal.store import Store
 from rlm.results import RunTotals
 
 

@@ -17,30 +17,25 @@ __all__ = ["export_store", "import_store", "migrate"]
 
 
 def migrate(
-    to: Annotated[
-        str | None, typer.Option(metavar="SCHEMA", help="The schema version.", show_default="the newest")
-    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Put an adopted table back as it was.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Migrate the tables of a store to the newest schema, or to an older one.
+    """Adopt a table prompt_segments that another program made. Opening a store does the same.
 
-    A SQLite store is migrated up whenever it is opened, unless this command migrated it down. A store on a
-    server is migrated by this command only, because other programs may use it. Segments of retired scopes
-    become inactive: see `rlm segments list --inactive`.
+    The table is renamed to prompt_segments_adopted, and its rows are copied. Segments of retired scopes
+    become inactive: see `rlm segments list --inactive`. --undo works until a segment is written.
 
     \b
     Examples:
       rlm segments migrate --store postgresql://me@db/prompts
-      rlm segments migrate --to 0001
+      rlm segments migrate --undo --store old.db
     """
-    from rlm.prompts.segments import SegmentStore
-    from rlm.prompts.segments.migration import HEAD
-
-    step = SegmentStore.migrate(store, HEAD if to is None else to)
-    if step.before == step.after:
-        say(f"the schema is {step.after} already")
-    else:
-        say(f"migrated from schema {'none' if step.before is None else step.before} to {step.after}")
+    with open_store(store) as opened:
+        if undo:
+            opened.undo_adoption()
+            say("the table prompt_segments is as it was")
+        else:
+            say(f"{len(opened.list(active=None))} segments; the tables are up to date")
 
 
 def import_store(

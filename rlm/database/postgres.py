@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from rlm.journal.store import Store, Transaction
+from rlm.database.store import Schema, Store, Transaction
 
 __all__ = ["PostgresStore"]
 
@@ -33,21 +33,15 @@ class PostgresStore(Store):
     conflicts = psycopg.IntegrityError
     _errors = (psycopg.Error, OSError)
     # Not to_regclass, which may answer from a cache that is older than the lock of the openers.
-    _has_table = "SELECT 1 FROM pg_catalog.pg_class WHERE relname = :name AND pg_table_is_visible(oid)"
-    # The sum of the rows and not of the tables' files, which shrink only at their end.
-    _size = (
-        "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
-        "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
-    )
-    _size_on_disk = "SELECT pg_total_relation_size('events') + pg_total_relation_size('inputs')"
+    table_query = "SELECT 1 FROM pg_catalog.pg_class WHERE relname = :name AND pg_table_is_visible(oid)"
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, schema: Schema, address: str) -> None:
         self._address = f"postgresql://{address}"
         try:
             given = conninfo_to_dict(self._address)
         except psycopg.Error as error:
             raise ValueError("the address cannot be read") from error
-        super().__init__(_PASSWORD.sub("***", self._address))
+        super().__init__(schema, _PASSWORD.sub("***", self._address))
         self._options: dict[str, Any] = {name: value for name, value in _OPTIONS.items() if name not in given}
 
     def to_sql(self, sql: str) -> str:
@@ -73,8 +67,16 @@ class PostgresStore(Store):
         # The class 57P: the server is shutting down or starting.
         return connection is None or connection.closed or (error.sqlstate or "").startswith("57P")
 
+    def _size(self) -> str:
+        # The sum of the rows and not of the tables' files, which shrink only at their end.
+        sizes = (f"(SELECT coalesce(sum(pg_column_size(data)), 0) FROM {name})" for name in self.schema.bulk)  # noqa: S608
+        return f"SELECT {' + '.join(sizes)}"
+
+    def _size_on_disk(self) -> str:
+        return "SELECT " + " + ".join(f"pg_total_relation_size('{name}')" for name in self.schema.bulk)
+
     def _shrink(self, connection: Any) -> None:
-        connection.execute("VACUUM runs, events, inputs")
+        connection.execute(f"VACUUM {', '.join(self.schema.bulk)}")
 
     def _remedy(self, reason: str) -> str:
         return "check its URL, its password and that its server runs"

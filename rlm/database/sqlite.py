@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlm.journal.store import Store, Transaction, definitions
+from rlm.database.store import Schema, Store, Transaction
 from rlm.store_file import keep_private, make_private_file
 
 __all__ = ["SqliteStore"]
@@ -26,15 +27,10 @@ class SqliteStore(Store):
     conflicts = sqlite3.IntegrityError
     _errors = (sqlite3.Error, OSError)
     _begin = "BEGIN IMMEDIATE"
-    _has_table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
-    _size = (
-        "SELECT (page_count - freelist_count) * page_size "
-        "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
-    )
-    _size_on_disk = _size
+    table_query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
+    def __init__(self, schema: Schema, path: Path) -> None:
+        super().__init__(schema, str(path))
         self._path = path
 
     def _connect(self, *, is_writer: bool) -> sqlite3.Connection:
@@ -58,8 +54,15 @@ class SqliteStore(Store):
         transaction = Transaction(self, connection, is_repeated=False)
         if not self._is_made(transaction):
             self._commit(transaction, self._make_tables)
-        _check_tables(transaction)
+        _check_tables(transaction, self.schema.definitions)
         keep_private(self._path)
+
+    def _size(self) -> str:
+        pragmas = "pragma_page_count, pragma_freelist_count, pragma_page_size"
+        return f"SELECT (page_count - freelist_count) * page_size FROM {pragmas}"  # noqa: S608
+
+    def _size_on_disk(self) -> str:
+        return self._size()
 
     def _shrink(self, connection: Any) -> None:
         # As a script: an ordinary execute stops after the first freed page.
@@ -75,9 +78,9 @@ class SqliteStore(Store):
         return "check that its folder exists and is yours to write, or use another store"
 
 
-def _check_tables(transaction: Transaction) -> None:
+def _check_tables(transaction: Transaction, definitions: Mapping[str, str]) -> None:
     """Refuse a file with other than our tables: a view may never end, and a trigger may write anything."""
-    expected = dict(definitions())
+    expected = dict(definitions)
     for row in transaction.rows("SELECT type, name, sql FROM sqlite_master"):
         is_ours = row["type"] in ("table", "index")
         if row["name"] in expected:

@@ -1,8 +1,8 @@
-"""A store of runs: a SQLite file or a PostgreSQL database, with the same SQL and the same tables.
+"""A store of rows: a SQLite file or a PostgreSQL database, with the same SQL and the same tables.
 
-One thread writes, in the order of the calls, each write in a transaction of its own. A few threads read, so
-a long read delays no write. Work is a plain function over a `Transaction`. If its caller is cancelled, it
-runs to its end.
+Work is a plain function over a `Transaction`. Journals await it: one thread writes, in the order of the
+calls, each write in a transaction of its own, and a few threads read, so a long read delays no write. If
+its caller is cancelled, it runs to its end. Prompt segments run it in the caller's thread (`*_now`).
 
 What was written is committed and survives a kill of the process. A SQLite file in WAL mode is not synced at
 each commit: a power cut may lose its last events, but not damage it.
@@ -17,16 +17,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from rlm.errors import JournalError
-
-__all__ = ["Row", "RowConflict", "Store", "Transaction", "definitions", "one_of"]
-
-VERSION = "8"
-"""The version of the tables, which a store holds in its table `journal_version`."""
+__all__ = ["Row", "RowConflict", "Schema", "Store", "Transaction", "one_of"]
 
 _READERS = 4
 _SERVER_WAIT_SECONDS = 60.0
@@ -45,6 +40,34 @@ class RowConflict(Exception):
 
 class OtherVersion(Exception):
     """The store has tables of another version, which is the message."""
+
+
+class Schema:
+    """The tables of a store, which `file` makes. Their version is in its table `version_table`.
+
+    `error` is what the store raises. Its line begins with `noun` and the name of the store. Most bytes are in
+    the columns `data` of the tables `bulk`.
+    """
+
+    noun: str
+    version_table: str
+    version: str
+    bulk: tuple[str, ...]
+    error: type[Exception]
+    file: Path
+
+    @cached_property
+    def definitions(self) -> dict[str, str]:
+        """Return the statements that make each table and index, by its name, with single spaces."""
+        lines = self.file.read_text(encoding="utf-8").splitlines()
+        text = " ".join(line for line in lines if not line.startswith("--"))
+        statements = [" ".join(statement.split()) for statement in text.split(";")]
+        return {statement.split(maxsplit=3)[2]: statement for statement in statements if statement}
+
+    def make(self, transaction: Transaction) -> None:
+        """Make the tables and indexes."""
+        for statement in self.definitions.values():
+            transaction.execute(statement)
 
 
 class Transaction:
@@ -77,6 +100,10 @@ class Transaction:
         found = self.rows(sql, **parameters)
         return next(iter(found[0].values())) if found else None
 
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        return bool(self.scalar(self._store.table_query, name=name))
+
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows that have the same columns. Raises RowConflict."""
         names = list(rows[0])
@@ -101,7 +128,7 @@ class Transaction:
 
 
 class Store(ABC):
-    """Connections that raise JournalError: one line with the store's name and a remedy."""
+    """Connections that raise the schema's error: one line with the store's name and a remedy."""
 
     lock: ClassVar[str] = ""
     conflicts: ClassVar[type[Exception]]
@@ -109,11 +136,11 @@ class Store(ABC):
     _errors: ClassVar[tuple[type[Exception], ...]]
     """What the driver raises."""
     _begin: ClassVar[str] = "BEGIN"
-    _has_table: ClassVar[str]
-    _size: ClassVar[str]
-    _size_on_disk: ClassVar[str]
+    table_query: ClassVar[str]
+    """A query that has a row if there is a table `:name`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, schema: Schema, name: str) -> None:
+        self.schema = schema
         self.name = name
         """The store's file, or its URL without a password."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="rlm-store-writer")
@@ -123,7 +150,7 @@ class Store(ABC):
         self._is_open = False
 
     async def open(self) -> None:
-        """Connect, and make or check the tables. Raises JournalError."""
+        """Connect, and make or check the tables. Raises the schema's error."""
         try:
             await self._submit("opened", self._writer, self._prepare)
         except BaseException:
@@ -162,11 +189,36 @@ class Store(ABC):
 
     async def size(self) -> int:
         """Return the size of the store in bytes, not counting free pages."""
-        return int(await self.read(lambda transaction: transaction.scalar(self._size)))
+        return int(await self.read(lambda transaction: transaction.scalar(self._size())))
 
     async def size_on_disk(self) -> int:
         """Return the bytes of the store's files, without a look at its rows: never less than `size`."""
-        return int(await self.read(lambda transaction: transaction.scalar(self._size_on_disk)))
+        return int(await self.read(lambda transaction: transaction.scalar(self._size_on_disk())))
+
+    def open_now(self) -> None:
+        """Connect, and make or check the tables. Raises the schema's error."""
+        try:
+            with self._translated("opened"):
+                self._prepare()
+        except BaseException:
+            self.close_now()
+            raise
+        self._is_open = True
+
+    def write_now(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run `work` as `write` does, in this thread. Another thread or process that writes is waited for."""
+        with self._translated("written"):
+            return self._repeat(self._commit, work)
+
+    def read_now(self, work: Callable[[Transaction], _T]) -> _T:
+        """Run `work` as `read` does, in this thread."""
+        with self._translated("read"):
+            return self._repeat(_read, work)
+
+    def close_now(self) -> None:
+        """Close every connection. Safe to call twice."""
+        self._is_open = False
+        self._shut()
 
     def to_sql(self, sql: str) -> str:
         """Return a statement with `:name` parameters as the driver takes it."""
@@ -179,6 +231,14 @@ class Store(ABC):
     @abstractmethod
     def _prepare(self) -> None:
         """Make or check the tables."""
+
+    @abstractmethod
+    def _size(self) -> str:
+        """Return a query of the bytes that rows take."""
+
+    @abstractmethod
+    def _size_on_disk(self) -> str:
+        """Return a query of the bytes of the store's files."""
 
     @abstractmethod
     def _shrink(self, connection: Any) -> None: ...
@@ -194,16 +254,15 @@ class Store(ABC):
     def _make_tables(self, transaction: Transaction) -> None:
         """Make the tables in a transaction that other openers wait for, unless another process made them."""
         if not self._is_made(transaction):
-            for statement in definitions().values():
-                transaction.execute(statement)
-            transaction.insert("journal_version", [{"version_num": VERSION}])
+            self.schema.make(transaction)
+            transaction.insert(self.schema.version_table, [{"version_num": self.schema.version}])
 
     def _is_made(self, transaction: Transaction) -> bool:
         """Return whether the store has its tables. Raises OtherVersion."""
-        if not transaction.scalar(self._has_table, name="journal_version"):
+        if not transaction.has_table(self.schema.version_table):
             return False
-        version = transaction.scalar("SELECT version_num FROM journal_version")
-        if version != VERSION:
+        version = transaction.scalar(f"SELECT version_num FROM {self.schema.version_table}")  # noqa: S608
+        if version != self.schema.version:
             raise OtherVersion(version)
         return True
 
@@ -211,7 +270,7 @@ class Store(ABC):
         """Return the connection of this thread."""
         connection = getattr(self._own, "connection", None)
         if connection is None:
-            is_writer = threading.current_thread().name.startswith("rlm-store-writer")
+            is_writer = not threading.current_thread().name.startswith("rlm-store-reader")
             connection = self._own.connection = self._connect(is_writer=is_writer)
             self._connections.append(connection)
         return connection
@@ -249,8 +308,6 @@ class Store(ABC):
     async def _submit(
         self, action: str, threads: ThreadPoolExecutor, work: Callable[..., _T], *arguments: Any
     ) -> _T:
-        if not self._is_open and action != "opened":
-            raise JournalError(f"the journal {self.name} is closed; open it again")
         with self._translated(action):
             future = asyncio.wrap_future(threads.submit(work, *arguments))
             # Or asyncio logs the exception: a caller that was cancelled never looks at it.
@@ -266,28 +323,21 @@ class Store(ABC):
 
     @contextlib.contextmanager
     def _translated(self, action: str) -> Iterator[None]:
-        """Turn errors of the driver into JournalError."""
+        """Turn errors of the driver into the schema's error."""
+        raised, store = self.schema.error, f"{self.schema.noun} {self.name}"
+        if not self._is_open and action != "opened":
+            raise raised(f"{store} can't be {action}: the store is closed; open it again")
         try:
             yield
         except OtherVersion as error:
-            raise JournalError(
-                f"the journal {self.name} has schema {error}, this rlm needs {VERSION}: "
+            raise raised(
+                f"{store} can't be opened: it has schema {error}, this rlm needs {self.schema.version}; "
                 "move the file away, or use another store (--store)"
             ) from error
         except self._errors as error:
             reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
-            raise JournalError(
-                f"the journal {self.name} can't be {action}: {reason}; {self._remedy(reason.casefold())}"
-            ) from error
-
-
-@cache
-def definitions() -> dict[str, str]:
-    """Return the statements that make each table and index, by its name, with single spaces."""
-    lines = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8").splitlines()
-    text = " ".join(line for line in lines if not line.startswith("--"))
-    statements = [" ".join(statement.split()) for statement in text.split(";")]
-    return {statement.split(maxsplit=3)[2]: statement for statement in statements if statement}
+            remedy = self._remedy(reason.casefold())
+            raise raised(f"{store} can't be {action}: {reason}; {remedy}") from error
 
 
 def one_of(values: Sequence[str]) -> tuple[str, dict[str, str]]:

@@ -1,0 +1,1 @@
+"""A file or a server that keeps rows: journals and prompt segments share it."""
