@@ -27,7 +27,7 @@ from rlm.telemetry import log_event
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
-    from rlm.answers.gating.answer_gate import AnswerCheck, AnswerGate
+    from rlm.answers.answer_gate import AnswerCheck, AnswerGate
     from rlm.children.sub_models import SubModels
     from rlm.config_file.mcp_servers import McpServer
     from rlm.documents import Context, Loaded
@@ -458,6 +458,6 @@ def _read_servers(given: Mapping[str, McpServer | Mapping[str, Any]] | None) -> 
 def _open_gate(check: AnswerCheck | None, settings: Settings) -> AnswerGate | None:
     if check is None:
         return None
-    from rlm.answers.gating.answer_gate import AnswerGate
+    from rlm.answers.answer_gate import AnswerGate
 
     return AnswerGate(check, seconds=settings.tool_seconds)

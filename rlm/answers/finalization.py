@@ -1,18 +1,21 @@
-"""Decides whether the answer of a `finalize` call is accepted. An accepted answer ends the run."""
+"""Decides whether an answer is accepted. An accepted answer ends the run.
+
+An answer of any strategy passes the same gates: `input` (something was looked at), `schema`, `evidence` (its
+quotes and spans are in the input), `support` (its sources support its claims) and `check` (the caller's own).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.sightings import Sightings
+from rlm.answers.answer_gate import AnswerGate
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import Cited, cite
-from rlm.answers.gating.answer_gate import AnswerGate
-from rlm.answers.gating.gates import GateName, Gates
 from rlm.answers.json_values import SchemaError, size_of
 from rlm.citation_markers import unknown_marks
 from rlm.errors import AnswerCheckError
@@ -20,7 +23,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence, Gate, ProposedAnswer, Support
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.types import Finalization, FinalizeVerdict
+from rlm.sandbox.types import Evidence, Finalization, FinalizeVerdict
 
 __all__ = ["Answer", "CheckAnswer", "FinalizePolicy", "Finalizer", "Judgement"]
 
@@ -29,11 +32,17 @@ _MAX_CLAIM = 160
 MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
 """Limit of quotes, because each may need a search of the whole body."""
+_MAX_REFUSALS = 50
+_MAX_REASON = 500
+
+GateName = Literal["input", "schema", "evidence", "support", "check"]
+_CORRECTABLE: frozenset[GateName] = frozenset({"evidence", "support"})
+"""Gates that refuse an answer once, if a round can correct it. After that it is accepted and marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, warnings about them, and whether they support its claims."""
+    """An answer, its citations, warnings about them, and whether they support its claims."""
 
     value: Any
     confidence: Confidence | None
@@ -49,9 +58,8 @@ CheckAnswer = Callable[[Any, Sequence[Citation]], Awaitable[Support | None]]
 @dataclass(frozen=True, slots=True)
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
-    answer was already refused for its evidence or for claims that it does not support, which happens once
-    only. `looked_before`: earlier questions in the same kernel have read the input. `replayed`: the caller's
-    check accepted the answer before.
+    answer was already refused by a gate that does so once only. `looked_before`: earlier questions in the
+    same kernel have read the input. `replayed`: the caller's check accepted the answer before.
     """
 
     last_round: bool = False
@@ -62,18 +70,41 @@ class FinalizePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement of one answer. `warns`: the answer was refused because of its evidence. `gate` is the
-    name of the gate that refused it, and `reasons` what it said.
-    """
+    """The judgement of one answer. `gate` is the name of the gate that refused it, and `reasons` what it
+    said."""
 
     verdict: FinalizeVerdict
-    warns: bool = False
     gate: GateName | None = None
     reasons: tuple[str, ...] = ()
 
+    @property
+    def warns(self) -> bool:
+        """Return whether the gate that refused the answer does so once only."""
+        return self.gate in _CORRECTABLE
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An answer on its way through the gates. `evidence` is None if `citations` were looked up before."""
+
+    value: Any
+    confidence: Confidence | None
+    evidence: Sequence[Evidence] | None
+    policy: FinalizePolicy
+    citations: tuple[Citation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    support: Support | None = None
+
+    @property
+    def text(self) -> str:
+        return self.value if isinstance(self.value, str) else ""
+
+    def answer(self) -> Answer:
+        return Answer(self.value, self.confidence, self.citations, self.warnings, self.support)
+
 
 class Finalizer:
-    """Judges every `finalize` of a run. `answer` is the first accepted answer.
+    """Judges every answer of a run. `answer` is the first accepted answer of a `finalize`.
 
     `check_support` checks the claims of an answer. `gate` is the caller's check of an answer to `task`;
     `sub_calls` returns the child calls so far. `fault` is the error of that check, if it failed itself: the
@@ -100,149 +131,149 @@ class Finalizer:
         self._task = task
         self._gate = gate
         self._sub_calls = sub_calls
-        armed: list[GateName] = ["input"] if body.chars else []
-        armed += ["schema"] if answer_type is not None else []
-        armed += ["evidence"]
-        armed += ["support"] if check_support is not None else []
-        armed += ["check"] if gate is not None else []
-        self._gates = Gates(armed)
+        checks: list[tuple[GateName, bool, Callable[[_Draft], Awaitable[Sequence[str]]]]] = [
+            ("input", body.chars > 0, self._check_input),
+            ("schema", answer_type is not None, self._check_form),
+            ("evidence", True, self._check_evidence),
+            ("support", check_support is not None, self._check_claims),
+            ("check", gate is not None, self._ask_caller),
+        ]
+        self._checks = [(name, check) for name, _, check in checks]
+        self._gates = {str(name): Gate(name) for name, is_armed, _ in checks if is_armed}
         self.fault: AnswerCheckError | None = None
         self.answer: Answer | None = None
         self._attempts = 0
         self._judging = asyncio.Lock()
 
     async def judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
-        """Accept or refuse an answer. The reason of a refusal says what to do.
+        """Accept or refuse the answer of a `finalize`. The reason of a refusal says what to do.
 
         In the last round, unverified evidence is accepted. An answer of the wrong type is always refused, and
         so is an answer without any look at the input. Concurrent calls are judged one after another.
         """
+        words = table("feedback.toml")["finalize"]
         async with self._judging:
-            judgement = await self._judge(final, policy)
-            if judgement.gate is not None:
-                self._gates.refused(judgement.gate, judgement.reasons, final.value)
+            if self.answer is not None:
+                # Lost a race with another call of the same cell: the first accepted answer wins.
+                return _ACCEPTED
+            self._attempts += 1
+            if self._attempts > MAX_ATTEMPTS:
+                return _refused(words["too_many"])
+            draft = _Draft(final.value, final.confidence, final.evidence, policy)
+            try:
+                if self.fault is not None:
+                    raise self.fault
+                judgement = await self._judge(draft)
+            except AnswerCheckError as error:
+                self.fault = error
+                return _refused(words["check_failed"])
+            if judgement.verdict.accepted:
+                self.answer = draft.answer()
             return judgement
+
+    async def judge_direct(self, answer: Answer) -> tuple[Answer, str | None]:
+        """Judge an answer that no round can correct, and whose citations were looked up. Return it with the
+        support of its claims, and why it is refused, or None. Raises AnswerCheckError."""
+        policy = FinalizePolicy(last_round=True, looked_before=True)
+        draft = _Draft(answer.value, answer.confidence, None, policy, answer.citations, answer.warnings)
+        judgement = await self._judge(draft)
+        return draft.answer(), None if judgement.verdict.accepted else "; ".join(judgement.reasons)
 
     def note_refusal(self, gate: str | None, reasons: Sequence[str]) -> None:
         """Note a refusal that the journal holds."""
         if gate is not None:
-            self._gates.refused(gate, reasons)
-
-    async def judge_direct(self, answer: Answer) -> tuple[Answer, str | None]:
-        """Judge an answer that no round can correct. Return it with the support of its claims, and why the
-        caller's check refuses it, or None. Raises AnswerCheckError."""
-        for name in ("input", "schema"):
-            self._gates.passed(name)
-        unverified = [one.quote for one in answer.citations if not one.verified and not one.seen]
-        self._note("evidence", [_unverified_note(unverified, len(answer.citations))] if unverified else [])
-        if self._check_support is not None:
-            support = await self._check_support(answer.value, answer.citations)
-            self._note("support", _doubts(support, answer.value))
-            answer = replace(answer, support=support)
-        reasons = await self._ask_gate(answer)
-        if reasons:
-            self._gates.refused("check", reasons, answer.value)
-        return answer, "; ".join(reasons) or None
-
-    def _note(self, gate: GateName, faults: Sequence[str]) -> None:
-        """Note what a gate said of an answer that is accepted."""
-        if faults:
-            self._gates.refused(gate, faults)
-        else:
-            self._gates.passed(gate)
+            self._note(gate, reasons)
 
     def gates(self, *, has_answer: bool) -> tuple[Gate, ...]:
-        """Return the checks that an answer had to pass, and what they said."""
-        return self._gates.report(has_answer=has_answer)
+        """Return what each gate said last, in the order in which they judge. Only a run without an answer
+        shows what was rejected."""
+        return tuple(replace(one, rejected=None) if has_answer else one for one in self._gates.values())
 
-    async def _ask_gate(self, answer: Answer) -> tuple[str, ...]:
-        if self._gate is None:
+    async def _judge(self, draft: _Draft) -> Judgement:
+        words = table("feedback.toml")["finalize"]["refusals"]
+        for name, check in self._checks:
+            reasons = tuple(await check(draft))
+            self._note(name, reasons, draft.value)
+            is_lenient = draft.policy.warned or draft.policy.last_round
+            if reasons and not (is_lenient and name in _CORRECTABLE):
+                reason = words.get(name, "{reasons}").format(reasons="; ".join(reasons))
+                return Judgement(FinalizeVerdict(accepted=False, reason=reason), name, reasons)
+        return _ACCEPTED
+
+    def _note(self, name: str, reasons: Sequence[str], value: Any = None) -> None:
+        gate = self._gates.get(name)
+        if gate is None:
+            return
+        refusals = (*gate.refusals, *(reason[:_MAX_REASON] for reason in reasons))[:_MAX_REFUSALS]
+        rejected = value if reasons else None
+        self._gates[name] = Gate(name, not reasons, refusals, rejected)
+
+    async def _check_input(self, draft: _Draft) -> Sequence[str]:
+        if not self._body.chars or self._coverage.looked or draft.policy.looked_before:
+            return ()
+        return (table("feedback.toml")["finalize"]["not_looked"],)
+
+    async def _check_form(self, draft: _Draft) -> Sequence[str]:
+        """Check the value and the number of quotes, before any of them is looked up."""
+        words = table("feedback.toml")["finalize"]
+        is_blank = draft.value is None or (isinstance(draft.value, str) and not draft.value.strip())
+        if self._answer_type is None and is_blank:
+            return (words["blank"],)
+        try:
+            size_of(draft.value)
+            if self._answer_type is not None:
+                await self._answer_type.check(draft.value)
+        except SchemaError as error:
+            return (str(error),)
+        quotes = sum(isinstance(piece, str) for piece in draft.evidence or ())
+        if quotes > MAX_QUOTES:
+            return (words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES),)
+        return ()
+
+    async def _check_evidence(self, draft: _Draft) -> Sequence[str]:
+        cited, pieces = Cited(draft.citations), len(draft.citations)
+        if draft.evidence is not None:
+            pieces = len(draft.evidence)
+            cited = await cite(
+                draft.evidence,
+                draft.text,
+                self._body,
+                was_seen=self._coverage.has_seen,
+                read_on=self._sightings.place_of,
+            )
+            draft.citations = cited.citations
+        told = [*_describe("unsearched", cited.unsearched), *_describe_unknown_marks(draft.text, pieces)]
+        draft.warnings += tuple(told)
+        return [*_describe_unverified(cited), *told]
+
+    async def _check_claims(self, draft: _Draft) -> Sequence[str]:
+        if self._check_support is None:
+            return ()
+        draft.support = await self._check_support(draft.value, draft.citations)
+        return _doubts(draft.support, draft.value)
+
+    async def _ask_caller(self, draft: _Draft) -> Sequence[str]:
+        if self._gate is None or draft.policy.replayed:
             return ()
         kind = self._answer_type
-        reasons = await self._gate.reasons(
+        return await self._gate.reasons(
             ProposedAnswer(
                 task=self._task,
-                answer=answer.value,
-                parsed=answer.value if kind is None else kind.parsed(answer.value),
-                confidence=answer.confidence,
-                citations=answer.citations,
+                answer=draft.value,
+                parsed=draft.value if kind is None else kind.parsed(draft.value),
+                confidence=draft.confidence,
+                citations=draft.citations,
                 coverage=self._coverage.report(),
                 sub_calls=self._sub_calls(),
             )
         )
-        if not reasons:
-            self._gates.passed("check")
-        return reasons
-
-    async def _judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
-        if self.answer is not None:
-            # Lost a race with another call of the same cell: the first accepted answer wins.
-            return _ACCEPTED
-        self._attempts += 1
-        words = table("feedback.toml")["finalize"]
-        if self.fault is not None:
-            return _refuse(words["check_failed"])
-        if self._attempts > MAX_ATTEMPTS:
-            return _refuse(words["too_many"])
-        if self._body.chars and not self._coverage.looked and not policy.looked_before:
-            return _refuse(words["not_looked"], gate="input")
-        self._gates.passed("input")
-        if self._answer_type is None and _is_blank(final.value):
-            return _refuse(words["blank"])
-        try:
-            size_of(final.value)
-        except SchemaError as error:
-            return _refuse(str(error))
-        if self._answer_type is not None:
-            try:
-                await self._answer_type.check(final.value)
-            except SchemaError as error:
-                return _refuse(str(error), gate="schema")
-            self._gates.passed("schema")
-        quotes = sum(isinstance(piece, str) for piece in final.evidence)
-        if quotes > MAX_QUOTES:
-            return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
-        text = final.value if isinstance(final.value, str) else ""
-        cited = await cite(
-            final.evidence,
-            text,
-            self._body,
-            was_seen=self._coverage.has_seen,
-            read_on=self._sightings.place_of,
-        )
-        unknown_marks_notes = _describe_unknown_marks(text, len(final.evidence))
-        unsearched_notes = _describe("unsearched", cited.unsearched)
-        faults = [*_describe_unverified(cited), *unsearched_notes, *unknown_marks_notes]
-        if faults and not policy.warned and not policy.last_round:
-            return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True, gate="evidence")
-        self._note("evidence", faults)
-        support = None
-        if self._check_support is not None:
-            support = await self._check_support(final.value, cited.citations)
-        doubts = _doubts(support, final.value)
-        if doubts and not policy.warned and not policy.last_round:
-            return _refuse(doubts[0], warns=True, gate="support")
-        self._note("support", doubts)
-        warnings = (*unsearched_notes, *unknown_marks_notes)
-        answer = Answer(final.value, final.confidence, cited.citations, warnings, support)
-        try:
-            reasons = () if policy.replayed else await self._ask_gate(answer)
-        except AnswerCheckError as error:
-            self.fault = error
-            return _refuse(words["check_failed"])
-        if reasons:
-            return _refuse(words["check"].format(reasons="; ".join(reasons)), gate="check", reasons=reasons)
-        self.answer = answer
-        return _ACCEPTED
 
 
 _ACCEPTED = Judgement(FinalizeVerdict(accepted=True))
 
 
-def _refuse(
-    reason: str, *, warns: bool = False, gate: GateName | None = None, reasons: tuple[str, ...] = ()
-) -> Judgement:
-    return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns, gate, reasons or (reason,))
+def _refused(reason: str) -> Judgement:
+    return Judgement(FinalizeVerdict(accepted=False, reason=reason))
 
 
 def _doubts(support: Support | None, value: Any) -> list[str]:
@@ -261,10 +292,6 @@ def _describe_unsupported(support: Support) -> str:
     return str(words.format(count=len(claims), claims=len(support.claims), shown=shown + more))
 
 
-def _is_blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
 def _describe_unverified(cited: Cited) -> list[str]:
     """Describe the pieces of evidence that prove nothing, and those that are not in the body."""
     otherwise = {*cited.weak, *cited.too_long, *cited.unsearched}
@@ -277,12 +304,10 @@ def _describe_unverified(cited: Cited) -> list[str]:
         and not (citation.quote and any(quote.startswith(citation.quote) for quote in otherwise))
     ]
     notes = [*_describe("weak", cited.weak), *_describe("too_long", cited.too_long)]
-    return [*notes, _unverified_note(missing, len(cited.citations))] if missing else notes
-
-
-def _unverified_note(quotes: Sequence[str], pieces: int) -> str:
-    words = table("feedback.toml")["finalize"]["unverified"]
-    return str(words.format(count=len(quotes), pieces=pieces, shown=_show(quotes)))
+    if missing:
+        words = table("feedback.toml")["finalize"]["unverified"]
+        notes.append(words.format(count=len(missing), pieces=len(cited.citations), shown=_show(missing)))
+    return notes
 
 
 def _describe(kind: str, quotes: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
-from rlm.answers.gating.answer_gate import AnswerGate
+from rlm.answers.answer_gate import AnswerGate
 from rlm.children.page_looks import can_look
 from rlm.children.sub_models import SubModels, sub_models_of
 from rlm.children.tools import Toolbox
