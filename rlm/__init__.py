@@ -16,7 +16,7 @@ from rlm.version import __version__
 if TYPE_CHECKING:
     from rlm.errors import RLMError
     from rlm.limits import Limits
-    from rlm.results import Citation, Coverage, Degradation, Gate, ProposedAnswer, RunResult, Usage
+    from rlm.results import Citation, Coverage, Gate, Note, ProposedAnswer, RunResult, Usage
     from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM
     from rlm.sessions.session import Session
@@ -26,9 +26,9 @@ __all__ = [
     "RLM",
     "Citation",
     "Coverage",
-    "Degradation",
     "Gate",
     "Limits",
+    "Note",
     "Pack",
     "ProposedAnswer",
     "RLMError",
@@ -46,9 +46,9 @@ _HOMES = {
     "RLM": "rlm.runtime",
     "Citation": "rlm.results",
     "Coverage": "rlm.results",
-    "Degradation": "rlm.results",
     "Gate": "rlm.results",
     "Limits": "rlm.settings",
+    "Note": "rlm.results",
     "Pack": "rlm.retrieval",
     "ProposedAnswer": "rlm.results",
     "RLMError": "rlm.errors",

@@ -306,10 +306,12 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """`depth` counts the sub-RLMs between the run and the one that warned: 0 is the run itself."""
+    """The run has a new note. `depth` counts the sub-RLMs between the run and the one that warned: 0 is the
+    run itself. `kind` is that of the note."""
 
     message: str
     depth: int = 0
+    kind: str = "warning"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ __all__ = [
     "ClaimSupport",
     "Confidence",
     "Coverage",
-    "Degradation",
     "Gate",
+    "Note",
     "ProposedAnswer",
     "RunResult",
     "RunTotals",
@@ -204,11 +204,13 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Degradation:
-    """Something that a run did without. `kind` is one word, `detail` a line for a reader."""
+class Note:
+    """Something that a reader should know of a run, in a line. `kind` is one word: `warning`, or what the run
+    did without (`kernel`, `isolation`, `cost_limit`, `folded_history`, `cut_reply`, `direct_call`,
+    `strategy`)."""
 
-    kind: str
-    detail: str
+    text: str
+    kind: str = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +300,8 @@ class RunResult:
     answer, if it says that the documents hold none, or if it shows the nearest passages only. `unread` names
     documents that were not read, or only in part. `support` says of each claim of the answer whether its
     citations support it; None if that was not checked. `gates` are the checks that the answer had to pass.
-    `degradations` are what the run did without. `parsed` is the answer as the caller's own type
-    (`schema=Answer`), and is not part of the JSON."""
+    `notes` are what went wrong, and what the run did without, in order. `parsed` is the answer as the
+    caller's own type (`schema=Answer`), and is not part of the JSON."""
 
     run_id: str
     answer: Any
@@ -313,12 +315,11 @@ class RunResult:
     rounds: int
     sub_calls: int
     seconds: float
-    warnings: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     variables: tuple[str, ...] = ()
     found: bool = True
     unread: tuple[str, ...] = ()
     gates: tuple[Gate, ...] = ()
-    degradations: tuple[Degradation, ...] = ()
     support: Support | None = None
     parsed: Any = field(default=None, repr=False, compare=False)
 
@@ -334,9 +335,15 @@ class RunResult:
         """A JSON-safe mapping; `from_json` reads it back to an equal result."""
         data = asdict(replace(self, parsed=None))
         del data["parsed"]
+        data["warnings"] = list(self.warnings)
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         data["support"] = None if self.support is None else self.support.to_json()
         return data
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The texts of the notes."""
+        return tuple(note.text for note in self.notes)
 
     @property
     def cost_usd(self) -> float | None:
@@ -472,13 +479,12 @@ class RunResult:
                 ),
                 "coverage": Coverage(**coverage),
                 "usage": tuple(Usage(**usage) for usage in data["usage"]),
-                "warnings": tuple(data["warnings"]),
+                "notes": tuple(Note(**note) for note in data["notes"]),
                 "variables": tuple(data["variables"]),
                 "unread": tuple(data["unread"]),
                 "gates": tuple(
                     Gate(**{**gate, "refusals": tuple(gate["refusals"])}) for gate in data["gates"]
                 ),
-                "degradations": tuple(Degradation(**one) for one in data["degradations"]),
                 "support": None if data["support"] is None else Support.from_json(data["support"]),
             }
         )

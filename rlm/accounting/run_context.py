@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.degradations import Degradations
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
@@ -32,7 +31,6 @@ class RunContext:
     playback: ReplayCursor
     concurrency: ConcurrencyLimits
     observe: Observer
-    degradations: Degradations = field(default_factory=Degradations)
     sightings: Sightings = field(default_factory=Sightings)
 
 

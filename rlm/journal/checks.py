@@ -132,12 +132,12 @@ _FIELDS: dict[str, _Check] = {
     **_named("passed", _any(_is_none, _is_flag)),
     **_named("gaps read scanned spans", _list_of(_is_span)),
     **_named("heading_path rebound refusals unread variables warnings", _list_of(_is_text)),
-    **_named("changed citations degradations gates messages sub_models", _list_of(is_record)),
+    **_named("changed citations gates messages sub_models", _list_of(is_record)),
     **_named("coverage settings", is_record),
     **_named("support", _any(_is_none, is_record)),
     "claims": _any(_list_of(is_record), is_count),  # of an answer, or how many a model was asked of
     "message": _any(_is_none, _is_text, is_count),  # of an event, or the number of a message in a chat
-    "notes": _any(_is_text, _list_of(_is_text)),  # of folded rounds, or of a check
+    "notes": _any(_is_text, _list_of(_is_text), _list_of(is_record)),  # of rounds, a check, or a result
     "seen": _any(_is_flag, lambda value: isinstance(value, dict)),  # of a citation, or the spans of a part
     "sources": _any(_list_of(is_record), _list_of(is_count)),  # of a run, or of a claim
     "thinking": _any(_is_text, is_count),  # of a reply, or of a window

@@ -183,7 +183,7 @@ class RunConfig:
         def forward(event: Event) -> None:
             if isinstance(event, Warned):
                 message = event.message if event.depth else f"in a sub-RLM: {event.message}"
-                event = Warned(message, event.depth + 1)
+                event = Warned(message, event.depth + 1, event.kind)
             if isinstance(event, _SUB_RLM_EVENTS):
                 tell(event)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
@@ -12,27 +11,22 @@ from rlm.children.child_calls import ChildCalls
 from rlm.driver.outcome import Outcome
 from rlm.events import Warned
 from rlm.lazy_dataclass import dataclass
-from rlm.results import Gate, RunResult, Strategy
-from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import window_warnings
-from rlm.runs.options import RunOptions
+from rlm.results import Note, RunResult, Strategy
 from rlm.sandbox.text.body import Body
 
-__all__ = ["ResultBuilder", "RunWarnings", "check_source", "describe_run", "isolation_warning"]
-
-_SHOWN = 5
+__all__ = ["Notes", "ResultBuilder", "check_source", "isolation_warning"]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultBuilder:
     """Builds the result. The totals come from the run's own ledgers. `began` is the start of the run on the
-    monotonic clock. `warn` adds a warning to the run. `is_root` is False for sub-RLMs; only the root warns
+    monotonic clock. `warn` adds a note to the run. `is_root` is False for sub-RLMs; only the root warns
     about the whole tree."""
 
     run_context: RunContext
     child_calls: ChildCalls
-    warnings: RunWarnings
-    warn: Callable[[str], None]
+    notes: Notes
+    warn: Callable[..., None]
     began: float
     is_root: bool
     answer_type: AnswerType | None = None
@@ -68,7 +62,7 @@ class ResultBuilder:
             rounds=context.budget.rounds,
             sub_calls=self.child_calls.calls,
             seconds=round(self.seconds, 3),
-            warnings=tuple(self.warnings.messages),
+            notes=tuple(self.notes.kept),
             support=None if answer is None else answer.support,
             variables=outcome.variables,
             parsed=None
@@ -80,39 +74,13 @@ class ResultBuilder:
         context = self.run_context
         if not context.budget.cost_known:
             unknown = [one.model for one in context.metered.usage() if one.cost_usd is None]
-            context.degradations.note("cost_limit", "a price is not known: the cost limit was not applied")
             self.warn(
                 f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
-                "applied, only the token limit (rlm.toml takes prices of your own, also 0)"
+                "applied, only the token limit (rlm.toml takes prices of your own, also 0)",
+                "cost_limit",
             )
-        if self.warnings.dropped:
-            self.warn(f"{self.warnings.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")
-
-
-def describe_run(
-    result: RunResult,
-    config: RunConfig,
-    options: RunOptions,
-    run_context: RunContext,
-    gates: tuple[Gate, ...],
-) -> RunResult:
-    """Return the result with what was checked, what it did without, and the hash of its settings."""
-    degradations = run_context.degradations
-    for warning in window_warnings(config.models):
-        degradations.note("window", warning)
-    if options.unread:
-        degradations.note("unread_documents", ", ".join(options.unread[:_SHOWN]))
-    if result.forced:
-        degradations.note("limit", "a limit was reached: the answer was given in the round in reserve")
-    if result.coverage.failed_chars:
-        failed = f"children that read {result.coverage.failed_chars:,} characters failed"
-        degradations.note("failed_children", failed)
-    return replace(
-        result,
-        unread=tuple(options.unread),
-        gates=gates,
-        degradations=degradations.notes,
-    )
+        if self.notes.dropped:
+            self.warn(f"{self.notes.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")
 
 
 def isolation_warning(level: int, missing: str) -> str:
@@ -127,11 +95,12 @@ _MAX_FROM_SUB_RLMS = 5
 """How many warnings of sub-RLMs are kept. A thousand sub-RLMs may give a thousand different warnings."""
 
 
-class RunWarnings:
-    """Keeps each warning once, and only the first few warnings of sub-RLMs."""
+class Notes:
+    """Keeps each note of a run once: of what it did without, the first of each kind, and of what sub-RLMs
+    warned of, only the first few."""
 
-    def __init__(self, messages: Sequence[str] = ()) -> None:
-        self.messages = list(messages)
+    def __init__(self, warnings: Sequence[str] = ()) -> None:
+        self.kept = [Note(warning) for warning in warnings]
         self._from_sub_rlms = 0
 
     @property
@@ -139,15 +108,16 @@ class RunWarnings:
         """Return how many warnings of sub-RLMs were not kept."""
         return max(0, self._from_sub_rlms - _MAX_FROM_SUB_RLMS)
 
-    def add(self, warning: Warned) -> bool:
-        """Add a warning. Return False if it was already added, or if a sub-RLM gave too many."""
-        if warning.message in self.messages:
+    def add(self, warned: Warned) -> bool:
+        """Add a note. Return False if it was already added, or if sub-RLMs gave too many."""
+        is_warning = warned.kind == "warning"
+        if any(note.text == warned.message if is_warning else note.kind == warned.kind for note in self.kept):
             return False
-        if warning.depth:
+        if warned.depth and is_warning:
             self._from_sub_rlms += 1
             if self.dropped:
                 return False
-        self.messages.append(warning.message)
+        self.kept.append(Note(warned.message, warned.kind))
         return True
 
 

@@ -27,16 +27,25 @@ from rlm.driver.map_reduce import MapReduce
 from rlm.driver.outcome import Outcome
 from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
-from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
+from rlm.events import (
+    Event,
+    KernelOpened,
+    QuestionsRepeated,
+    RoundsFolded,
+    RunEnded,
+    RunStarted,
+    Violated,
+    Warned,
+)
 from rlm.journal import PartLog, RunLog
 from rlm.models.base import is_extractive
 from rlm.playback.cursor import ReplayCursor
-from rlm.playback.degradation import KERNEL_DIED
+from rlm.playback.degradation import KERNEL_DIED, cut_reply, folded_history
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions, RunResources
-from rlm.runs.result_builder import ResultBuilder, RunWarnings, check_source, describe_run, isolation_warning
+from rlm.runs.result_builder import Notes, ResultBuilder, check_source, isolation_warning
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.watched_sandbox import watching
@@ -86,7 +95,7 @@ class Run:
             Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
         self._kernels_opened = 0
-        self._warnings = RunWarnings(options.warnings)
+        self._notes = Notes(options.warnings)
         self.run_context = self._new_context()
         self._looks = PageLooks(config.looking_model, input_)
         self._child_calls = ChildCalls(
@@ -129,7 +138,7 @@ class Run:
         self._results = ResultBuilder(
             self.run_context,
             self._child_calls,
-            self._warnings,
+            self._notes,
             self.warn,
             began,
             is_root=self._depth == 0,
@@ -154,14 +163,13 @@ class Run:
                 playback,
                 above.concurrency,
                 self._observe,
-                above.degradations,
             )
         budget = Budget(config.limits)
         metered = config.metered(budget, log, playback)
         concurrency, coverage = ConcurrencyLimits(config.limits.concurrency), CoverageLedger(chars)
         context = RunContext(budget, metered, coverage, log, playback, concurrency, self._observe)
         for kind, detail in playback.recording.degradations:
-            context.degradations.note(kind, detail)
+            self._notes.add(Warned(detail, kind=kind))
         return context
 
     def _support_check(self) -> CheckAnswer | None:
@@ -423,7 +431,7 @@ class Run:
         if self._depth == 0:
             answer_type = self._options.answer_type
             gates = self._finalizer.gates(has_answer=result.answer is not None)
-            result = describe_run(result, self.config, self._options, self.run_context, gates)
+            result = replace(result, gates=gates, unread=tuple(self._options.unread))
             if is_extractive(self.config.model):
                 from rlm.models.offline.extractive import with_status
 
@@ -446,21 +454,28 @@ class Run:
         """Write the last event of the run. Raises JournalError."""
         await self._log.append("finished", {**result.to_json(), **asdict(self._totals())})
 
-    def warn(self, message: str) -> None:
-        """Add a warning to the result and report it to the observers."""
-        self._observe(Warned(message))
+    def warn(self, message: str, kind: str = "warning") -> None:
+        """Add a note to the result and report it to the observers."""
+        self._observe(Warned(message, kind=kind))
 
     async def _note_degradation(self, kind: str, message: str) -> None:
         """Warn that the run does without something, and record it for a resumed run."""
-        self.run_context.degradations.note(kind, message)
-        self.warn(message)
+        self.warn(message, kind)
         await self._log.append("warning", {"message": message, "degradation": kind})
 
     def _observe(self, event: Event) -> None:
         """Pass an event of any part to the observers. Each warning is passed once."""
-        self.run_context.degradations.note_event(event)
-        if not isinstance(event, Warned) or self._warnings.add(event):
+        if not isinstance(event, Warned) or self._notes.add(event):
             self.config.tell(event)
+        match event:
+            case RoundsFolded(last=last):
+                self._note(*folded_history(last))
+            case Violated(round=number, kind="truncated_reply"):
+                self._note(*cut_reply(number))
+
+    def _note(self, kind: str, detail: str) -> None:
+        """Note what the observers know from another event."""
+        self._notes.add(Warned(detail, kind=kind))
 
     def _forget_answers(self) -> None:
         self._child_calls.forget_answers()
@@ -475,13 +490,11 @@ class Run:
     def _note_kernel(self, isolation: IsolationReport) -> None:
         self._kernels_opened += 1
         if self._kernels_opened > 1:
-            self.run_context.degradations.note(*KERNEL_DIED)
+            self._note(*KERNEL_DIED)
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
-            warning = isolation_warning(isolation.level, missing)
-            self._warnings.add(Warned(warning))  # only for the result: the observers got KernelOpened
-            self.run_context.degradations.note("isolation", warning)
+            self._note("isolation", isolation_warning(isolation.level, missing))
 
     def _totals(self) -> RunTotals:
         return self.run_context.metered.totals(self.run_context.budget.rounds, self._child_calls.calls)

@@ -24,7 +24,7 @@ from rlm.limits import LOADING_SHARE
 from rlm.models import Model
 from rlm.models.base import is_extractive
 from rlm.models.http.model import import_early, learn
-from rlm.results import RunResult
+from rlm.results import Note, RunResult
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned_warning, warnings_of, window_warnings
@@ -148,7 +148,7 @@ def with_journal_failure(result: RunResult, error: JournalError) -> RunResult:
     A run ends with any earlier failure of the journal, because it must not continue unrecorded. This failure
     is only a warning, because the answer exists and is paid for.
     """
-    return replace(result, warnings=(*result.warnings, f"the end of this run was not stored: {error}"))
+    return replace(result, notes=(*result.notes, Note(f"the end of this run was not stored: {error}")))
 
 
 def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource) -> RunResources:

@@ -97,7 +97,6 @@ def _result(digest: RunDigest) -> dict[str, Any] | None:
         "coverage": coverage,
         "usage": [asdict(one) for one in result.usage],
         "warnings": [head(one, 1_000) for one in result.warnings[:_NOTES]],
-        "degradations": [head(one.detail, 1_000) for one in result.degradations[:_NOTES]],
         "unread": [head(one) for one in result.unread[:_NOTES]],
         "gates": [
             {"name": gate.name, "passed": gate.passed, "refusals": [head(one) for one in gate.refusals[:20]]}

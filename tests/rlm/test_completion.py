@@ -9,7 +9,7 @@ import pytest
 
 from rlm import RLM, Settings
 from rlm.errors import UsageError
-from rlm.results import Citation
+from rlm.results import Citation, Note
 from rlm.testing import ScriptedModel
 
 
@@ -102,7 +102,7 @@ def test_html_tells_what_was_read_and_spent_and_nothing_is_live(tmp_path: Path) 
     hostile = "<script>alert(1)</script> Acme ordered <img src=x onerror=alert(2)> forty cranes.\n"
     (tmp_path / "<b>a.txt").write_text(hostile)
     result = asking("extractive", tmp_path).run_sync("What was ordered?", tmp_path / "<b>a.txt")
-    html = replace(result, warnings=("<i>one</i>", "two", "three", "four"))._repr_html_()
+    html = replace(result, notes=tuple(map(Note, ("<i>one</i>", "two", "three", "four"))))._repr_html_()
     assert "of the input read" in html
     assert "$0;" in html
     assert "Further notes: 1" in html

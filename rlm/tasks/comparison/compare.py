@@ -26,7 +26,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import SliceText
 from rlm.models.catalog.info import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
-from rlm.results import RunResult, StopReason, Strategy
+from rlm.results import Note, RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
 from rlm.runs.setup import cache_of, check_question, require_model
@@ -229,7 +229,7 @@ def _work_with_calls(function: Callable[[_MethodInput], Awaitable[_MethodReply]]
             rounds=0,
             sub_calls=int(part.run_context.budget.used()["sub_calls"]["used"]),
             seconds=round(time.monotonic() - began, 3),
-            warnings=(note,) if note else (),
+            notes=(Note(note),) if note else (),
         )
 
     return work
@@ -250,7 +250,7 @@ def _make_failed_result(job: Job, why: str) -> RunResult:
         rounds=0,
         sub_calls=0,
         seconds=0.0,
-        warnings=(why,),
+        notes=(Note(why),),
     )
 
 

@@ -26,7 +26,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
-from rlm.results import Citation, RunResult, StopReason, Support
+from rlm.results import Citation, Note, RunResult, StopReason, Support
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
@@ -251,9 +251,8 @@ class Job:
             rounds=sum(part.rounds for part in parts),
             sub_calls=self._children.calls,  # those of the parts included
             seconds=round(time.monotonic() - self._began, 3),
-            warnings=tuple(self.warnings),
+            notes=tuple(map(Note, self.warnings)),
             unread=tuple(self._unread),
-            degradations=self._run_context.degradations.notes,
             support=support,
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))

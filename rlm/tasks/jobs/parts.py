@@ -222,7 +222,6 @@ class Parts:
             playback,
             run_context.concurrency,
             self._tell,
-            run_context.degradations,
         )
         config = replace(self._part_resources.config, limits=limits, tell=self._tell)
         return Part(name, config, own, recording, seen, self._part_resources)

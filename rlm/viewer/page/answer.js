@@ -77,7 +77,7 @@ function AnswerView({ overview, openCitation, go }) {
       <h2>Coverage</h2><${Strip} coverage=${overview.coverage} small />
     </section>`;
   }
-  const notes = [...new Set([...result.warnings, ...(result.degradations || [])])];
+  const notes = result.warnings;
   const refused = (result.gates || []).filter((gate) => gate.refusals.length);
   return html`<div class="answer-view">
     <section class="wide">

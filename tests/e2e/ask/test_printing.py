@@ -22,7 +22,7 @@ from rlm.cli.console.progress import Progress
 from rlm.cli.console.render_result import account, answer_text, full_account, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
 from rlm.escaping import json_bytes, terminal_text
-from rlm.results import Citation, Coverage, RunResult, Usage
+from rlm.results import Citation, Coverage, Note, RunResult, Usage
 from rlm.settings import Limits
 
 HIDDEN = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -70,7 +70,7 @@ def test_markup_of_a_text_is_verbatim_on_a_terminal() -> None:
 
 def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
     why = "the run's 3 seconds are used up"
-    failed = _result(answer=None, stop_reason="time", warnings=("skipped 2", why))
+    failed = _result(answer=None, stop_reason="time", notes=(Note("skipped 2"), Note(why)))
     assert no_answer(failed).startswith(why)
     assert "--max-seconds" in no_answer(failed)
     for text in (account(failed), full_account(failed)):
@@ -89,7 +89,9 @@ def test_the_account_is_one_line_and_one_for_what_to_know() -> None:
     )
     offline = _result(usage=(Usage("extractive", 1),), coverage=Coverage(1))
     assert account(offline, 1) == "1 document, 1 character · 1.0 s · rlm show"
-    warned = replace(one, unread=("a.bin", "b.zip"), warnings=("a.bin is no text: skipped", "x" * 900, "z"))
+    warned = replace(
+        one, unread=("a.bin", "b.zip"), notes=tuple(map(Note, ("a.bin is no text: skipped", "x" * 900, "z")))
+    )
     line, note = account(warned).splitlines()
     assert line.startswith("1,234 characters · 2 not read · 2 rounds")
     assert note == "note: z (2 more)"

@@ -169,7 +169,7 @@ async def test_a_clean_run_lacks_nothing(run, block) -> None:
     model = ScriptedModel.of(root=[block(f"{LOOK}finalize('one', evidence=[(0, 3)])")], child="-")
     result = await run(model)
     if run.level >= 2:
-        assert result.degradations == ()
+        assert result.notes == ()
 
 
 async def test_what_a_run_did_without_is_listed(run, block) -> None:
@@ -178,5 +178,5 @@ async def test_what_a_run_did_without_is_listed(run, block) -> None:
         return block(f"{LOOK}{code}")
 
     result = await run(ScriptedModel.of(root=root, child="-"))
-    assert "kernel" in [one.kind for one in result.degradations]
+    assert "kernel" in [one.kind for one in result.notes]
     assert RunResult.from_json(result.to_json()) == result

@@ -459,4 +459,4 @@ async def test_what_the_run_did_without_before_is_still_named(leaver, block) -> 
     kills = block("import os; os.kill(os.getpid(), 9)")
     run_id = await leaver.leave(ScriptedModel.of(root=[kills, leaver.stop]))
     result = await leaver.resume(ScriptedModel.of(root=[block("finalize('one')")]), run_id)
-    assert "kernel" in [one.kind for one in result.degradations]
+    assert "kernel" in [one.kind for one in result.notes]

@@ -75,10 +75,9 @@ def check_undisturbed(
 
 
 def settled(outcome: dict[str, Any]) -> dict[str, Any]:
-    """An outcome without what differs from run to run: its name, its time, its server's port. What an
-    earlier process did without is not known to a later one."""
+    """An outcome without what differs from run to run: its name, its time, its server's port."""
     same = re.sub(r"127\.0\.0\.1:\d+", "server", json.dumps(outcome))
-    varying = ("run_id", "seconds", "degradations")
+    varying = ("run_id", "seconds")
     kept = {key: value for key, value in json.loads(same).items() if key not in varying}
     for question in kept.get("questions", ()):
         question.pop("seconds", None)
