@@ -9,7 +9,7 @@ from typing import Literal
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.quote_search import MAX_NEAR, Budget, Found, Wanted, find_quotes
+from rlm.sandbox.text.quotes import MAX_NEAR, Budget, Found, Wanted, find_quotes
 from rlm.sandbox.types import Span
 
 __all__ = ["QuotePlace", "Wanted", "find_places"]

@@ -205,9 +205,9 @@ class Handle:
         return Hits(hits, truncated=more, count=lambda: self.count(pattern, within))
 
     def quote(self, text: str, within: Any = None) -> Text:
-        """Return the first place of the body that reads as `text`, as it stands there.
+        """Return the place of the body that reads as `text`, as it stands there.
 
-        White space, line breaks, Unicode forms, quotation marks, dashes, Markdown's marks and the escapes of
+        Of several places that read alike it is the first verbatim one, or else the first. White space, line breaks, Unicode forms, quotation marks, dashes, Markdown's marks and the escapes of
         JSON may differ, as they may in evidence. Raises ValueError that names the nearest place if there is
         none, and TimeoutError if it cannot be looked up in time.
         """

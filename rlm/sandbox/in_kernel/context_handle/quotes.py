@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...text.body import Body, Span
-from ...text.nearest import Nearest, find_nearest
-from ...text.quote_search import MAX_QUOTE_CHARS, Budget, Wanted, find_quotes
+from ...text.quotes import MAX_QUOTE_CHARS, Budget, Nearest, Wanted, find_nearest, find_quotes
 
 __all__ = ["locate", "nearest_line"]
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...text.quote_search import MAX_QUOTE_CHARS
+from ...text.quotes import MAX_QUOTE_CHARS
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records

@@ -52,6 +52,13 @@ def test_a_quote_is_found_however_it_is_written(handle: Handle, quote: str, stan
     assert handle.peek(found.start, found.end) == stands
 
 
+def test_of_nearly_equal_passages_the_first_verbatim_one_is_taken(make_handle) -> None:
+    handle = make_handle("a **red** fox\na red fox.\na red fox!\na  blue fox\na “blue” fox\na\tblue fox")
+    assert handle.quote("a red fox").start == 14
+    assert handle.quote("a blue fox").start == 36
+    assert handle.quote("a red fox", within=(20, 100)).start == 25
+
+
 def test_an_absent_quote_names_the_nearest_place(handle: Handle) -> None:
     """The place has its offsets, and the words that differ."""
     with pytest.raises(ValueError, match="does not stand in the text as given") as told:
