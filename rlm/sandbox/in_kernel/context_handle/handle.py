@@ -208,9 +208,9 @@ class Handle:
         """Return the place of the body that reads as `text`, as it stands there.
 
         Of several places that read alike it is the first verbatim one, or else the first. White space, line
-        breaks, Unicode forms, quotation marks, dashes, Markdown's marks and the escapes of JSON may differ, as
-        they may in evidence. Raises ValueError that names the nearest place if there is none, and TimeoutError
-        if it cannot be looked up in time.
+        breaks, Unicode forms, quotation marks, dashes, Markdown's marks and the escapes of JSON may differ,
+        as they may in evidence. Raises ValueError that names the nearest place if there is none, and
+        TimeoutError if it cannot be looked up in time.
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be the str to find, not {type(text).__name__}")
