@@ -23,7 +23,7 @@ OFFLINE: Mapping[str, str] = {
 }
 """Models that ask no provider and cost nothing, with the form of their names."""
 
-COMPATIBLE = "rlm.models.providers.compatible:CompatibleModel"
+COMPATIBLE = "rlm.models.providers.openai:OpenAIModel"
 """The factory of a provider that speaks Chat Completions."""
 _SERVER_KEY = "RLM_OPENAI_COMPATIBLE_KEY"
 
@@ -244,7 +244,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         title="Together",
     ),
     "azure": ProviderSpec(
-        factory="rlm.models.providers.azure:make_azure_model",
+        factory="rlm.models.providers.clouds:make_azure_model",
         key_variable="AZURE_OPENAI_API_KEY",
         other_key_variables=("AZURE_OPENAI_AD_TOKEN",),
         base_url="",
@@ -257,7 +257,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         title="Azure OpenAI",
     ),
     "bedrock": ProviderSpec(
-        factory="rlm.models.providers.bedrock:make_bedrock_model",
+        factory="rlm.models.providers.clouds:make_bedrock_model",
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
         base_url="https://bedrock-runtime.{region}.amazonaws.com",
         base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
@@ -277,7 +277,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         extra="bedrock",
     ),
     "vertex": ProviderSpec(
-        factory="rlm.models.providers.vertex:make_vertex_model",
+        factory="rlm.models.providers.clouds:make_vertex_model",
         key_variable="GOOGLE_OAUTH_ACCESS_TOKEN",
         base_url="https://{location}-aiplatform.googleapis.com/v1",
         base_url_variable="VERTEX_BASE_URL",

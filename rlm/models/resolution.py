@@ -12,8 +12,7 @@ from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
 from rlm.models.catalog.addresses import gateway_of
 from rlm.models.catalog.names import ModelName, check_base_url, parse_name
-from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.key_hosts import KeyHosts
+from rlm.models.http.endpoint import Endpoint, KeyHosts
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS, ProviderSpec
 

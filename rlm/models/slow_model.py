@@ -24,7 +24,7 @@ from rlm.events import BatchesWaiting
 from rlm.journal.provider_batches import BatchLedger, BatchRecord
 from rlm.models.base import Model, ModelWindow, Reply, Request, call_key
 from rlm.models.call_settings import CallSettings
-from rlm.models.http.error_mapping import AttemptFailure
+from rlm.models.http.errors import AttemptFailure
 from rlm.models.http.retry import with_retries
 from rlm.models.options import RetryPolicy
 from rlm.models.registry import PROVIDERS

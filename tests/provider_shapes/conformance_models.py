@@ -53,7 +53,7 @@ def is_first_of_its_class(variant: str) -> bool:
 
 def protocol_of(variant: str) -> str:
     """Return the name of the protocol that a variant speaks."""
-    return PROTOCOLS[_example_of(variant).clients.path]
+    return PROTOCOLS[_example_of(variant).path]
 
 
 @cache

@@ -240,7 +240,7 @@ def _models() -> list[Finding]:
 def _keys() -> list[Finding]:
     """Report the keys of compatible servers: to which servers they may go."""
     from rlm.errors import ConfigurationError
-    from rlm.models.http.key_hosts import KeyHosts
+    from rlm.models.http.endpoint import KeyHosts
     from rlm.models.registry import PROVIDERS
 
     found = []

@@ -155,7 +155,7 @@ def _describe_provider(provider: dict[str, Any]) -> str:
 def _list_key_hosts() -> dict[str, list[str]]:
     """Return the servers to which the keys of compatible servers may go, by variable. Raises
     ConfigurationError for an entry that is no server."""
-    from rlm.models.http.key_hosts import KeyHosts
+    from rlm.models.http.endpoint import KeyHosts
     from rlm.models.registry import PROVIDERS
 
     return {

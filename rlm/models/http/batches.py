@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlm.errors import ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, Request
 from rlm.models.http.accumulator import StreamAccumulator, read_count
-from rlm.models.http.clients.shared_clients import ClientLease
-from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.errors import AttemptFailure, read_error
 from rlm.models.http.reply_limits import MAX_EVENT, RESULTS_TYPE, ReplyTooLarge, parse_json
-from rlm.models.http.streaming import map_failure, read_error
 from rlm.models.http.wire_messages import field
+
+if TYPE_CHECKING:
+    from rlm.models.http.model import HttpModel
 
 __all__ = ["AnthropicBatches", "BatchApi", "BatchStatus", "OpenAIBatches"]
 
-_JSON = "application/json"
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _BUSY = {"token_limit_exceeded", "request_limit_exceeded", "rate_limit_exceeded"}
 """Errors of a whole batch that pass: other batches of the account fill its queue."""
@@ -39,8 +39,8 @@ class BatchStatus:
 
 
 class BatchApi(ABC):
-    """The batch API of one model's provider. `make_body` builds the JSON body of a request, and `accumulate`
-    reads a reply to it. Failures are returned, not raised. What a provider sends is bounded."""
+    """The batch API of one model's provider. Failures are returned, not raised. What a provider sends is
+    bounded."""
 
     max_requests: ClassVar[int]
     """How many requests one batch may have."""
@@ -48,19 +48,11 @@ class BatchApi(ABC):
     """The share of the list price that a request of a batch costs."""
     _path: ClassVar[str]
 
-    def __init__(
-        self,
-        lease: ClientLease,
-        mapper: ErrorMapper,
-        make_body: Callable[[Request], dict[str, Any]],
-        accumulate: Callable[[dict[str, Any]], StreamAccumulator],
-    ) -> None:
-        self.mapper = mapper
+    def __init__(self, model: HttpModel) -> None:
+        self.mapper = model.mapper
+        self._model = model
         self.has_answered = False
         """Whether the endpoint has ever answered."""
-        self._lease = lease
-        self._make_body = make_body
-        self._accumulate = accumulate
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the entry of a request in a batch that knows it by the id `key`."""
@@ -78,9 +70,9 @@ class BatchApi(ABC):
     def reply(self, record: object, request: Request) -> Reply | AttemptFailure:
         """Return the reply to `request` in a result, or why there is none."""
         try:
-            return self._outcome(record, self._accumulate(self._body(request)))
+            return self._outcome(record, self._model.accumulator(self._body(request)))
         except Exception as error:  # the boundary to the provider: it may send anything
-            return self.mapper.map_garbled(error)
+            return self.mapper.map_exception(error)
 
     async def status(self, batch_id: str) -> BatchStatus | AttemptFailure:
         """Return how far a batch is."""
@@ -137,10 +129,10 @@ class BatchApi(ABC):
         return AttemptFailure(ModelUnavailable, what, "ask again later, or without --slow")
 
     def _garbled(self, what: str) -> AttemptFailure:
-        return self.mapper.map_garbled(ValueError(what))
+        return self.mapper.map_exception(ValueError(what))
 
     def _body(self, request: Request) -> dict[str, Any]:
-        body = self._make_body(request)
+        body = self._model.request_body(request)
         return {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
 
     def _id_in(self, answer: object) -> str | AttemptFailure:
@@ -151,28 +143,23 @@ class BatchApi(ABC):
         return found if _is_identifier(found) else self._garbled("an answer without an id")
 
     async def _post(self, path: str, content: bytes) -> Any | AttemptFailure:
-        return await self._exchange(path, {"Content-Type": _JSON}, content=content)
+        return await self._exchange(path, content=content)
 
-    async def _exchange(
-        self, path: str, headers: Mapping[str, str] | None = None, **body: Any
-    ) -> Any | AttemptFailure:
+    async def _exchange(self, path: str, **body: Any) -> Any | AttemptFailure:
         """Return the JSON of an answer."""
-        shared = await self._lease.get()
         try:
-            answer = await shared.exchange(path, headers={"Accept": _JSON, **(headers or {})}, **body)
-            async with aclosing(answer) as response:
-                return parse_json(await response.read())
+            answer = await self._model.exchange(path, {}, **body)
+            return parse_json(await answer.read_to_end())
         except Exception as error:  # the boundary to the provider: it may send anything
-            return map_failure(error, self.mapper)
-        finally:
-            self.has_answered = shared.has_answered
+            failure = self.mapper.map_exception(error)
+            self.has_answered = self.has_answered or failure.reason != "unreachable"
+            return failure
 
     async def _lines(self, path: str, max_bytes: int) -> AsyncGenerator[bytes | AttemptFailure, None]:
         """Yield the lines of a file, without those that are empty or longer than any honest one. Ends with
         the failure if the file cannot be read to its end, or has more than `max_bytes`."""
-        shared = await self._lease.get()
         try:
-            async with aclosing(await shared.exchange(path, headers={"Accept": RESULTS_TYPE})) as response:
+            async with aclosing(await self._model.exchange(path, {"Accept": RESULTS_TYPE})) as response:
                 size, line, is_overlong = 0, bytearray(), False
                 async for chunk in response.chunks():
                     size += len(chunk)
@@ -189,7 +176,7 @@ class BatchApi(ABC):
                 if line.strip():
                     yield bytes(line)
         except Exception as error:  # the boundary to the provider: it may send anything
-            yield map_failure(error, self.mapper)
+            yield self.mapper.map_exception(error)
 
 
 class AnthropicBatches(BatchApi):
@@ -243,7 +230,7 @@ class OpenAIBatches(BatchApi):
     async def create(self, entries: Sequence[bytes]) -> str | AttemptFailure:
         lines = b"\n".join(entries) + b"\n"
         sent = ("requests.jsonl", lines, "application/jsonl")
-        file = self._id_in(await self._exchange("/files", form={"purpose": "batch"}, file=sent))
+        file = self._id_in(await self._exchange("/files", file=sent))
         if isinstance(file, AttemptFailure):
             return file
         batch = {"input_file_id": file, "endpoint": self._endpoint, "completion_window": "24h"}

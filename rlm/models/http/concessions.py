@@ -10,7 +10,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.families import EFFORTS, nearest_effort
 from rlm.models.http.wire_messages import field
 
-__all__ = ["CARRY_FIELDS", "LIMIT_FIELDS", "Concession", "Concessions", "describe_refusal"]
+__all__ = ["CARRY_FIELDS", "LIMIT_FIELDS", "Concession", "Concessions"]
 
 _Edit: TypeAlias = Callable[[dict[str, Any]], object]
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -44,30 +44,8 @@ _PROMPT = re.compile(
 _LEAST_REPLY = 256
 _SPARE = 64
 """Tokens that are left free where a server counts the prompt a little differently."""
-_STRINGS = frozenset(
-    {"message", "msg", "param", "loc", "code", "type", "detail", "details", "error", "errors"}
-)
-_CHARS = 4_000
 _MOST_EDITS = 20
 """A server that refuses more takes no request at all."""
-
-
-def describe_refusal(answer: object) -> str:
-    """Return the words of an error's body that tell what was refused, and nothing that it quotes of the
-    request."""
-    return " ".join(_words(answer))[:_CHARS]
-
-
-def _words(value: object) -> Iterator[str]:
-    if isinstance(value, str | int):
-        yield str(value)[:_CHARS]
-    elif isinstance(value, list):
-        for one in value[:20]:
-            yield from _words(one)
-    elif isinstance(value, Mapping):
-        for key in value:
-            if key in _STRINGS:
-                yield from _words(value[key])
 
 
 @dataclass(frozen=True, slots=True)

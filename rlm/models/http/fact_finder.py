@@ -15,15 +15,15 @@ from urllib.parse import quote
 
 from rlm.models.catalog.addresses import is_private
 from rlm.models.catalog.info import ModelInfo
-from rlm.models.http.clients.failures import TransportFailure
-from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.endpoint import Endpoint, encode_json
+from rlm.models.http.errors import StatusFailure, TransportFailure
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
 from rlm.models.local_servers import PROGRAMS
 from rlm.models.options import ModelOptions
 
 if TYPE_CHECKING:
-    from rlm.models.http.clients.session import HttpSession
+    from rlm.models.http.session import HttpSession
 
 __all__ = ["find_facts"]
 
@@ -45,7 +45,7 @@ async def find_facts(
 ) -> ModelInfo | None:
     """Return what the server at `endpoint` reports of `model`; None if it can't be reached or takes too
     long. `provider` is the prefix of the model's name. Raises nothing."""
-    session = await asyncio.to_thread(import_module, "rlm.models.http.clients.session")  # takes a moment
+    session = await asyncio.to_thread(import_module, "rlm.models.http.session")  # takes a moment
     seconds = _PRIVATE_SECONDS if is_private(endpoint.base_url) else _PUBLIC_SECONDS
     try:
         async with asyncio.timeout(seconds), session.HttpSession(endpoint, options) as http:
@@ -74,16 +74,11 @@ class _Server:
         """Return the JSON at `url`, or None where there is none. Raises the errors of HTTP, and
         ReplyTooLarge."""
         sent = headers or self._headers
-        if body is None:
-            answer = await self._http.request("GET", url, headers=sent)
-        else:
-            answer = await self._http.post_json(url, body, headers=sent)
-        content = await answer.read_to_end()
-        if not answer.is_success:
-            return None
+        content = None if body is None else encode_json(body).encode()
         try:
-            return parse_json(content)
-        except ValueError:
+            answer = await self._http.send(url, sent, content)
+            return parse_json(await answer.read_to_end())
+        except (StatusFailure, ValueError):
             return None
 
     async def find_listing(self, model: str) -> Any:

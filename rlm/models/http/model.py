@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from rlm.errors import ConfigurationError
@@ -29,18 +29,21 @@ from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_i
 from rlm.models.catalog.names import parse_name
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.batches import BatchApi
-from rlm.models.http.clients.shared_clients import ClientLease, ClientPool, SharedClient
 from rlm.models.http.concessions import Concessions
-from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.endpoint import Endpoint, encode_json
+from rlm.models.http.errors import AttemptFailure, ErrorMapper
 from rlm.models.http.fact_finder import find_facts
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.streaming import stream_completion
+from rlm.models.http.sessions import SessionLease, import_http
+from rlm.models.http.streaming import EventDecoder, StreamDecoder, collect_reply
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS
 from rlm.models.structured import PortableSchema, SchemaMode, merged
+
+if TYPE_CHECKING:
+    from rlm.models.http.session import HttpResponse, HttpSession
 
 __all__ = ["HttpModel", "import_early", "learn"]
 
@@ -49,14 +52,18 @@ _MAX_CONCESSIONS = 6
 
 
 class HttpModel(ABC):
-    """Implements Model. A provider adds `body`, `accumulator` and its `clients`.
+    """Implements Model. A provider adds `path`, `body` and `accumulator`, and what differs of the
+    rest.
 
     Nothing is imported or connected before the first call. `model` is the provider's own name for the model;
     `name` is the one to show, by default `PREFIX:MODEL`.
     """
 
     prefix: ClassVar[str]
-    clients: ClassVar[ClientPool]
+    path: ClassVar[str]
+    """Where calls go, below the base URL."""
+    stream_type: ClassVar[str] = "event-stream"
+    """A part of the media type of a reply's stream."""
     batches: ClassVar[type[BatchApi] | None] = None
     """The provider's batch API, if it has one."""
 
@@ -68,7 +75,7 @@ class HttpModel(ABC):
         self._name = name or f"{self.prefix}:{model}"
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
-        self._lease = ClientLease(self.clients, endpoint, self._options)
+        self._lease = SessionLease(endpoint, self._options)
         self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.extra_body)
@@ -82,10 +89,26 @@ class HttpModel(ABC):
         """Build the JSON body that asks for a streamed reply to `request`, of at most `self.room(request)`
         tokens. Send `request_body` instead: it has what the user adds, and not what the server refused."""
 
+    def make_decoder(self) -> StreamDecoder:
+        """Return what decodes a reply's stream."""
+        return EventDecoder()
+
     @abstractmethod
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         """Return a new accumulator for the events of one reply to `body`. It keeps no more text than the
         output limit in `body` allows (`BoundedText`)."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of every request, the key among them."""
+        return {"Authorization": f"Bearer {self._endpoint.key}"}
+
+    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the URL that `body` goes to, and the body as it is sent there."""
+        return self._url + self.path, body
+
+    async def authorize(self, url: str, content: bytes) -> dict[str, str]:
+        """Return the headers of one call. Raises Unsigned where it needs credentials that are not there."""
+        return self.headers()
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
         """Return the fields of a body that make the provider enforce `schema`: none if it cannot."""
@@ -99,6 +122,10 @@ class HttpModel(ABC):
     def provider_model(self) -> str:
         """Return the provider's own name for the model."""
         return self._model
+
+    @property
+    def _url(self) -> str:
+        return self._endpoint.base_url.rstrip("/")
 
     @property
     def endpoint(self) -> Endpoint:
@@ -182,16 +209,16 @@ class HttpModel(ABC):
     async def generate(self, request: Request) -> Reply:
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
         else."""
-        shared = await self._lease.get()
+        session = await self._lease.get()
         return await with_retries(
-            lambda: self._attempt(shared, request),
+            lambda: self._attempt(session, request),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
-            has_answered=lambda: shared.has_answered,
+            has_answered=lambda: session.has_answered,
             on_retry=_both(self._options.on_retry, request.listener),
         )
 
-    async def _attempt(self, shared: SharedClient, request: Request) -> Reply | AttemptFailure:
+    async def _attempt(self, session: HttpSession, request: Request) -> Reply | AttemptFailure:
         """Send the request. If the server refuses a field that is not needed, send it again without: a
         refusal costs nothing."""
         limit: int | None = None
@@ -201,15 +228,7 @@ class HttpModel(ABC):
             fields = {} if schema is None else self._enforcing_fields(schema)
             plain = self.request_body(request, limit)
             body = merged(plain, fields)
-            result = await stream_completion(
-                shared,
-                body,
-                self.accumulator(body),
-                self._mapper,
-                max_output_tokens=self.room(request),
-                headers=self.calls.extra_headers,
-                listener=request.listener,
-            )
+            result = await self._send(session, request, body)
             if isinstance(result, Reply):
                 if refused is not None:
                     self._schema_mode.remember(refused)
@@ -231,6 +250,35 @@ class HttpModel(ABC):
             self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
         raise AssertionError("the last attempt returns")
 
+    async def _send(
+        self, session: HttpSession, request: Request, body: dict[str, Any]
+    ) -> Reply | AttemptFailure:
+        try:
+            url, sent = self.target(body)
+            content = encode_json(sent).encode()
+            headers = await self.authorize(url, content)
+            response = await session.send(url, headers, content, extra_headers=self.calls.extra_headers)
+        except Exception as error:  # the boundary to the provider: it may send anything
+            return self._mapper.map_exception(error)
+        return await collect_reply(
+            response,
+            self.make_decoder(),
+            self.stream_type,
+            self.accumulator(body),
+            self._mapper,
+            max_output_tokens=self.room(request),
+            listener=request.listener or ReplyListener(),
+        )
+
+    async def exchange(self, path: str, headers: dict[str, str], **sent: Any) -> HttpResponse:
+        """Send a request to another path of the provider, as HttpSession.send does."""
+        session = await self._lease.get()
+        return await session.send(self._url + path, self.headers() | headers, **sent)
+
+    @property
+    def mapper(self) -> ErrorMapper:
+        return self._mapper
+
     def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
         """Return the fields that make the provider enforce `schema`; a user's own fields win."""
         fields = self.schema_fields(schema)
@@ -247,15 +295,15 @@ class HttpModel(ABC):
         provider's: nobody knows what it charges."""
         if self.batches is None or self._endpoint.private:
             return None
-        return self.batches(self._lease, self._mapper, self.request_body, self.accumulator)
+        return self.batches(self)
 
     async def aclose(self) -> None:
-        """Release this model's client; the last model to do so closes the connections. Safe to call twice."""
+        """Release this model's connections; the last model to do so closes them. Safe to call twice."""
         await self._lease.aclose()
 
     def import_client(self) -> None:
-        """Import what the first call needs. Takes up to seconds for a cloud."""
-        self.clients.import_library()
+        """Import what the first call needs."""
+        import_http()
 
 
 def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:

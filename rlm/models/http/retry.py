@@ -10,7 +10,7 @@ from typing import TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
 from rlm.models.base import OnRetry, Reply, TokenUsage
-from rlm.models.http.error_mapping import AttemptFailure
+from rlm.models.http.errors import AttemptFailure
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.options import RetryPolicy
 

@@ -4,55 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
+from rlm.escaping import encodable
 from rlm.models.base import Reply, ReplyListener
 from rlm.models.http.accumulator import StreamAccumulator
-from rlm.models.http.clients.failures import StatusFailure, TransportFailure, Unsigned
-from rlm.models.http.clients.shared_clients import Response, SharedClient
-from rlm.models.http.concessions import describe_refusal
-from rlm.models.http.deltas import TextDeltas
-from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
-from rlm.models.http.reply_limits import ReplyTooLarge, parse_json, stream_bytes
-from rlm.models.http.wire_messages import field
+from rlm.models.http.errors import AttemptFailure, ErrorMapper, TransportFailure, error_in, read_error
+from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge, parse_json, stream_bytes
 
-__all__ = ["map_failure", "read_error", "stream_completion"]
+if TYPE_CHECKING:
+    from rlm.models.http.session import HttpResponse
+
+__all__ = ["EventDecoder", "LineDecoder", "StreamDecoder", "TextDeltas", "collect_reply"]
 
 _END = b"[DONE]"
-_REFUSALS = (400, 404, 413, 422)
-"""Statuses of a request that may pass without one of its fields."""
-_KIND_CHARS = 100
-_MESSAGE_CHARS = 10_000
 _REPORT_SECONDS = 1.0
 _END_SECONDS = 1.0
 """Seconds that a server has to close a finished stream. A connection can be reused only after a clean end."""
 
 
-async def stream_completion(
-    shared: SharedClient,
-    body: dict[str, Any],
+class StreamDecoder(Protocol):
+    """Decodes the bytes of a stream. `feed` returns the JSON of the events that end in a chunk, and raises
+    ReplyTooLarge before an event takes too much memory."""
+
+    def feed(self, chunk: bytes) -> list[bytes]: ...
+
+
+async def collect_reply(
+    response: HttpResponse,
+    decoder: StreamDecoder,
+    stream_type: str,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     *,
     max_output_tokens: int,
-    headers: Mapping[str, str] | None = None,
-    listener: ReplyListener | None = None,
+    listener: ReplyListener,
 ) -> Reply | AttemptFailure:
-    """Send `body` with `headers` besides the usual ones, and collect the reply. Reads no more than a reply of
-    `max_output_tokens`, its thinking included, can take. `listener` hears of what arrives."""
+    """Collect the reply in a response. Reads no more than a reply of `max_output_tokens`, its thinking
+    included, can take. `listener` hears of what arrives."""
     failure: AttemptFailure | None
-    on_tokens = None if listener is None else listener.on_tokens
-    on_text = None if listener is None else listener.on_text
-    deltas = None if on_text is None else TextDeltas(accumulator.text, on_text)
+    deltas = None if listener.on_text is None else TextDeltas(accumulator.text, listener.on_text)
     try:
-        async with aclosing(await shared.post(body, headers or {})) as response:
+        async with aclosing(response):
             limit = stream_bytes(max_output_tokens)
-            failure = await _read_stream(shared, response, accumulator, mapper, limit, on_tokens, deltas)
+            if stream_type in response.content_type:
+                failure = await _read_stream(
+                    response, decoder, accumulator, mapper, limit, listener.on_tokens, deltas
+                )
+            elif "json" in response.content_type and accumulator.accept_json(
+                _parse_json(await response.read())
+            ):
+                failure = None
+            else:
+                failure = mapper.map_wrong_type(response.content_type)
     except Exception as error:  # the boundary to the provider: it may send anything
-        failure = map_failure(error, mapper)
+        failure = mapper.map_exception(error)
     except BaseException:
         if deltas is not None:
             deltas.close(failed=True)
@@ -63,37 +72,15 @@ async def stream_completion(
     return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
-def map_failure(error: Exception, mapper: ErrorMapper) -> AttemptFailure:
-    """Map what sending a request, or reading its response, raised."""
-    if isinstance(error, StatusFailure):
-        kinds, detail = read_error(error.body)
-        failure = mapper.map_status(error.status, kinds=kinds, detail=detail, headers=error.headers)
-        if error.status not in _REFUSALS:
-            return failure
-        return replace(failure, refusal=mapper.strip_secrets(describe_refusal(error.body) or detail))
-    if isinstance(error, TransportFailure):
-        return mapper.map_transport(error)
-    if isinstance(error, ReplyTooLarge):
-        return mapper.map_too_large(error)
-    if isinstance(error, Unsigned):
-        return mapper.map_unsigned(error.__cause__ or error)
-    return mapper.map_garbled(error)
-
-
 async def _read_stream(
-    shared: SharedClient,
-    response: Response,
+    response: HttpResponse,
+    decoder: StreamDecoder,
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     limit: int,
     on_tokens: Callable[[int], None] | None,
     deltas: TextDeltas | None,
 ) -> AttemptFailure | None:
-    content_type = response.content_type
-    if shared.stream_type not in content_type:
-        is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.read()))
-        return None if is_whole else mapper.map_wrong_type(content_type)
-    decoder = shared.make_decoder()
     size = pieces = 0
     reported = time.monotonic()
     async with aclosing(response.chunks()) as chunks:
@@ -103,7 +90,7 @@ async def _read_stream(
                 raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
             for data in decoder.feed(chunk):
                 event = None if data == _END else parse_json(data)
-                error = _error_in(event)
+                error = error_in(event)
                 if error is not None:
                     return mapper.map_stream_error(*read_error(error))
                 if data == _END or accumulator.add(event):
@@ -134,34 +121,104 @@ def _parse_json(body: bytes) -> object:
         return None
 
 
-def _error_in(event: object) -> object:
-    """Return the error that an event of a stream reports, in any of the protocols; else None."""
-    if not isinstance(event, dict):
-        return None
-    if field(event, "error") or field(event, "type") == "error":
-        return event
-    return field(event, "response") if field(event, "type") == "response.failed" else None
+_LINE_OVERHEAD = 40
+"""Bytes that a line takes in memory besides its own."""
 
 
-def read_error(answer: object) -> tuple[tuple[str, ...], str]:
-    """Return the kinds of a server's error, and its message."""
-    if isinstance(answer, list):  # Google's compatible servers send a list of one error
-        answer = answer[0] if answer else None
-    error = field(answer, "error") or answer
-    fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
-    kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
-    message = error if isinstance(error, str) else field(error, "message") or _read_detail(error)
-    return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""
+class EventDecoder:
+    """Returns the data of each event once it is complete. An incomplete event at the end is dropped."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the data of the events that end in `chunk`, in order. Raises ReplyTooLarge."""
+        if self._size + len(self._rest) > MAX_EVENT:
+            raise ReplyTooLarge(f"an event of more than {MAX_EVENT:,} bytes")
+        rest = self._rest
+        rest += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:
+            return []
+        lines = rest.splitlines(keepends=True)
+        # A carriage return at the end may be the first half of a CRLF.
+        self._rest = bytearray() if rest.endswith(b"\n") else lines.pop()
+        events = []
+        for line in lines:
+            text = line.rstrip(b"\r\n")
+            if text.startswith(b"data:"):
+                self._data.append(bytes(text[5:]).removeprefix(b" "))
+                self._size += _LINE_OVERHEAD + len(text)
+            elif not text and self._data:
+                events.append(b"\n".join(self._data))
+                self._data = []
+                self._size = 0
+        return events
 
 
-def _read_detail(error: object) -> str:
-    """Return the message of a server that is made with FastAPI, which names the field first."""
-    detail = field(error, "detail")
-    if isinstance(detail, str):
-        return detail
-    first = detail[0] if isinstance(detail, list) and detail else None
-    place, message = field(first, "loc"), field(first, "msg")
-    if not isinstance(message, str):
-        return ""
-    steps = [str(step)[:_KIND_CHARS] for step in place] if isinstance(place, list) else []
-    return f"{'.'.join(steps[:10])}: {message}" if steps else message
+class LineDecoder:
+    """Decodes a stream of lines, each of which is one JSON object."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that end in `chunk`, in order. Raises ReplyTooLarge."""
+        if len(self._rest) > MAX_EVENT:
+            raise ReplyTooLarge(f"a line of more than {MAX_EVENT:,} bytes")
+        self._rest += chunk
+        if b"\n" not in chunk:
+            return []
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = rest
+        return [bytes(line) for line in lines if line.strip()]
+
+
+_DELTA_SECONDS = 0.05
+_HIGH_SURROGATES = ("\ud800", "\udbff")
+
+
+class TextDeltas:
+    """Passes what `text` has grown by to `on_text`, which is that of ReplyListener.
+
+    The first piece is passed on at once. Concatenated, the pieces are the text: a surrogate pair whose halves
+    arrive apart is passed on whole.
+    """
+
+    def __init__(self, text: BoundedText, on_text: Callable[[str | None], None]) -> None:
+        self._text = text
+        self._on_text = on_text
+        self._position = 0
+        self._held = ""
+        self._has_passed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def update(self) -> None:
+        """Pass on the new text soon. Call it when events have been added."""
+        if self._timer is not None or self._position == self._text.pieces:
+            return
+        self._pass()
+        self._timer = asyncio.get_running_loop().call_later(_DELTA_SECONDS, self._tick)
+
+    def close(self, *, failed: bool) -> None:
+        """Pass on the rest, or say that what was passed on is void."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not failed:
+            self._pass(is_end=True)
+        elif self._has_passed:
+            self._on_text(None)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.update()
+
+    def _pass(self, *, is_end: bool = False) -> None:
+        piece = self._held + self._text.since(self._position)
+        self._position = self._text.pieces
+        split = not is_end and bool(piece) and _HIGH_SURROGATES[0] <= piece[-1] <= _HIGH_SURROGATES[1]
+        piece, self._held = (piece[:-1], piece[-1]) if split else (piece, "")
+        if piece:
+            self._has_passed = True
+            self._on_text(encodable(piece))

@@ -10,16 +10,14 @@ from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.batches import AnthropicBatches
-from rlm.models.http.clients.shared_clients import ClientPool
-from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT
 from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
 from rlm.models.structured import PortableSchema
 
-__all__ = ["AnthropicModel"]
+__all__ = ["API_VERSION", "AnthropicModel"]
 
-_API_VERSION = "2026-10-21"
+API_VERSION = "2026-10-21"
 """That of the SDK: a test compares them."""
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THINKING = ("thinking", "redacted_thinking")
@@ -38,17 +36,16 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {endpoint.key}", "anthropic-version": _API_VERSION}
-    return headers if endpoint.private else with_header_lines(headers, "ANTHROPIC_CUSTOM_HEADERS")
-
-
 class AnthropicModel(HttpModel):
     """A model of Anthropic's. The base URL of `endpoint` is without `/v1`."""
 
     prefix = "anthropic"
-    clients = ClientPool("/v1/messages", _plain_headers)
+    path = "/v1/messages"
     batches = AnthropicBatches
+
+    def headers(self) -> dict[str, str]:
+        headers = super().headers() | {"anthropic-version": API_VERSION}
+        return headers if self._endpoint.private else with_header_lines(headers, "ANTHROPIC_CUSTOM_HEADERS")
 
     def body(self, request: Request) -> dict[str, Any]:
         borders = cache_borders(request.messages, _MAX_CACHE_BORDERS)

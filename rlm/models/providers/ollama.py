@@ -12,14 +12,12 @@ from typing import Any
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, ModelWindow, Request, TokenUsage
 from rlm.models.http.accumulator import StreamAccumulator, read_count
-from rlm.models.http.clients.shared_clients import ClientPool
-from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
+from rlm.models.http.streaming import LineDecoder
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.structured import PortableSchema
 
-__all__ = ["LineDecoder", "OllamaModel"]
+__all__ = ["OllamaModel"]
 
 _DEFAULT_CONTEXT = 16_384
 """Tokens of context to ask for where nothing says what the machine has memory for. It holds the rounds of a
@@ -30,28 +28,6 @@ _LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 
-def _plain_headers(endpoint: Endpoint) -> dict[str, str]:
-    return {"Authorization": f"Bearer {endpoint.key}"}
-
-
-class LineDecoder:
-    """Decodes a stream of lines, each of which is one JSON object."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that end in `chunk`, in order. Raises ReplyTooLarge."""
-        if len(self._rest) > MAX_EVENT:
-            raise ReplyTooLarge(f"a line of more than {MAX_EVENT:,} bytes")
-        self._rest += chunk
-        if b"\n" not in chunk:
-            return []
-        *lines, rest = self._rest.split(b"\n")
-        self._rest = rest
-        return [bytes(line) for line in lines if line.strip()]
-
-
 class OllamaModel(HttpModel):
     """A model that Ollama serves. The base URL of `endpoint` is without `/v1` and `/api`.
 
@@ -59,7 +35,11 @@ class OllamaModel(HttpModel):
     """
 
     prefix = "ollama"
-    clients = ClientPool("/api/chat", _plain_headers, stream_type="x-ndjson", make_decoder=LineDecoder)
+    path = "/api/chat"
+    stream_type = "x-ndjson"
+
+    def make_decoder(self) -> LineDecoder:
+        return LineDecoder()
 
     @property
     def _whole_window(self) -> ModelWindow:

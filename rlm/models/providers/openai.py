@@ -13,14 +13,14 @@ from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of
 from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.batches import OpenAIBatches
-from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.wire_messages import alternating, field, with_header_lines, with_openai_cache
+from rlm.models.registry import PROVIDERS
 from rlm.models.structured import PortableSchema
 
-__all__ = ["OpenAIModel", "plain_headers"]
+__all__ = ["OpenAIModel"]
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 _MAX_DETAILS = 1_000
@@ -32,18 +32,6 @@ _SWITCHED_BY_TEMPLATE = re.compile(r"(?i)qwen-?3|glm-|deepseek-v|nemotron")
 """Models that servers of one's own keep from thinking by a parameter of the chat template."""
 
 
-def plain_headers(endpoint: Endpoint) -> dict[str, str]:
-    """Return the headers that the SDK would send of its own: the key, and what the environment holds for
-    OpenAI, which no other server gets."""
-    headers = {"Authorization": f"Bearer {endpoint.key}"}
-    if endpoint.private:
-        return headers
-    for name, variable in _AMBIENT.items():
-        if os.environ.get(variable):
-            headers[name] = os.environ[variable]
-    return with_header_lines(headers, "OPENAI_CUSTOM_HEADERS")
-
-
 class OpenAIModel(HttpModel):
     """A model of OpenAI's, or of a server with the same protocol. Where the server counts no tokens, the
     usage of a reply is our own estimate. The base URL of `endpoint` includes `/v1` where the server has
@@ -52,8 +40,18 @@ class OpenAIModel(HttpModel):
     prefix = "openai"
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
-    clients = ClientPool("/chat/completions", plain_headers)
+    path = "/chat/completions"
     batches = OpenAIBatches
+
+    def headers(self) -> dict[str, str]:
+        """Return the key, and what the environment holds for OpenAI, which no other server gets."""
+        headers = super().headers()
+        if self._endpoint.private:
+            return headers
+        for name, variable in _AMBIENT.items():
+            if os.environ.get(variable):
+                headers[name] = os.environ[variable]
+        return with_header_lines(headers, "OPENAI_CUSTOM_HEADERS")
 
     def body(self, request: Request) -> dict[str, Any]:
         messages = alternating(request.messages)
@@ -65,6 +63,8 @@ class OpenAIModel(HttpModel):
             "stream_options": {"include_usage": True},
         }
         body = body | self._thinking_fields(request.effort) | self._sampling_fields()
+        for name in PROVIDERS[self._provider].refuses:
+            body.pop(name, None)
         return with_openai_cache(body, messages) if self._is_openai else body
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
 from rlm.models.http.accumulator import StreamAccumulator, read_count
-from rlm.models.http.clients.shared_clients import ClientPool
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.wire_messages import alternating, field
 from rlm.models.options import ModelOptions
-from rlm.models.providers.openai import OpenAIModel, plain_headers
+from rlm.models.providers.openai import OpenAIModel
 from rlm.models.structured import PortableSchema
 
 __all__ = ["OpenAIResponsesModel", "make_openai_model"]
@@ -48,7 +47,7 @@ def make_openai_model(
 class OpenAIResponsesModel(OpenAIModel):
     """A model over the Responses API. The base URL of `endpoint` includes `/v1`."""
 
-    clients = ClientPool("/responses", plain_headers)
+    path = "/responses"
 
     def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {

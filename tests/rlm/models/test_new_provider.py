@@ -22,7 +22,7 @@ from rlm.models.providers.openai import OpenAIModel
 
 class AcmeModel(HttpModel):
     prefix = "acme"
-    clients = OpenAIModel.clients
+    path = OpenAIModel.path
 
     def body(self, request):
         return {

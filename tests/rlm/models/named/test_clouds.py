@@ -12,7 +12,7 @@ import pytest
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models import Message, ModelOptions, Request, RetryPolicy, resolve
 from rlm.models.http.reply_limits import ReplyTooLarge
-from rlm.models.providers.bedrock import EventStreamDecoder
+from rlm.models.providers.clouds import EventStreamDecoder
 
 REQUEST = Request("child", (Message("system", "S"), Message("user", "Hi")), 100, task="")
 QUICK = ModelOptions(retry=RetryPolicy(base=0.001, cap=0.002, attempts=3))

@@ -12,7 +12,7 @@ from rlm.models.base import Image
 from rlm.models.call_settings import CallSettings
 from rlm.models.http.model import learn
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
-from rlm.models.providers.ollama import LineDecoder
+from rlm.models.http.streaming import LineDecoder
 
 REQUEST = Request("child", (Message("system", "S"), Message("user", "Hi")), 100, task="")
 QUICK = RetryPolicy(base=0.001, cap=0.002, attempts=3)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rlm.errors import ModelError
 from rlm.escaping import terminal_text
 from rlm.models.base import Message, ReplyListener, Request
-from rlm.models.http.deltas import TextDeltas
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import BoundedText
+from rlm.models.http.streaming import TextDeltas
 from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel

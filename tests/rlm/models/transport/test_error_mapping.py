@@ -13,9 +13,8 @@ import pytest
 import rlm.models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request
-from rlm.models.http.clients.failures import TransportFailure
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import ErrorMapper
+from rlm.models.http.errors import ErrorMapper, TransportFailure
 from rlm.models.options import RetryPolicy
 from rlm.models.resolution import resolve
 
@@ -180,7 +179,7 @@ def test_a_group_of_connection_errors_is_looked_into():
     error = TransportFailure("unreachable")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = ExceptionGroup("tried", [ConnectionRefusedError(), TimeoutError()])
-    assert "nothing listens at localhost:9" in mapper.map_transport(error).what
+    assert "nothing listens at localhost:9" in mapper.map_exception(error).what
 
 
 ODD_ERRORS = [

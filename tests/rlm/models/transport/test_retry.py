@@ -12,7 +12,7 @@ import pytest
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import Message, Reply, Request
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
+from rlm.models.http.errors import AttemptFailure, ErrorMapper
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
 from rlm.models.options import RetryPolicy

@@ -61,7 +61,7 @@ async def test_calls_at_once_make_one_client(make_model, provider_server):
     shared = await model._lease.get()
     assert shared.users == 1
     await model.aclose()
-    assert shared.client.is_closed()
+    assert shared.is_closed
 
 
 async def test_a_client_outlives_all_but_its_last_user(make_model, provider_server):
@@ -70,10 +70,10 @@ async def test_a_client_outlives_all_but_its_last_user(make_model, provider_serv
     shared = await second._lease.get()
     await first.aclose()
     await first.aclose()
-    assert not shared.client.is_closed()
+    assert not shared.is_closed
     assert (await second.generate(ask())).text == "ok"
     await second.aclose()
-    assert shared.client.is_closed()
+    assert shared.is_closed
     # A closed model takes a new client.
     assert (await second.generate(ask())).text == "ok"
 
@@ -95,9 +95,9 @@ def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider
 
     async def once():
         await model.generate(ask())
-        return (await model._lease.get()).client
+        return await model._lease.get()
 
-    assert asyncio.run(once()).is_closed()
+    assert asyncio.run(once()).is_closed
     gc.collect()
     assert "nclosed" not in caplog.text
 

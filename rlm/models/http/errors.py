@@ -1,29 +1,66 @@
-"""Map the failure of one attempt to plain data that holds nothing of the provider's exception.
+"""What can go wrong in one attempt, and the error and remedy that a user reads: one table for all providers.
 
-An SDK's exception holds the request, and the request holds the key. So a failed attempt becomes an
-`AttemptFailure` at the boundary. The ModelError made from it has no cause and no context.
+An exception of an HTTP library holds the request, and the request holds the key. So a failed attempt becomes
+an `AttemptFailure` at the boundary. The ModelError made from it has no cause and no context.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import RetryReason, TokenUsage
-from rlm.models.http.clients.failures import TransportFailure, walk_chain
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
+from rlm.models.http.wire_messages import field as get
 
-__all__ = ["AttemptFailure", "ErrorMapper"]
+__all__ = [
+    "AttemptFailure",
+    "ErrorMapper",
+    "FailureKind",
+    "StatusFailure",
+    "TransportFailure",
+    "Unsigned",
+    "error_in",
+    "read_error",
+]
+
+FailureKind = Literal["unreachable", "silent", "invalid", "dropped"]
+
+
+class StatusFailure(Exception):
+    """The server answered with a status other than success. `body` is its JSON, else its text. The names in
+    `headers` are looked up in any case."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: object) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class TransportFailure(Exception):
+    """No whole response arrived. The connection was not made (unreachable), nothing more came in time
+    (silent), no request can be made from the URL and the headers (invalid), or the connection ended too soon
+    (dropped). The cause says why."""
+
+    def __init__(self, kind: FailureKind) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class Unsigned(Exception):
+    """A cloud's library has no credentials for a request. The cause says why."""
+
 
 _DETAIL_CHARS = 200
 _SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk|gsk|hf|tgp)[-_]|AKIA|ASIA|AIza|ya29\.)[\w.\-*]{8,}")
@@ -147,6 +184,16 @@ _ERRORS: dict[int | str, _Row] = {
 """All errors, by HTTP status or by a word of ours. A status that is not here has the hundreds of its own."""
 
 
+_CAUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (ssl.SSLError, "certificate"),
+    (gaierror, "unknown host"),
+    (ConnectionRefusedError, "refused"),
+    (BaseException, "unreachable"),
+)
+_REFUSALS = (400, 404, 413, 422)
+"""Statuses of a request that may pass without one of its fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
@@ -212,40 +259,38 @@ class ErrorMapper:
         statuses += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
         return self.map_status(statuses[0] if statuses else 500, kinds=kinds, detail=detail, headers={})
 
-    def map_transport(self, failure: TransportFailure) -> AttemptFailure:
-        """Map a connection that was not made, or that ended before the response was whole."""
+    def map_exception(self, error: Exception) -> AttemptFailure:
+        """Map what sending a request, or reading its response, raised: anything, because a provider may send
+        anything."""
+        if isinstance(error, StatusFailure):
+            kinds, detail = read_error(error.body)
+            failure = self.map_status(error.status, kinds=kinds, detail=detail, headers=error.headers)
+            if error.status not in _REFUSALS:
+                return failure
+            return replace(failure, refusal=self._strip_secrets(_describe_refusal(error.body) or detail))
+        if isinstance(error, TransportFailure):
+            return self._map_transport(error)
+        if isinstance(error, ReplyTooLarge):  # no honest server sends it, so it is not asked for again
+            return self._describe("too large", given=str(error))
+        if isinstance(error, Unsigned):
+            cause = error.__cause__ or error
+            lines = str(cause).strip().splitlines() or [type(cause).__name__]
+            failure = self._describe("no credentials", detail=lines[0])
+            # A library of credentials asks a server of its own, and says where that may work later.
+            return replace(failure, reason="server_error") if getattr(cause, "retryable", False) else failure
+        return self._describe("garbled", given=type(error).__name__)
+
+    def _map_transport(self, failure: TransportFailure) -> AttemptFailure:
         if failure.kind != "unreachable":
             return self._describe(failure.kind)
-        chain = list(walk_chain(failure))
-        kinds = (
-            (ssl.SSLError, "certificate"),
-            (gaierror, "unknown host"),
-            (ConnectionRefusedError, "refused"),
-            (BaseException, "unreachable"),
-        )
+        links = list(_walk_chain(failure))
         return self._describe(
-            next(name for kind, name in kinds if any(isinstance(link, kind) for link in chain))
+            next(name for kind, name in _CAUSES if any(isinstance(link, kind) for link in links))
         )
 
     def map_dropped(self) -> AttemptFailure:
-        """Map a connection or a stream that ended before the reply was complete."""
+        """Map a stream that ended before the reply was complete."""
         return self._describe("dropped")
-
-    def map_unsigned(self, error: BaseException) -> AttemptFailure:
-        """Map a request that could not be sent, because the provider's own library has no credentials for
-        it."""
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        failure = self._describe("no credentials", detail=lines[0])
-        # A library of credentials asks a server of its own, and says where that may work later.
-        return replace(failure, reason="server_error") if getattr(error, "retryable", False) else failure
-
-    def map_garbled(self, error: Exception) -> AttemptFailure:
-        """Map a reply that cannot be parsed."""
-        return self._describe("garbled", given=type(error).__name__)
-
-    def map_too_large(self, error: ReplyTooLarge) -> AttemptFailure:
-        """Map a reply that no honest server sends. It is not asked for again."""
-        return self._describe("too large", given=str(error))
 
     def map_wrong_type(self, content_type: str) -> AttemptFailure:
         """Map a success that is not a stream of events, most often a web page."""
@@ -278,14 +323,14 @@ class ErrorMapper:
         ours = endpoint.private and endpoint.takes_v1 and not endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
 
-    def strip_secrets(self, text: str) -> str:
+    def _strip_secrets(self, text: str) -> str:
         """Return `text` without the key or anything that looks like one."""
         return _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
 
     def _clean(self, text: str) -> str:
         """Return a provider's message on one line, shortened, without the key or anything that looks like
         one."""
-        text = self.strip_secrets(text)
+        text = self._strip_secrets(text)
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
@@ -317,3 +362,75 @@ def _read_retry_after(headers: Mapping[str, str]) -> float | None:
     except (ValueError, OverflowError):
         return None
     return seconds if isfinite(seconds) and seconds > 0 else None
+
+
+_KIND_CHARS = 100
+_MESSAGE_CHARS = 10_000
+_REFUSAL_CHARS = 4_000
+_REFUSAL_FIELDS = frozenset(
+    {"message", "msg", "param", "loc", "code", "type", "detail", "details", "error", "errors"}
+)
+
+
+def error_in(event: object) -> object:
+    """Return the error that an event of a stream reports, in any of the protocols; else None."""
+    if not isinstance(event, dict):
+        return None
+    if get(event, "error") or get(event, "type") == "error":
+        return event
+    return get(event, "response") if get(event, "type") == "response.failed" else None
+
+
+def read_error(answer: object) -> tuple[tuple[str, ...], str]:
+    """Return the kinds of a server's error, and its message."""
+    if isinstance(answer, list):  # Google's compatible servers send a list of one error
+        answer = answer[0] if answer else None
+    error = get(answer, "error") or answer
+    fields = (get(error, "code"), get(error, "type"), get(get(error, "details"), "error_code"))
+    kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
+    message = error if isinstance(error, str) else get(error, "message") or _read_detail(error)
+    return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""
+
+
+def _read_detail(error: object) -> str:
+    """Return the message of a server that is made with FastAPI, which names the field first."""
+    detail = get(error, "detail")
+    if isinstance(detail, str):
+        return detail
+    first = detail[0] if isinstance(detail, list) and detail else None
+    place, message = get(first, "loc"), get(first, "msg")
+    if not isinstance(message, str):
+        return ""
+    steps = [str(step)[:_KIND_CHARS] for step in place] if isinstance(place, list) else []
+    return f"{'.'.join(steps[:10])}: {message}" if steps else message
+
+
+def _describe_refusal(answer: object) -> str:
+    """Return the words of an error's body that tell what was refused, and nothing that it quotes of the
+    request."""
+    return " ".join(_words(answer))[:_REFUSAL_CHARS]
+
+
+def _words(value: object) -> Iterator[str]:
+    if isinstance(value, str | int):
+        yield str(value)[:_REFUSAL_CHARS]
+    elif isinstance(value, list):
+        for one in value[:20]:
+            yield from _words(one)
+    elif isinstance(value, Mapping):
+        for key in value:
+            if key in _REFUSAL_FIELDS:
+                yield from _words(value[key])
+
+
+def _walk_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and its causes, outermost first."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        # A connection to several addresses fails with a group of errors.
+        for inner in getattr(link, "exceptions", ()):
+            yield from _walk_chain(inner)
+        link = link.__cause__ or link.__context__

@@ -1,37 +1,33 @@
-"""HTTP over aiohttp, with bounded and decompressed responses.
-
-The SDKs' own HTTP library scans all connections of its pool before and after every request. With fifty calls
-in flight that costs as much of the driver's time as the rest of a call.
-"""
+"""HTTP over aiohttp, the only way to a provider: bounded and decompressed responses, no redirects."""
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from rlm.models.http.clients.failures import Kind, TransportFailure
 from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.errors import FailureKind, StatusFailure, TransportFailure
 from rlm.models.http.proxy import proxy_to, trusted_on
 from rlm.models.http.reply_limits import Inflater, ReplyTooLarge, max_body
 from rlm.models.options import ModelOptions
 from rlm.version import __version__
 
-__all__ = ["ACCEPTED_ENCODINGS", "HttpResponse", "HttpSession"]
+__all__ = ["HttpResponse", "HttpSession"]
 
-ACCEPTED_ENCODINGS = "gzip, deflate"
 _JSON = "application/json"
 _CONNECT_SECONDS = 10.0
 _IDLE_CONNECTION_SECONDS = 60.0
-_USUAL_HEADERS = {"Accept-Encoding": ACCEPTED_ENCODINGS, "User-Agent": f"rlm-kernel/{__version__}"}
-_KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
+_USUAL_HEADERS = {"Accept-Encoding": "gzip, deflate", "User-Agent": f"rlm-kernel/{__version__}"}
+_KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (aiohttp.ConnectionTimeoutError, "unreachable"),
     (aiohttp.ClientHttpProxyError, "unreachable"),
     (aiohttp.ClientConnectorError, "unreachable"),
@@ -42,15 +38,17 @@ _KINDS: tuple[tuple[type[BaseException], Kind], ...] = (
     (zlib.error, "dropped"),
 )
 """Errors with their kinds. The first match counts."""
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class HttpSession:
     """Sends requests to `endpoint`, on the route that the options choose. Create it on the event loop that it
-    serves. Does not limit concurrency."""
+    serves. Does not limit concurrency. `has_answered` becomes True with the first response, of any status.
+    """
 
     def __init__(self, endpoint: Endpoint, options: ModelOptions) -> None:
         trusted = trusted_on(endpoint, options)
+        self.users = 0
+        self.has_answered = False
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS, ssl=True if trusted is None else trusted
@@ -64,39 +62,47 @@ class HttpSession:
         )
         self._proxy = proxy_to(endpoint, options)
 
-    async def request(
+    async def send(
         self,
-        method: str,
-        url: str | URL,
-        *,
+        url: str,
         headers: Mapping[str, str],
-        content: bytes | aiohttp.FormData | None = None,
+        content: bytes | None = None,
+        *,
+        extra_headers: Mapping[str, str] | None = None,
+        file: tuple[str, bytes, str] | None = None,
     ) -> HttpResponse:
-        """Send a request and return the response, of any status, with its body unread. Raises
-        TransportFailure and ReplyTooLarge."""
+        """Send a request, and return a response of success with its body unread: POST with `content`, or with
+        a `file` (its name, bytes and type) of a batch in a form, else GET. `extra_headers` replace others.
+        Raises StatusFailure for any other status, TransportFailure and ReplyTooLarge."""
+        data: bytes | aiohttp.FormData | None = content
+        sent = CIMultiDict({"Accept": _JSON})
+        if content is not None:
+            sent["Content-Type"] = _JSON
+        if file is not None:
+            name, held, kind = file
+            data = aiohttp.FormData({"purpose": "batch"})
+            data.add_field("file", io.BytesIO(held), filename=name, content_type=kind)
+        sent.update(headers)
+        sent.update(extra_headers or {})
         with _translate_errors():
             answer = await self._session.request(
-                method,
-                url if isinstance(url, URL) else URL(url, encoded=True),
-                headers=headers,
-                data=content,
+                "GET" if data is None else "POST",
+                URL(url, encoded=True),
+                headers=sent,
+                data=data,
                 proxy=self._proxy,
                 # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,
             )
+        self.has_answered = True
         try:
-            return HttpResponse(answer, headers.get("Accept", ""))
+            response = HttpResponse(answer, sent["Accept"])
         except ReplyTooLarge:
             answer.close()
             raise
-
-    async def post_json(self, url: str | URL, body: Any, *, headers: Mapping[str, str]) -> HttpResponse:
-        """Send `body` as JSON and return the response, as `request` does. Raises ValueError for what is no
-        JSON."""
-        sent = CIMultiDict(headers)
-        sent.setdefault("Accept", _JSON)
-        sent.setdefault("Content-Type", _JSON)
-        return await self.request("POST", url, headers=sent, content=_encode(body).encode())
+        if 200 <= answer.status < 300:
+            return response
+        raise StatusFailure(answer.status, answer.headers, _read_error(await response.read_to_end()))
 
     @property
     def is_closed(self) -> bool:
@@ -116,23 +122,25 @@ class HttpSession:
         await self.aclose()
 
 
+def _read_error(body: bytes) -> object:
+    """Return the JSON of an error's body, else its text."""
+    text = body.decode(errors="replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 class HttpResponse:
     """A response. `content_type` is without parameters: everything is read as UTF-8, because some decoders
     take quadratic time. `accepted` is the type that the request asked for. Raises ReplyTooLarge for an
     unknown encoding."""
 
     def __init__(self, answer: aiohttp.ClientResponse, accepted: str) -> None:
-        self.status = answer.status
-        self.headers: Mapping[str, str] = answer.headers
         self.content_type = answer.headers.get("content-type", "").partition(";")[0]
         self._answer = answer
         self._limit = max_body(answer.status, self.content_type, accepted)
         self._inflater = Inflater(answer.headers.get("content-encoding", ""))
-
-    @property
-    def is_success(self) -> bool:
-        """Return whether the status is 2xx."""
-        return 200 <= self.status < 300
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the decompressed body. Raises TransportFailure, and ReplyTooLarge for more bytes than an

@@ -1,1 +1,0 @@
-"""Clients that carry requests: our own, and those of the SDKs for clouds that route and sign requests."""
