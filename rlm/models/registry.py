@@ -56,8 +56,6 @@ class ProviderSpec:
     take no URL."""
     strip_from_gateway: str = ""
     """An ending that users write in the gateway's URL and the SDK adds itself."""
-    has_batches: bool = False
-    """Whether its own servers have a batch API (`HttpModel.batch_api`), for messages."""
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Tokens of context and of output by model. Dated versions of a model share its entry."""
     outputs: Mapping[str, int] = field(default_factory=dict)
@@ -111,7 +109,6 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_forms=("claude-*",),
         strip_from_gateway="/v1",
         own_sdk=True,
-        has_batches=True,
         windows={"claude-mythos-5": (1_000_000, 128_000)},
         outputs={
             "claude-fable-5": 128_000,
@@ -141,7 +138,6 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_forms=("gpt-*", "o1|o3|o4-*"),
         server_key_variable=_SERVER_KEY,
         own_sdk=True,
-        has_batches=True,
         outputs={
             "gpt-6-astra": 128_000,
             "gpt-6-sol": 128_000,

@@ -16,29 +16,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from rlm.errors import ConfigurationError
 from rlm.events import BatchesWaiting
 from rlm.journal.provider_batches import BatchLedger, BatchRecord
-from rlm.models.base import Model, ModelWindow, Reply, Request, call_key
+from rlm.models.base import Model, ModelWindow, OnRetry, Reply, Request, call_key
 from rlm.models.call_settings import CallSettings
+from rlm.models.http.batches import BatchStatus, batch_api_of
 from rlm.models.http.errors import AttemptFailure
 from rlm.models.http.retry import with_retries
 from rlm.models.options import RetryPolicy
-from rlm.models.registry import PROVIDERS
 
-if TYPE_CHECKING:
-    from rlm.models.base import OnRetry
-    from rlm.models.http.batches import BatchApi, BatchStatus
-
-__all__ = ["SlowModel", "batch_api_of", "make_slow"]
+__all__ = ["SlowModel", "make_slow"]
 
 _T = TypeVar("_T")
-OnBatches: TypeAlias = "Callable[[BatchesWaiting], None]"
-"""Called from the event loop when a batch was sent or polled, for the batches of one model."""
-
 _IDLE_SECONDS = 3.0
 """A batch is sent when no call has come for so long."""
 _LONGEST_GATHERING = 60.0
@@ -61,19 +53,23 @@ _BATCHES = RetryPolicy(attempts=3, base=60.0, cap=600.0, total=86_400.0)
 
 class SlowModel:
     """Implements Model. The ledger in `store` records the batches, so that a resumed run finds its replies.
-    Use `make_slow` to make one."""
+    `on_batches` is called from the event loop when a batch was sent or polled."""
 
     def __init__(
-        self, model: Model, api: BatchApi, store: str | Path, on_batches: OnBatches, on_retry: OnRetry
+        self,
+        model: Model,
+        store: str | Path,
+        on_batches: Callable[[BatchesWaiting], None],
+        on_retry: OnRetry,
     ) -> None:
         self.inner = model
         """The model that answers at once."""
-        self.price_share = api.price_share
+        self.api = batch_api_of(model)
+        self.price_share = self.api.price_share
         self.collects_later = True
-        self._api = api
-        self._ledger = BatchLedger(store)
-        self._on_batches = on_batches
-        self._on_retry = on_retry
+        self.ledger = BatchLedger(store)
+        self.on_batches = on_batches
+        self.on_retry = on_retry
         self._senders: WeakKeyDictionary[asyncio.AbstractEventLoop, _Sender] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -95,11 +91,10 @@ class SlowModel:
     async def generate(self, request: Request) -> Reply:
         """Return the reply, which may take up to 24 hours. Raises ModelError and JournalError."""
         loop = asyncio.get_running_loop()
-        sender = self._senders.get(loop)
-        if sender is None:
-            sender = _Sender(self.name, self._api, self._ledger, self._on_batches, self._on_retry)
-            self._senders[loop] = sender
-        return await with_retries(lambda: sender.ask(request), _BATCHES, on_retry=self._on_retry)
+        if loop not in self._senders:
+            self._senders[loop] = _Sender(self)
+        sender = self._senders[loop]
+        return await with_retries(lambda: sender.ask(request), _BATCHES, on_retry=self.on_retry)
 
     async def aclose(self) -> None:
         """Stop waiting for the batches. They stay at the provider."""
@@ -109,24 +104,11 @@ class SlowModel:
         await self.inner.aclose()
 
 
-def make_slow(model: Model, store: str | Path, on_batches: OnBatches, on_retry: OnRetry) -> SlowModel:
+def make_slow(
+    model: Model, store: str | Path, on_batches: Callable[[BatchesWaiting], None], on_retry: OnRetry
+) -> SlowModel:
     """Return `model` over its provider's batch API. Raises ConfigurationError if there is none."""
-    if isinstance(model, SlowModel):
-        return model
-    return SlowModel(model, batch_api_of(model), store, on_batches, on_retry)
-
-
-def batch_api_of(model: Model) -> BatchApi:
-    """Return the batch API of a model's provider. Raises ConfigurationError if there is none."""
-    find = getattr(model, "batch_api", None)
-    api: BatchApi | None = None if find is None else find()
-    if api is None:
-        forms = ", ".join(f"{prefix}:NAME" for prefix, spec in PROVIDERS.items() if spec.has_batches)
-        raise ConfigurationError(
-            f"{model.name} has no batch API, which --slow needs: choose {forms} for every model of the run, "
-            "or leave --slow out"
-        )
-    return api
+    return model if isinstance(model, SlowModel) else SlowModel(model, store, on_batches, on_retry)
 
 
 class _Call:
@@ -136,6 +118,7 @@ class _Call:
         self.key = key
         self.request = request
         self.entry = entry
+        self.size = len(entry) + _FRAME_BYTES
         self.waiters = 0
         self.outcome: asyncio.Future[Reply | AttemptFailure] = asyncio.get_running_loop().create_future()
 
@@ -158,10 +141,6 @@ class _Batch:
         self.done = 0
         self.calls: dict[str, _Call] = {}
 
-    @property
-    def has_waiters(self) -> bool:
-        return any(call.waiters for call in self.calls.values())
-
     def settle(self, call: _Call, outcome: Reply | AttemptFailure) -> None:
         """Give a call its outcome. One of the same key that joined meanwhile still waits."""
         call.settle(outcome)
@@ -172,14 +151,10 @@ class _Batch:
 class _Sender:
     """The calls of one model in one event loop."""
 
-    def __init__(
-        self, model: str, api: BatchApi, ledger: BatchLedger, on_batches: OnBatches, on_retry: OnRetry
-    ) -> None:
+    def __init__(self, model: SlowModel) -> None:
         self._model = model
-        self._api = api
-        self._ledger = ledger
-        self._on_batches = on_batches
-        self._on_retry = on_retry
+        self._api = model.api
+        self._ledger = model.ledger
         self._calls: dict[str, _Call] = {}
         self._gathered: dict[str, _Call] = {}
         self._bytes = 0
@@ -192,12 +167,12 @@ class _Sender:
     async def ask(self, request: Request) -> Reply | AttemptFailure:
         """Return the outcome of a request. A caller that is cancelled leaves it in its batch, where the same
         call of its run finds it."""
-        key = _key_of(self._model, request)
+        key = _key_of(self._model.name, request)
         call = self._calls.get(key)
         if call is None:
             call = _Call(key, request, self._api.encode(key, request))
-            if len(call.entry) + _FRAME_BYTES > _MAX_BYTES:
-                return self._api.too_large(len(call.entry), _MAX_BYTES)
+            if call.size > _MAX_BYTES:
+                return self._api.mapper.describe("batch too small", given=f"{call.size:,}")
             self._calls[key] = call
             self._gather(call)
         call.waiters += 1
@@ -209,7 +184,7 @@ class _Sender:
             if not call.waiters:
                 del self._calls[key]
                 if self._gathered.pop(key, None) is not None:
-                    self._bytes -= len(call.entry) + _FRAME_BYTES
+                    self._bytes -= call.size
 
     async def aclose(self) -> None:
         """Stop following the batches, once those that are being created are recorded."""
@@ -223,14 +198,13 @@ class _Sender:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _gather(self, call: _Call) -> None:
-        size = len(call.entry) + _FRAME_BYTES
-        if len(self._gathered) >= self._api.max_requests or self._bytes + size > _MAX_BYTES:
+        if len(self._gathered) >= self._api.max_requests or self._bytes + call.size > _MAX_BYTES:
             self._flush()
         loop = asyncio.get_running_loop()
         if not self._gathered:
             self._first_at = loop.time()
         self._gathered[call.key] = call
-        self._bytes += size
+        self._bytes += call.size
         if self._timer is not None:
             self._timer.cancel()
         at = min(loop.time() + _IDLE_SECONDS, self._first_at + _LONGEST_GATHERING)
@@ -252,7 +226,7 @@ class _Sender:
                 entries = [call.entry for call in calls]
                 batch_id = await self._with_retries(lambda: self._api.create(entries))
                 runs = {call.key: call.request.run.partition("/")[0] for call in calls}
-                self._follow(await self._ledger.add(batch_id, self._model, runs), calls)
+                self._follow(await self._ledger.add(batch_id, self._model.name, runs), calls)
         except Exception as error:
             for call in calls:
                 call.settle(error)
@@ -267,38 +241,31 @@ class _Sender:
             batch.calls[call.key] = call
 
     async def _run(self, batch: _Batch) -> None:
-        """Poll a batch while anybody waits for it, and settle its calls."""
+        """Poll a batch while anybody waits for it, and settle its calls. A poll that fails for a reason that
+        passes is never given up: the batch has been paid for."""
+        batch_id, pause = batch.record.provider_id, _FIRST_POLL
         try:
-            pause = _FIRST_POLL
-            while batch.has_waiters:
-                status = await self._poll(batch)
+            while any(call.waiters for call in batch.calls.values()):
+                status = await self._api.status(batch_id)
+                if isinstance(status, AttemptFailure):
+                    if status.reason is None:
+                        raise status.final(1, 0.0)
+                    self._model.on_retry(1, _LONGEST_POLL, status.reason)
+                else:
+                    batch.done = min(status.done, batch.record.requests)
                 self._report()
-                if status is not None and status.ended:
+                if isinstance(status, BatchStatus) and status.ended:
                     await self._read(batch, status)
                 else:
                     await asyncio.sleep(pause * random.uniform(1, 1 + _JITTER))  # noqa: S311
                     pause = min(_LONGEST_POLL, pause * _GROWTH)
-            is_settled = not batch.calls
         except Exception as error:
-            is_settled = True
             for call in batch.calls.values():
                 call.settle(error)
-        del self._batches[batch.record.provider_id]
-        if is_settled:  # else it waits at the provider, and stays reported
+            batch.calls.clear()
+        del self._batches[batch_id]
+        if not batch.calls:  # else it waits at the provider, and stays reported
             self._report()
-
-    async def _poll(self, batch: _Batch) -> BatchStatus | None:
-        """Return the status of a batch, None if it cannot be had now. Never given up: a batch has been paid
-        for. Raises ModelError if the provider refuses to tell."""
-        status = await self._api.status(batch.record.provider_id)
-        if not isinstance(status, AttemptFailure):
-            batch.done = min(status.done, batch.record.requests)
-            return status
-        if status.reason is None:
-            failure = self._api.unknown(batch.record.provider_id) if status.status == 404 else status
-            raise failure.final(1, 0.0)
-        self._on_retry(1, _LONGEST_POLL, status.reason)
-        return None
 
     async def _read(self, batch: _Batch, status: BatchStatus) -> None:
         """Settle every call: with its result, or with the reason why it has none."""
@@ -306,7 +273,8 @@ class _Sender:
         failed: dict[_Call, AttemptFailure] = {}
         if status.failure is None:
             await self._with_retries(lambda: self._read_results(batch, status, left, failed))
-        failed |= {call: status.failure or self._api.missing() for call in left.values()}
+        missing = status.failure or self._api.mapper.describe("no result")
+        failed |= dict.fromkeys(left.values(), missing)
         # First, so that a call that is sent again is not looked for in this batch.
         await self._ledger.forget([call.key for call in failed])
         for call, failure in failed.items():
@@ -317,21 +285,20 @@ class _Sender:
         self, batch: _Batch, status: BatchStatus, left: dict[str, _Call], failed: dict[_Call, AttemptFailure]
     ) -> bool | AttemptFailure:
         """Read the results. What was read stays when the connection drops, and is not read again."""
-        batch_id = batch.record.provider_id
         tokens = max((call.request.max_output_tokens for call in left.values()), default=0)
         size = batch.record.requests * (_RESULT_BYTES + _RESULT_BYTES_PER_TOKEN * tokens)
-        async with aclosing(self._api.lines(batch_id, status, max_bytes=size)) as lines:
+        async with aclosing(self._api.lines(status, max_bytes=size)) as lines:
             async for line in lines:
                 if isinstance(line, AttemptFailure):
                     return line
-                found = self._api.read(line)
+                key, record = self._api.read(line) or ("", None)
                 # Results of other runs, results that nobody asked for, and second ones are skipped.
-                call = None if found is None else left.pop(found[0], None)
-                if found is None or call is None:
+                call = left.pop(key, None)
+                if call is None:
                     continue
-                outcome = self._api.reply(found[1], call.request)
+                outcome = self._api.reply(record, call.request)
                 if isinstance(outcome, Reply):
-                    batch.settle(call, replace(outcome, batch=batch_id))
+                    batch.settle(call, replace(outcome, batch=batch.record.provider_id))
                 else:
                     failed[call] = outcome
                 if not left:
@@ -343,9 +310,9 @@ class _Sender:
         """Report the batches that wait."""
         waiting = [batch for batch in self._batches.values() if batch.calls]
         began = min((batch.record.sent_at for batch in waiting), default=time.time())
-        self._on_batches(
+        self._model.on_batches(
             BatchesWaiting(
-                self._model,
+                self._model.name,
                 sum(batch.done for batch in waiting),
                 sum(batch.record.requests for batch in waiting),
                 max(0.0, time.time() - began),
@@ -355,7 +322,10 @@ class _Sender:
 
     async def _with_retries(self, attempt: Callable[[], Awaitable[_T | AttemptFailure]]) -> _T:
         return await with_retries(
-            attempt, _REQUESTS, has_answered=lambda: self._api.has_answered, on_retry=self._on_retry
+            attempt,
+            _REQUESTS,
+            has_answered=lambda: self._api.has_answered,
+            on_retry=self._model.on_retry,
         )
 
 

@@ -89,7 +89,7 @@ def _find(batches: Iterable[BatchRecord], name: str) -> BatchRecord:
 
 async def _cancel(record: BatchRecord) -> None:
     from rlm.models import resolve
-    from rlm.models.slow_model import batch_api_of
+    from rlm.models.http.batches import batch_api_of
 
     model = resolve(record.model, os.environ)
     try:

@@ -7,20 +7,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from rlm.errors import ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import Reply, Request
+from rlm.models.base import Model, Reply, Request
 from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.errors import AttemptFailure, read_error
+from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, RESULTS_TYPE, ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
 
-if TYPE_CHECKING:
-    from rlm.models.http.model import HttpModel
-
-__all__ = ["AnthropicBatches", "BatchApi", "BatchStatus", "OpenAIBatches"]
+__all__ = ["BatchApi", "BatchStatus", "batch_api_of"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _BUSY = {"token_limit_exceeded", "request_limit_exceeded", "rate_limit_exceeded"}
@@ -29,8 +27,8 @@ _BUSY = {"token_limit_exceeded", "request_limit_exceeded", "rate_limit_exceeded"
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """`done` requests have a result. `files` name the results once the batch has ended. `failure` is set when
-    the provider refused the batch as a whole."""
+    """`done` requests have a result. `files` are the paths of the results once the batch has ended. `failure`
+    is set when the provider refused the batch as a whole."""
 
     done: int
     ended: bool
@@ -78,23 +76,17 @@ class BatchApi(ABC):
         """Return how far a batch is."""
         batch = await self._exchange(f"{self._path}/{batch_id}")
         if isinstance(batch, AttemptFailure):
-            return batch
+            return self.mapper.describe("no batch", given=batch_id) if batch.status == 404 else batch
         return self._status(batch_id, batch) or self._garbled("a batch without a state")
 
     async def cancel(self, batch_id: str) -> AttemptFailure | None:
         """Cancel a batch. Requests in progress may still be answered and charged."""
-        answer = await self._post(f"{self._path}/{batch_id}/cancel", b"")
+        answer = await self._exchange(f"{self._path}/{batch_id}/cancel", content=b"")
         return answer if isinstance(answer, AttemptFailure) else None
 
     @abstractmethod
     async def create(self, entries: Sequence[bytes]) -> str | AttemptFailure:
         """Send a batch and return the provider's id of it."""
-
-    @abstractmethod
-    def lines(
-        self, batch_id: str, status: BatchStatus, *, max_bytes: int
-    ) -> AsyncGenerator[bytes | AttemptFailure, None]:
-        """Yield the lines of the results of a batch that has ended. A failure is the last."""
 
     @abstractmethod
     def _entry(self, key: str, body: dict[str, Any]) -> dict[str, Any]: ...
@@ -105,28 +97,14 @@ class BatchApi(ABC):
     @abstractmethod
     def _status(self, batch_id: str, batch: object) -> BatchStatus | None: ...
 
-    def unknown(self, batch_id: str) -> AttemptFailure:
-        """Return the failure of a batch that the provider does not know."""
-        return AttemptFailure(
-            ModelRejected,
-            f"{self.mapper.name}: the batch {batch_id} is not known to the provider (404)",
-            "use the key of the account that sent it, or rlm runs waiting --forget to send its calls again",
-        )
+    def _reply_in(self, body: object, accumulator: StreamAccumulator) -> Reply | AttemptFailure:
+        if not accumulator.accept_json(body):
+            return self._garbled("a result that is no reply")
+        return accumulator.reply() or self.mapper.describe("dropped")
 
-    def missing(self) -> AttemptFailure:
-        """Return the failure of a request for which a batch that has ended holds no result."""
-        what = f"{self.mapper.name}: the batch ended without a result for this request"
-        return AttemptFailure(ModelProtocolError, what, "ask again")
-
-    def too_large(self, size: int, limit: int) -> AttemptFailure:
-        """Return the failure of a request that is larger than a batch may be."""
-        what = f"{self.mapper.name}: a request of {size:,} bytes is larger than a batch may be ({limit:,})"
-        return AttemptFailure(ModelProtocolError, what, "send smaller slices")
-
-    def _unanswered(self, verb: str) -> AttemptFailure:
+    def _unanswered(self, why: str) -> AttemptFailure:
         """Return the failure of a request that the provider did not get to. It costs nothing."""
-        what = f"{self.mapper.name}: the batch {verb} before this request was answered"
-        return AttemptFailure(ModelUnavailable, what, "ask again later, or without --slow")
+        return self.mapper.describe("unanswered", given=why)
 
     def _garbled(self, what: str) -> AttemptFailure:
         return self.mapper.map_exception(ValueError(what))
@@ -135,46 +113,47 @@ class BatchApi(ABC):
         body = self._model.request_body(request)
         return {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
 
-    def _id_in(self, answer: object) -> str | AttemptFailure:
-        """Return the id in an answer. Ids become parts of paths, so one of another form is refused."""
+    async def _create(self, path: str, **sent: Any) -> str | AttemptFailure:
+        """Return the id of what is created. Ids become parts of paths, so one of another form is refused."""
+        answer = await self._exchange(path, **sent)
+        found = field(answer, "id")
         if isinstance(answer, AttemptFailure):
             return answer
-        found = field(answer, "id")
         return found if _is_identifier(found) else self._garbled("an answer without an id")
 
-    async def _post(self, path: str, content: bytes) -> Any | AttemptFailure:
-        return await self._exchange(path, content=content)
-
-    async def _exchange(self, path: str, **body: Any) -> Any | AttemptFailure:
+    async def _exchange(self, path: str, **sent: Any) -> Any | AttemptFailure:
         """Return the JSON of an answer."""
         try:
-            answer = await self._model.exchange(path, {}, **body)
+            answer = await self._model.exchange(path, {}, **sent)
             return parse_json(await answer.read_to_end())
         except Exception as error:  # the boundary to the provider: it may send anything
             failure = self.mapper.map_exception(error)
             self.has_answered = self.has_answered or failure.reason != "unreachable"
             return failure
 
-    async def _lines(self, path: str, max_bytes: int) -> AsyncGenerator[bytes | AttemptFailure, None]:
-        """Yield the lines of a file, without those that are empty or longer than any honest one. Ends with
-        the failure if the file cannot be read to its end, or has more than `max_bytes`."""
+    async def lines(
+        self, status: BatchStatus, *, max_bytes: int
+    ) -> AsyncGenerator[bytes | AttemptFailure, None]:
+        """Yield the lines of the results, without those that are empty or longer than any honest one. Ends
+        with the failure if they cannot be read to their end, or have more than `max_bytes`."""
         try:
-            async with aclosing(await self._model.exchange(path, {"Accept": RESULTS_TYPE})) as response:
-                size, line, is_overlong = 0, bytearray(), False
-                async for chunk in response.chunks():
-                    size += len(chunk)
-                    if size > max_bytes:
-                        raise ReplyTooLarge(f"results of more than {max_bytes:,} bytes")
-                    *ended, rest = chunk.split(b"\n")
-                    for piece in ended:
-                        line += piece
-                        if line.strip() and not is_overlong and len(line) <= MAX_EVENT:
-                            yield bytes(line)
-                        line, is_overlong = bytearray(), False
-                    is_overlong = is_overlong or len(line) + len(rest) > MAX_EVENT
-                    line = bytearray() if is_overlong else line + rest
-                if line.strip():
-                    yield bytes(line)
+            for path in status.files:
+                async with aclosing(await self._model.exchange(path, {"Accept": RESULTS_TYPE})) as response:
+                    size, line, is_overlong = 0, bytearray(), False
+                    async for chunk in response.chunks():
+                        size += len(chunk)
+                        if size > max_bytes:
+                            raise ReplyTooLarge(f"results of more than {max_bytes:,} bytes")
+                        *ended, rest = chunk.split(b"\n")
+                        for piece in ended:
+                            line += piece
+                            if line.strip() and not is_overlong and len(line) <= MAX_EVENT:
+                                yield bytes(line)
+                            line, is_overlong = bytearray(), False
+                        is_overlong = is_overlong or len(line) + len(rest) > MAX_EVENT
+                        line = bytearray() if is_overlong else line + rest
+                    if line.strip():
+                        yield bytes(line)
         except Exception as error:  # the boundary to the provider: it may send anything
             yield self.mapper.map_exception(error)
 
@@ -186,14 +165,7 @@ class AnthropicBatches(BatchApi):
     _path = "/v1/messages/batches"
 
     async def create(self, entries: Sequence[bytes]) -> str | AttemptFailure:
-        return self._id_in(await self._post(self._path, b'{"requests":[' + b",".join(entries) + b"]}"))
-
-    async def lines(
-        self, batch_id: str, status: BatchStatus, *, max_bytes: int
-    ) -> AsyncGenerator[bytes | AttemptFailure, None]:
-        # Not the URL that the batch names: it could be another host's, which would get the key.
-        async for line in self._lines(f"{self._path}/{batch_id}/results", max_bytes):
-            yield line
+        return await self._create(self._path, content=b'{"requests":[' + b",".join(entries) + b"]}")
 
     def _entry(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
         return {"custom_id": key, "params": body}
@@ -201,8 +173,8 @@ class AnthropicBatches(BatchApi):
     def _outcome(self, record: object, accumulator: StreamAccumulator) -> Reply | AttemptFailure:
         result = field(record, "result")
         match field(result, "type"):
-            case "succeeded" if accumulator.accept_json(field(result, "message")):
-                return accumulator.reply() or self.mapper.map_dropped()
+            case "succeeded":
+                return self._reply_in(field(result, "message"), accumulator)
             case "errored":
                 return self.mapper.map_stream_error(*read_error(field(result, "error")))
             case "canceled":
@@ -216,37 +188,32 @@ class AnthropicBatches(BatchApi):
         state = field(batch, "processing_status")
         names = ("succeeded", "errored", "canceled", "expired")
         done = sum(read_count(field(field(batch, "request_counts"), name)) for name in names)
-        return BatchStatus(done, state == "ended") if isinstance(state, str) else None
+        # Not the URL that the batch names: it could be another host's, which would get the key.
+        files = (f"{self._path}/{batch_id}/results",)
+        return BatchStatus(done, state == "ended", files) if isinstance(state, str) else None
 
 
 class OpenAIBatches(BatchApi):
     """OpenAI's Batch API: a file of requests goes up, a file of replies and one of errors come down. All
-    requests of a batch are for one model."""
+    requests of a batch are for one model and one API."""
 
     max_requests = 50_000
     _path = "/batches"
-    _endpoint = "/v1/chat/completions"
 
     async def create(self, entries: Sequence[bytes]) -> str | AttemptFailure:
         lines = b"\n".join(entries) + b"\n"
-        sent = ("requests.jsonl", lines, "application/jsonl")
-        file = self._id_in(await self._exchange("/files", file=sent))
+        file = await self._create("/files", file=("requests.jsonl", lines, "application/jsonl"))
         if isinstance(file, AttemptFailure):
             return file
-        batch = {"input_file_id": file, "endpoint": self._endpoint, "completion_window": "24h"}
-        return self._id_in(await self._post(self._path, json.dumps(batch).encode()))
+        batch = {"input_file_id": file, "endpoint": self._api, "completion_window": "24h"}
+        return await self._create(self._path, content=json.dumps(batch).encode())
 
-    async def lines(
-        self, batch_id: str, status: BatchStatus, *, max_bytes: int
-    ) -> AsyncGenerator[bytes | AttemptFailure, None]:
-        for file in status.files:
-            async for line in self._lines(f"/files/{file}/content", max_bytes):
-                yield line
-                if isinstance(line, AttemptFailure):
-                    return
+    @property
+    def _api(self) -> str:
+        return f"/v1{self._model.path}"
 
     def _entry(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {"custom_id": key, "method": "POST", "url": self._endpoint, "body": body}
+        return {"custom_id": key, "method": "POST", "url": self._api, "body": body}
 
     def _outcome(self, record: object, accumulator: StreamAccumulator) -> Reply | AttemptFailure:
         error, response = field(record, "error"), field(record, "response")
@@ -264,9 +231,7 @@ class OpenAIBatches(BatchApi):
         if status >= 300:
             kinds, detail = read_error(body)
             return self.mapper.map_status(status, kinds=kinds, detail=detail, headers={})
-        if not accumulator.accept_json(body):
-            return self._garbled("a result that is no completion")
-        return accumulator.reply() or self.mapper.map_dropped()
+        return self._reply_in(body, accumulator)
 
     def _status(self, batch_id: str, batch: object) -> BatchStatus | None:
         state = field(batch, "status")
@@ -275,20 +240,31 @@ class OpenAIBatches(BatchApi):
         counts = field(batch, "request_counts")
         done = read_count(field(counts, "completed")) + read_count(field(counts, "failed"))
         names = (field(batch, "output_file_id"), field(batch, "error_file_id"))
-        files = tuple(str(name) for name in names if _is_identifier(name))
-        failure = self._refusal(batch) if state == "failed" else None
+        files = tuple(f"/files/{name}/content" for name in names if _is_identifier(name))
+        failure = None
+        if state == "failed":  # nothing of it was charged
+            errors = field(field(batch, "errors"), "data")
+            kinds, detail = read_error(errors[0]) if isinstance(errors, list) and errors else ((), "")
+            status = 429 if _BUSY.intersection(kinds) else 400
+            failure = self.mapper.map_status(status, kinds=kinds, detail=detail, headers={})
         return BatchStatus(done, state in ("completed", "failed", "expired", "cancelled"), files, failure)
-
-    def _refusal(self, batch: object) -> AttemptFailure:
-        """Return why the provider refused a whole batch. Nothing of it was charged."""
-        errors = field(field(batch, "errors"), "data")
-        kinds, detail = read_error(errors[0]) if isinstance(errors, list) and errors else ((), "")
-        if _BUSY.intersection(kinds):
-            return self.mapper.map_status(429, kinds=kinds, detail=detail, headers={})
-        refused = self.mapper.map_status(400, kinds=kinds, detail=detail, headers={})
-        return AttemptFailure(ModelRejected, refused.what, refused.remedy)
 
 
 def _is_identifier(value: object) -> bool:
     """Return whether `value` may be a part of a path."""
     return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
+
+
+_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "openai": OpenAIBatches}
+
+
+def batch_api_of(model: Model) -> BatchApi:
+    """Return the batch API of a model's provider. Raises ConfigurationError if there is none, or the server
+    is not the provider's: nobody knows what it charges."""
+    if isinstance(model, HttpModel) and model.prefix in _APIS and not model.endpoint.private:
+        return _APIS[model.prefix](model)
+    forms = ", ".join(f"{prefix}:NAME" for prefix in _APIS)
+    raise ConfigurationError(
+        f"{model.name} has no batch API, which --slow needs: choose {forms} for every model of the run, "
+        "or leave --slow out"
+    )

@@ -180,6 +180,22 @@ _ERRORS: dict[int | str, _Row] = {
         "{url} answers with {given!r}, not with a stream of events",
         "check the base URL{v1_hint}",
     ),
+    "no batch": _Row(
+        ModelRejected,
+        "the batch {given} is not known to the provider (404)",
+        "use the key of the account that sent it, or rlm runs waiting --forget to send its calls again",
+    ),
+    "no result": _Row(ModelProtocolError, "the batch ended without a result for this request", "ask again"),
+    "unanswered": _Row(
+        ModelUnavailable,
+        "the batch {given} before this request was answered",
+        "ask again later, or without --slow",
+    ),
+    "batch too small": _Row(
+        ModelProtocolError,
+        "a request of {given} bytes is larger than a batch may be",
+        "send smaller slices",
+    ),
 }
 """All errors, by HTTP status or by a word of ours. A status that is not here has the hundreds of its own."""
 
@@ -244,7 +260,7 @@ class ErrorMapper:
             key = 402
         elif key == 400 and is_too_long:
             key = 413
-        failure = self._describe(key, status=status, detail=detail)
+        failure = self.describe(key, status=status, detail=detail)
         return replace(
             failure,
             status=status,
@@ -271,32 +287,28 @@ class ErrorMapper:
         if isinstance(error, TransportFailure):
             return self._map_transport(error)
         if isinstance(error, ReplyTooLarge):  # no honest server sends it, so it is not asked for again
-            return self._describe("too large", given=str(error))
+            return self.describe("too large", given=str(error))
         if isinstance(error, Unsigned):
             cause = error.__cause__ or error
             lines = str(cause).strip().splitlines() or [type(cause).__name__]
-            failure = self._describe("no credentials", detail=lines[0])
+            failure = self.describe("no credentials", detail=lines[0])
             # A library of credentials asks a server of its own, and says where that may work later.
             return replace(failure, reason="server_error") if getattr(cause, "retryable", False) else failure
-        return self._describe("garbled", given=type(error).__name__)
+        return self.describe("garbled", given=type(error).__name__)
 
     def _map_transport(self, failure: TransportFailure) -> AttemptFailure:
         if failure.kind != "unreachable":
-            return self._describe(failure.kind)
+            return self.describe(failure.kind)
         links = list(_walk_chain(failure))
-        return self._describe(
+        return self.describe(
             next(name for kind, name in _CAUSES if any(isinstance(link, kind) for link in links))
         )
 
-    def map_dropped(self) -> AttemptFailure:
-        """Map a stream that ended before the reply was complete."""
-        return self._describe("dropped")
-
     def map_wrong_type(self, content_type: str) -> AttemptFailure:
         """Map a success that is not a stream of events, most often a web page."""
-        return self._describe("wrong type", given=self._clean(content_type))
+        return self.describe("wrong type", given=self._clean(content_type))
 
-    def _describe(
+    def describe(
         self, key: int | str, *, status: int = 0, detail: str = "", given: str = ""
     ) -> AttemptFailure:
         """Return the failure of a row of the table. `detail` are the provider's words."""

@@ -28,7 +28,6 @@ from rlm.models.catalog.families import thinking_room
 from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_info, window_of
 from rlm.models.catalog.names import parse_name
 from rlm.models.http.accumulator import StreamAccumulator
-from rlm.models.http.batches import BatchApi
 from rlm.models.http.concessions import Concessions
 from rlm.models.http.endpoint import Endpoint, encode_json
 from rlm.models.http.errors import AttemptFailure, ErrorMapper
@@ -64,8 +63,6 @@ class HttpModel(ABC):
     """Where calls go, below the base URL."""
     stream_type: ClassVar[str] = "event-stream"
     """A part of the media type of a reply's stream."""
-    batches: ClassVar[type[BatchApi] | None] = None
-    """The provider's batch API, if it has one."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
@@ -289,13 +286,6 @@ class HttpModel(ABC):
         if what not in self._told and self._options.on_refused is not None:
             self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
         self._told.add(what)
-
-    def batch_api(self) -> BatchApi | None:
-        """Return the batch API of this model. None if the provider has none, or the server is not the
-        provider's: nobody knows what it charges."""
-        if self.batches is None or self._endpoint.private:
-            return None
-        return self.batches(self)
 
     async def aclose(self) -> None:
         """Release this model's connections; the last model to do so closes them. Safe to call twice."""

@@ -69,7 +69,7 @@ async def collect_reply(
     reply = None if failure is not None else accumulator.reply()
     if deltas is not None:
         deltas.close(failed=reply is None)
-    return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
+    return reply or replace(failure or mapper.describe("dropped"), spent=accumulator.spent)
 
 
 async def _read_stream(

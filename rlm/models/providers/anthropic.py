@@ -9,7 +9,6 @@ from rlm.models.base import Carry, FinishReason, Image, Message, Request, TokenU
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
 from rlm.models.http.accumulator import StreamAccumulator
-from rlm.models.http.batches import AnthropicBatches
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT
 from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
@@ -41,7 +40,6 @@ class AnthropicModel(HttpModel):
 
     prefix = "anthropic"
     path = "/v1/messages"
-    batches = AnthropicBatches
 
     def headers(self) -> dict[str, str]:
         headers = super().headers() | {"anthropic-version": API_VERSION}

@@ -12,7 +12,6 @@ from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import effort_of_tokens, family_of
 from rlm.models.http.accumulator import StreamAccumulator, read_count
-from rlm.models.http.batches import OpenAIBatches
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
@@ -41,7 +40,6 @@ class OpenAIModel(HttpModel):
     takes_completion_limit: ClassVar[bool] = False
     """Whether the output limit has its new name for every server of this class."""
     path = "/chat/completions"
-    batches = OpenAIBatches
 
     def headers(self) -> dict[str, str]:
         """Return the key, and what the environment holds for OpenAI, which no other server gets."""

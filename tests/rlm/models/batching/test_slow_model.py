@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from batch_server import ask
@@ -11,7 +12,7 @@ from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, Mo
 from rlm.models.base import TokenUsage
 from rlm.models.call_settings import CallSettings
 from rlm.models.catalog.info import ModelInfo, Prices
-from rlm.models.http.batches import BatchApi
+from rlm.models.http.batches import BatchApi, batch_api_of
 from rlm.models.resolution import resolve
 from rlm.models.slow_model import make_slow
 
@@ -49,7 +50,7 @@ async def test_a_batch_has_the_settings_of_the_calls(slow, batch_server):
 
 async def test_a_batch_is_split_at_the_limits_of_requests_and_bytes(slow, batch_server, monkeypatch):
     model = slow()
-    monkeypatch.setattr(type(model._api), "max_requests", 3)
+    monkeypatch.setattr(type(model.api), "max_requests", 3)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(8)))
     assert sorted(len(batch.entries) for batch in batch_server.created) == [2, 3, 3]
     monkeypatch.setattr("rlm.models.slow_model._MAX_BYTES", 3_200)
@@ -201,7 +202,7 @@ async def test_the_progress_counts_the_requests_of_all_batches(slow, batch_serve
     batch_server.polls = 3
     monkeypatch.setattr("rlm.models.slow_model._FIRST_POLL", 0.3)
     model = slow()
-    monkeypatch.setattr(type(model._api), "max_requests", 2)
+    monkeypatch.setattr(type(model.api), "max_requests", 2)
     await asyncio.gather(*(model.generate(ask(f"q{number}")) for number in range(4)))
     assert max(one.total for one in progress) == 4
     assert {name for one in progress for name in one.batches} == {batch.id for batch in batch_server.created}
@@ -253,6 +254,13 @@ async def test_a_price_is_half_of_the_listed_one_also_where_it_is_the_users(slow
 def test_a_model_without_a_batch_api_is_refused_by_name(name, tmp_path):
     with pytest.raises(ConfigurationError, match=r"has no batch API.* anthropic:NAME, openai:NAME"):
         make_slow(resolve(name, {}), tmp_path / "rlm.db", print, print)
+
+
+def test_a_batch_of_a_model_that_thinks_goes_to_the_api_of_its_bodies():
+    """OpenAI's models that think speak the Responses API."""
+    api = batch_api_of(resolve("openai:gpt-6.1-sol", {"OPENAI_API_KEY": "k"}))
+    entry = json.loads(api.encode("id", ask("q")))
+    assert (entry["url"], "input" in entry["body"]) == ("/v1/responses", True)
 
 
 def _key_of(line: bytes) -> bytes:

@@ -7,14 +7,10 @@ import pytest
 from rlm.errors import ConfigurationError
 from rlm.models import Message, Request, default_model, resolve
 from rlm.models.catalog.names import parse_name
-from rlm.models.registry import PROVIDERS
+from rlm.models.registry import COMPATIBLE, PROVIDERS
 
 REQUEST = Request("child", (Message("user", "Hi"),), 100, task="")
-HOSTED = [
-    prefix
-    for prefix, spec in PROVIDERS.items()
-    if spec.factory.endswith(":CompatibleModel") and spec.port is None
-]
+HOSTED = [prefix for prefix, spec in PROVIDERS.items() if spec.factory == COMPATIBLE and spec.port is None]
 
 
 @pytest.mark.parametrize(
