@@ -21,7 +21,7 @@ class ClaimSupport:
     """Whether the cited passages support one claim, a sentence or a line of the answer.
 
     `sources` are the numbers of its citations, from 1; () if it cites none. `test` decided: `extract` (the
-    claim is words of its source), `words` (names, numbers, negations and rare words were compared) or
+    claim is words of its source), `words` (its numbers and names were compared) or
     `model`; None if it is unchecked. `reason` says why it is not supported or unchecked. `start` and `end`
     are its characters in an answer that is text.
     """
@@ -71,7 +71,7 @@ class Support:
         if self.unchecked == total:
             return f"{total:,} {'claim' if total == 1 else 'claims'} unchecked"
         shown = f"{self.supported:,} of {total:,} {'claim is' if total == 1 else 'claims are'} supported"
-        shown += f" (checked by {self.model or 'comparing words'})"
+        shown += f" (checked by {self.model or 'comparing numbers and names'})"
         if self.unsupported:
             shown += f", {self.unsupported:,} not"
         if self.unchecked:

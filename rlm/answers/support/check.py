@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 from rlm.answers.support.claims import MAX_CLAIM_CHARS, MAX_CLAIMS, Claim, claims_of
 from rlm.answers.support.model_check import Doubt, SupportModel, UnusableReply
 from rlm.answers.support.passages import MAX_PASSAGE_CHARS, Passage, passages_of
-from rlm.answers.support.words import WordComparison
+from rlm.answers.support.words import Words, missing, words_of
 from rlm.errors import BudgetExhausted, ModelError, cause_of
 from rlm.results import Citation, ClaimSupport, Support
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
@@ -47,9 +46,9 @@ async def check_support(
 ) -> Support:
     """Return for each claim whether its passages support it. Claims cite passages by number, from 1.
 
-    A claim that is word for word in a passage, or whose numbers, names and most of whose words its passages
-    have, is supported. Words refute nothing: other claims are unchecked, except those without any quote in
-    the text, which are unsupported. With `model`, one call judges the claims that are not word for word in
+    A claim that is word for word in a passage, or whose numbers and names its passages have, is supported.
+    Words refute nothing: other claims are unchecked, except those without any quote in the text, which are
+    unsupported. With `model`, one call judges the claims that are not word for word in
     their passages, and its judgement counts. If the budget has no room for the call, the model fails or its
     reply is unusable, `notes` say so.
     """
@@ -129,32 +128,31 @@ def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[Claim
     left = _MAX_CHARS
     judged: list[ClaimSupport] = []
     seen: set[int] = set()
-    with closing(WordComparison()) as words:
-        for place, claim in enumerate(claims):
-            found = [one - 1 for one in claim.sources if passages[one - 1].found]
-            left -= len(claim.text) + sum(
-                len(texts[one]) + len(around[one]) for one in found if one not in seen
-            )
-            seen.update(found)
-            if left < 0 or place >= MAX_CLAIMS or len(claim.text) > MAX_CLAIM_CHARS:
-                judged.append(_unchecked(claim, "it is too long to be checked"))
-            elif not claim.sources:
-                judged.append(_unchecked(claim, "it cites no source"))
-            elif not found:
-                reason = "the text does not hold its quote"
-                judged.append(replace(_unchecked(claim, reason), status="unsupported", test="words"))
-            elif _is_extract(claim.text, [folded[one] for one in found]):
-                judged.append(replace(_unchecked(claim, ""), status="supported", test="extract"))
+    known: dict[int, Words] = {}
+    for place, claim in enumerate(claims):
+        found = [one - 1 for one in claim.sources if passages[one - 1].found]
+        left -= len(claim.text) + sum(len(texts[one]) + len(around[one]) for one in found if one not in seen)
+        seen.update(found)
+        if left < 0 or place >= MAX_CLAIMS or len(claim.text) > MAX_CLAIM_CHARS:
+            judged.append(_unchecked(claim, "it is too long to be checked"))
+        elif not claim.sources:
+            judged.append(_unchecked(claim, "it cites no source"))
+        elif not found:
+            reason = "the text does not hold its quote"
+            judged.append(replace(_unchecked(claim, reason), status="unsupported", test="words"))
+        elif _is_extract(claim.text, [folded[one] for one in found]):
+            judged.append(replace(_unchecked(claim, ""), status="supported", test="extract"))
+        else:
+            for one in found:
+                if one not in known:
+                    known[one] = words_of(f"{texts[one]}\n{around[one]}")
+            lacking = missing(claim.text, [known[one] for one in found])
+            if lacking is None:
+                judged.append(_unchecked(claim, "it has no number or name to compare"))
+            elif lacking:
+                judged.append(_unchecked(claim, f"not in its source: {', '.join(lacking)}"))
             else:
-                missing = words.missing(
-                    claim.text, [*(texts[one] for one in found), *(around[one] for one in found)]
-                )
-                if missing is None:
-                    judged.append(_unchecked(claim, "it has no words to compare"))
-                elif missing:
-                    judged.append(_unchecked(claim, f"not in its source: {', '.join(missing)}"))
-                else:
-                    judged.append(replace(_unchecked(claim, ""), status="supported", test="words"))
+                judged.append(replace(_unchecked(claim, ""), status="supported", test="words"))
     return judged
 
 

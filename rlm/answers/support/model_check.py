@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from rlm.prompts.recipes.support import (
     ClaimText,
     PassageText,
     SupportInput,
-    planted_claims,
+    planted_claim,
     support_prompt,
 )
 
@@ -41,6 +42,7 @@ _NEAR_CHARS = 300
 _OUTPUT_TOKENS = 4_000
 _OUTPUT_EACH = 60
 _MAX_REASON = 300
+_DIGITS = re.compile(r"\b[1-9][0-9]{0,8}\b")
 _UNSUPPORTED = {
     "type": "object",
     "properties": {
@@ -180,20 +182,34 @@ class SupportModel:
 
 
 def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[ClaimText]:
-    """Return the claims with one, number 0, that no passage supports. Its place cannot be guessed by the
-    author of a text, because every text changes it."""
+    """Return the claims with one, number 0, that no passage supports: one of them with a wrong number, or a
+    sentence with one. Its place cannot be guessed by the author of a text, because every text changes it."""
+    cited = {number: passages[number - 1] for one in texts for number in one.passages}
     digest = hashlib.sha256()
-    for one in texts:
-        digest.update(one.text.encode("utf-8", "surrogatepass"))
-        for number in one.passages:
-            digest.update(passages[number - 1].text.encode("utf-8", "surrogatepass"))
+    for shown in (*(one.text for one in texts), *(one.text for one in cited.values())):
+        digest.update(shown.encode("utf-8", "surrogatepass"))
     drawn = int.from_bytes(digest.digest()[:8], "big")
-    shown = "\n".join(passages[number - 1].text for one in texts for number in one.passages)
-    fitting = [one for one in planted_claims() if one not in shown] or list(planted_claims())
+    seen = {*map(str, range(max(len(passages), len(texts)) + 2))}
+    seen.update(*(_DIGITS.findall(one.text) for one in texts))
+    for one in cited.values():
+        seen.update(_DIGITS.findall(f"{one.text} {one.shown} {one.label} {one.near} {one.around}"))
     place = drawn % (len(texts) + 1)
-    neighbour = texts[min(place, len(texts) - 1)]
-    claim = ClaimText(0, fitting[drawn % len(fitting)], neighbour.passages)
-    return [*texts[:place], claim, *texts[place:]]
+    for claim in (*texts[place:], *texts[:place]):
+        for number in _DIGITS.finditer(claim.text):
+            if any(number[0] in _DIGITS.findall(passages[one - 1].text) for one in claim.passages):
+                wrong = _other_number(int(number[0]), drawn, seen)
+                text = f"{claim.text[: number.start()]}{wrong}{claim.text[number.end() :]}"
+                return [*texts[:place], ClaimText(0, text, claim.passages), *texts[place:]]
+    sentence = planted_claim(_other_number(2, drawn, seen))
+    return [*texts[:place], ClaimText(0, sentence, texts[0].passages), *texts[place:]]
+
+
+def _other_number(number: int, drawn: int, seen: Collection[str]) -> int:
+    """Return a number that is nowhere else in the prompt."""
+    number += 1 + drawn % 7
+    while str(number) in seen:
+        number += 1
+    return number
 
 
 def _with_windows(numbers: Iterable[int], passages: Sequence[Passage]) -> set[int]:

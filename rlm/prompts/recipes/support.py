@@ -13,7 +13,7 @@ from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
 
-__all__ = ["ClaimText", "PassageText", "SupportInput", "planted_claims", "support_prompt"]
+__all__ = ["ClaimText", "PassageText", "SupportInput", "planted_claim", "support_prompt"]
 
 _LABEL_CHARS = 200
 
@@ -79,9 +79,9 @@ def support_prompt(given: SupportInput) -> AssembledPrompt:
     )
 
 
-def planted_claims() -> tuple[str, ...]:
-    """Return claims that hardly any text supports."""
-    return tuple(table("support.toml")["planted"])
+def planted_claim(number: int) -> str:
+    """Return a claim with a number, for claims that have none."""
+    return str(table("support.toml")["planted"].format(number=number))
 
 
 def _blocks(passages: Sequence[PassageText]) -> list[list[PassageText]]:

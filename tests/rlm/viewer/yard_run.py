@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 from rlm import RLM, Limits, RunResult, Settings
 from rlm.errors import ModelUnavailable
 from rlm.models.base import Reply, Request, TokenUsage
-from rlm.prompts.recipes.support import planted_claims
 from rlm.testing import ScriptedModel
+from tests.rlm.answers.support.planted import claims_in, is_planted
 
 __all__ = ["QUESTION", "ask_yards", "contracts", "yard_model"]
 
@@ -113,9 +112,9 @@ def yard_model(seconds: float = 0.05) -> ScriptedModel:
         return _late(Reply(said, usage=TokenUsage(620, 40)), seconds * (1 + len(text) % 7 / 3))
 
     def check(request: Request) -> str:
-        rows = re.findall(r"^claim (\d+) \([^)]*\): (.*)$", request.messages[-1].content, re.MULTILINE)
-        wrong = [n for n, claim in rows if "Visitors" in claim or claim in planted_claims()]
-        return json.dumps({"unsupported": [{"claim": int(n), "reason": "no passage says so"} for n in wrong]})
+        prompt = request.messages[-1].content
+        wrong = [n for n, claim in claims_in(prompt) if "Visitors" in claim or is_planted(claim, prompt)]
+        return json.dumps({"unsupported": [{"claim": n, "reason": "no passage says so"} for n in wrong]})
 
     return ScriptedModel.of(root=root, child=child, check=check)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,16 +18,19 @@ from rlm.journal import Journal
 from rlm.models.base import Model, Request
 from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
-from rlm.prompts.recipes.support import planted_claims
+from tests.rlm.answers.support.planted import claims_in, is_planted
 
 
 def careful_checker(*texts: str, planted: bool = True) -> Callable[[Request], str]:
     """Return a careful checker: it names the claims that begin with one of `texts`, and the planted one."""
 
     def answer(request: Request) -> str:
-        rows = re.findall(r"^claim (\d+) \(passages? [\d, ]+\): (.*)$", request.messages[-1].content, re.M)
-        wanted: Iterable[str] = (*texts, *(planted_claims() if planted else ()))
-        numbers = [int(number) for number, text in rows if text.startswith(tuple(wanted))]
+        prompt = request.messages[-1].content
+        numbers = [
+            number
+            for number, text in claims_in(prompt)
+            if text.startswith(texts) or (planted and is_planted(text, prompt))
+        ]
         named = ", ".join(f'{{"claim": {number}, "reason": "no passage says so"}}' for number in numbers)
         return f'{{"unsupported": [{named}]}}'
 

@@ -132,14 +132,11 @@ async def test_a_passage_that_orders_the_checker_is_only_data(support_model: Mak
     ("claim", "passage", "missing"),
     [
         ("She lived from 1885 to 1934.", "Cora Vale (October 11, 1885 - December 28, 1934)", None),
-        ("The text does not say whether it was bought.", "It was seen at the text fair, then bought.", None),
         ("It cost 12 500 euros.", "It cost €12,500.", None),
         ("She died at the age of 49.", "Her age: see 1885 and 1934.", "49"),
         ("It was sold to Marlow in 1901.", "It was sold to Harrow in 1901.", "Marlow"),
+        ("It was sold to Ann.", "It was sold at the annual fair.", "Ann"),
         ("Payments fall due in May. Tenants pay.", "The payment of each tenant falls due in May.", None),
-        ("Step 1 The crane is lifted.", "In step 1 a crane is lifted.", None),
-        ("Le chien était malade hier.", "Le chien malade est resté couché hier.", None),
-        ("Кран стоит очень дорого.", "Кран очень дорого обходится.", None),
     ],
 )
 async def test_words_tell_what_a_source_lacks_and_refute_nothing(
@@ -150,6 +147,25 @@ async def test_words_tell_what_a_source_lacks_and_refute_nothing(
     (one,) = support.claims
     assert one.status != "unsupported"
     assert one.reason == ("" if missing is None else f"not in its source: {missing}")
+
+
+async def test_a_claim_without_a_number_or_a_name_is_unchecked() -> None:
+    """Shared words would support its opposite, too."""
+    support = await check_support([Claim("The crane is not free.", (1,))], [Passage("The crane is free.")])
+    assert support.claims[0].status == "unchecked"
+    assert support.claims[0].reason == "it has no number or name to compare"
+
+
+async def test_the_planted_claim_is_a_claim_with_a_wrong_number(support_model: Make) -> None:
+    """A model that only looks for strange words misses it."""
+    claims = [Claim("The crane costs 40 euros an hour.", (1,)), Claim("It is red.", (2,))]
+    passages = [Passage("An hour of the crane is 40 euros."), Passage("The crane is red.")]
+    model = ScriptedModel.of(check=['{"unsupported": []}'])
+    await check_support(claims, passages, support_model(model))
+    shown = re.findall(r"The crane costs (\d+) euros an hour", model.requests[0].messages[-1].content)
+    assert len(shown) == 2
+    assert "40" in shown
+    assert len(set(shown)) == 2
 
 
 async def test_of_a_computed_claim_only_a_contradiction_counts(support_model: Make) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from rlm.models.base import Request
-from rlm.prompts.recipes.support import planted_claims
 from rlm.results import NOT_SUPPORTED
 from rlm.tasks.reports.questions import from_markdown
 from rlm.testing import ScriptedModel
+from tests.rlm.answers.support.planted import claims_in, is_planted
 
 Run = Callable[..., Any]
 QUESTION = "Which load of passengers does the letter of May give?"
@@ -21,8 +20,7 @@ REPLY = f'{FALSE} [1]\nEvidence:\n"the ferry Halcyon carries 240 passengers"'
 def checker(request: Request) -> str:
     """Find the false claim and the planted one. Nothing says the false one, and nothing contradicts it."""
     prompt = request.messages[-1].content
-    rows = re.findall(r"^claim (\d+) \(passages? [\d, ]+\): (.*)$", prompt, re.MULTILINE)
-    wrong = [number for number, text in rows if text in planted_claims() or "denied" in text]
+    wrong = [number for number, text in claims_in(prompt) if is_planted(text, prompt) or "denied" in text]
     named = ", ".join(f'{{"claim": {n}, "reason": "not said", "contradicted": false}}' for n in wrong)
     return f'{{"unsupported": [{named}]}}'
 

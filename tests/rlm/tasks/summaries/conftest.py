@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ import pytest
 from rlm import RLM, Limits, Settings
 from rlm.documents import TextSource
 from rlm.models.base import Request
-from rlm.prompts.recipes.support import planted_claims
 from rlm.tasks.summaries.summarize import Summary, summarize
 from rlm.testing import ScriptedModel
+from tests.rlm.answers.support.planted import claims_in, is_planted
 
 
 def _chat_of(*said: tuple[str, str], day: str = "") -> TextSource:
@@ -31,9 +30,10 @@ def _careful(request: Request, *wrong: str) -> str:
     """Reply to a check as an honest reader: the planted claim and those with the words `wrong` are not
     supported."""
     prompt = request.messages[-1].content
-    claims = re.findall(r"^claim (\d+) [^:]*: (.*)$", prompt, re.MULTILINE)
     bad = [
-        int(number) for number, text in claims if any(word in text for word in (*planted_claims(), *wrong))
+        number
+        for number, text in claims_in(prompt)
+        if is_planted(text, prompt) or any(word in text for word in wrong)
     ]
     return json.dumps({"unsupported": [{"claim": number, "reason": "it says other"} for number in bad]})
 
