@@ -14,12 +14,13 @@ from typing import Any, Literal
 from rlm.citation_markers import marker, unmark_unknown, write_marks
 from rlm.escaping import (
     has_false_sources,
+    html_answer,
+    html_text,
     markdown_answer,
     markdown_line,
     terminal_text,
 )
 from rlm.lazy_dataclass import dataclass
-from rlm.result_html import HtmlSource, html_result
 from rlm.sandbox.types import Span
 from rlm.support import NOT_SUPPORTED, ClaimSupport, Support, SupportStatus, SupportTest
 
@@ -49,6 +50,8 @@ __all__ = [
 ]
 
 _QUOTE_SHOWN = 160
+_NOTES_SHOWN = 3
+"""Notes that HTML shows before the others are folded away."""
 EXTRACTIVE = "extractive"
 """The name of the built-in model that is a program. It needs no key, and its cells need no isolation."""
 SEEN = "seen on the page (not verifiable by text)"
@@ -145,6 +148,11 @@ class Citation:
 
     def __repr__(self) -> str:
         return f"Citation({self.marker!r}, {self.place!r}, {self.shown!r}, verified={self.verified})"
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know before the quote: that it is not found, or was seen on a picture."""
+        return SEEN if self.seen else "" if self.verified else "not found in the input"
 
     @property
     def shown(self) -> str:
@@ -398,6 +406,12 @@ class RunResult:
         return replace(self, answer="".join([*pieces, self.answer[at:]])).text
 
     @property
+    def listed(self) -> tuple[Citation, ...] | None:
+        """The citations for a list of sources, None for a result without one. An answer that claims sources
+        and has none gets an empty list: it says so."""
+        return self.citations if self.citations or has_false_sources(self.answer) else None
+
+    @property
     def figures(self) -> str:
         """Two figures in a line: the quotes that are in the input, and the claims that they support; "" for
         an answer without either."""
@@ -419,20 +433,9 @@ class RunResult:
         return self.markdown()
 
     def markdown(self) -> str:
-        """The answer, a list of its sources below a rule, and a line about what was read.
-
-        Nothing in it is a link, an image or HTML: URLs of the answer are shown as code. Names and quotes are
-        escaped: a document can't put a heading there."""
-        if self.answer is None:
-            parts = [f"*No answer ({self.stop_reason}).*"]
-        elif isinstance(self.answer, str):
-            parts = [markdown_answer(self.marked_text)]
-        else:
-            parts = [markdown_answer(f"```json\n{self.text}\n```")]
-        sources = [f"- {_markdown_source(citation)}" for citation in self.citations]
-        if sources or has_false_sources(self.answer):
-            parts += ["---", "**Sources**", "\n".join(sources) or "none"]
-        return "\n\n".join([*parts, f"*{markdown_line(self._account())}*"]) + "\n"
+        """The answer, a list of its sources below a rule, and a line about what was read. Nothing in it is a
+        link, an image or HTML."""
+        return _markdown(self)
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """How IPython shows it in a terminal: the answer as text."""
@@ -440,29 +443,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the answer, its sources, what was read and spent. All of it is escaped."""
-        sources = [_html_source(citation) for citation in self.citations]
-        cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd:.4f}" if self.cost_usd else "$0"
-        missing = f"No answer ({self.stop_reason})" + (f": {self.cause}" if self.cause else "")
-        return html_result(
-            None if self.answer is None else self.marked_text,
-            missing,
-            sources if sources or has_false_sources(self.answer) else None,
-            f"{self.coverage.shown}; {cost}; {self._account()}",
-            [warning for warning in self.warnings if warning != self.cause],
-        )
-
-    def _account(self) -> str:
-        coverage = self.coverage
-        return (
-            f"{self.strategy}, {_plural(self.rounds, 'round')}, {_plural(self.sub_calls, 'child call')}, "
-            f"{self.seconds:.1f} s; "
-            f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
-            f"{coverage.answered_chars:,} read by children"
-            + (f", {coverage.pages_looked:,} pages looked at" if coverage.pages_looked else "")
-            + "; "
-            + (f"{self.figures}; " if self.figures else "")
-            + f"run {self.run_id}"
-        )
+        return _html(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunResult:
@@ -490,23 +471,84 @@ class RunResult:
         )
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def _markdown(result: RunResult) -> str:
+    """Return the answer, its sources below a rule, and a line about what was read.
 
-
-def _html_source(citation: Citation) -> HtmlSource:
-    if citation.seen:
-        return HtmlSource(citation.marker, citation.place, citation.quote, SEEN)
-    remark = "" if citation.verified else "not found in the input"
-    return HtmlSource(citation.marker, citation.place, citation.quote, remark, is_bad=not citation.verified)
+    URLs of the answer are shown as code. Names and quotes are escaped: a document can't put a heading there.
+    """
+    if result.answer is None:
+        parts = [f"*No answer ({result.stop_reason}).*"]
+    elif isinstance(result.answer, str):
+        parts = [markdown_answer(result.marked_text)]
+    else:
+        parts = [markdown_answer(f"```json\n{result.text}\n```")]
+    sources = result.listed
+    if sources is not None:
+        parts += ["---", "**Sources**", "\n".join(f"- {_markdown_source(one)}" for one in sources) or "none"]
+    return "\n\n".join([*parts, f"*{markdown_line(_account(result))}*"]) + "\n"
 
 
 def _markdown_source(citation: Citation) -> str:
-    quote = markdown_line(citation.shown)
+    quote = f"“{markdown_line(citation.shown)}”"
     if citation.seen:
-        return f"{citation.marker} {markdown_line(citation.place)}: *{SEEN}*" + (
-            f" “{quote}”" if quote else ""
+        remark = f"{citation.marker} {markdown_line(citation.place)}: *{citation.remark}*"
+        return f"{remark} {quote}" if citation.quote else remark
+    if citation.remark:
+        return f"{citation.marker} **{citation.remark}**: {quote}"
+    return f"{citation.marker} {markdown_line(citation.place)}: {quote}"
+
+
+def _html(result: RunResult) -> str:
+    """Return a result as one `div`: the answer, its sources, what was read and spent. All text is escaped.
+    Colours are the viewer's own, so that dark themes stay dark."""
+    if result.answer is None:
+        cause = f": {result.cause}" if result.cause else ""
+        parts = [f"<p><em>{html_text(f'No answer ({result.stop_reason}){cause}')}</em></p>"]
+    else:
+        parts = [f"<p style='white-space: pre-wrap'>{html_answer(result.marked_text)}</p>"]
+    sources = result.listed
+    if sources is not None:
+        rows = "".join(map(_html_source, sources)) or "<li>none</li>"
+        parts.append(f"<hr><strong>Sources</strong><ul>{rows}</ul>")
+    notes = [f"<li>{html_text(note)}</li>" for note in result.warnings if note != result.cause]
+    if notes:
+        parts.append(f"<ul style='opacity: .8'>{''.join(notes[:_NOTES_SHOWN])}</ul>")
+    if more := notes[_NOTES_SHOWN:]:
+        parts.append(
+            f"<details><summary>Further notes: {len(more)}</summary><ul>{''.join(more)}</ul></details>"
         )
-    if not citation.verified:
-        return f"{citation.marker} **not found in the input**: “{quote}”"
-    return f"{citation.marker} {markdown_line(citation.place)}: “{quote}”"
+    cost = result.cost_usd
+    spent = "cost unknown" if cost is None else f"${cost:.4f}" if cost else "$0"
+    account = f"{result.coverage.shown}; {spent}; {_account(result)}"
+    parts.append(f"<p style='opacity: .7'><small>{html_text(account)}</small></p>")
+    return f"<div style='max-width: 60em'>{''.join(parts)}</div>"
+
+
+def _html_source(citation: Citation) -> str:
+    remark = citation.remark
+    if remark:
+        tag = "em" if citation.seen else "strong"
+        remark = f"<{tag}>{html_text(remark)}</{tag}> "
+    quote = f"<q>{html_text(citation.quote)}</q>" if citation.quote else ""
+    return (
+        f"<li>{html_text(citation.marker)} {html_text(citation.place)} {remark}"
+        f"<span style='opacity: .85'>{quote}</span></li>"
+    )
+
+
+def _account(result: RunResult) -> str:
+    coverage = result.coverage
+    looked = f"{coverage.pages_looked:,} pages looked at" if coverage.pages_looked else ""
+    parts = [
+        f"{result.strategy}, {_plural(result.rounds, 'round')}, {_plural(result.sub_calls, 'child call')}, "
+        f"{result.seconds:.1f} s",
+        f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
+        f"{coverage.answered_chars:,} read by children{f', {looked}' if looked else ''}",
+        result.figures,
+        f"run {result.run_id}",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

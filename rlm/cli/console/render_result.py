@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from rlm.cli.console.exits import option_of
-from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
+from rlm.escaping import RULE, terminal_answer, terminal_line, terminal_text
 from rlm.models.base import EXTRACTIVE
-from rlm.results import SEEN, Citation, RunResult
+from rlm.results import Citation, RunResult
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -47,10 +47,10 @@ def answer_text(result: RunResult, *, markdown: bool = True) -> str:
     answer = result.marked_text
     is_text = isinstance(result.answer, str)
     shown = terminal_answer(answer, markdown=markdown) if is_text else terminal_text(answer)
-    sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
-    if not sources and has_false_sources(result.answer):
-        sources = "  none"
-    return shown + (f"{_SOURCES}{sources}" if sources else "")
+    sources = result.listed
+    if sources is None:
+        return shown
+    return shown + _SOURCES + ("\n".join(f"  {_source(citation)}" for citation in sources) or "  none")
 
 
 def style_answer(text: str) -> Text:
@@ -92,7 +92,7 @@ def _source(citation: Citation) -> str:
     shown = terminal_text(citation.shown)
     if citation.seen:
         quote = f" “{shown}”" if shown else ""
-        return f"{citation.marker} {terminal_line(citation.place)}  {SEEN}{quote}"
+        return f"{citation.marker} {terminal_line(citation.place)}  {citation.remark}{quote}"
     if not citation.verified:
         return f"{citation.marker} NOT FOUND in the input: “{shown}”"
     return f"{citation.marker} {terminal_line(citation.place)}  “{shown}”"
