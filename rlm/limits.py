@@ -1,104 +1,75 @@
-"""Limits of a run. Each field carries its option of the command line, so that a limit is declared once."""
+"""Limits of a run. Their options, defaults and bounds are rows of `rlm.settings_table`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import Field, field, fields
+from dataclasses import fields
 from functools import wraps
 from typing import Any, TypeVar
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
+from rlm.settings_table import LIMITS, SETTINGS, Setting
 
 __all__ = [
     "LOADING_SHARE",
-    "LimitOption",
     "Limits",
     "limit_names",
     "limit_of_measure",
     "measure_of_limit",
-    "option_of_limit",
     "slow_defaults",
 ]
 
 LOADING_SHARE = 0.5
 """The part of `max_seconds` that loading the input may take."""
+_MEASURES = {
+    "max_rounds": "rounds",
+    "max_depth": "depth",
+    "max_calls": "sub_calls",
+    "max_total_tokens": "tokens",
+    "max_cost": "cost_usd",
+    "max_seconds": "seconds",
+    "max_violations": "violations",
+}
+"""What a limit measures, by its field, where journals and budgets call it otherwise."""
+_LIMITS = {measure: limit for limit, measure in _MEASURES.items()}
+_VIOLATIONS = Setting("max_violations", LIMITS, int, 3, "", minimum=1)
 _Class = TypeVar("_Class", bound=type)
-
-
-@dataclass(frozen=True, slots=True)
-class LimitOption:
-    """The option that sets a limit (`max_rounds` is `--max-rounds`): its help.
-
-    folder_may_lower: `rlm.toml` of a folder may set a lower value.
-    """
-
-    help: str
-    folder_may_lower: bool = True
-
-
-def _limit(
-    default: Any,
-    minimum: int | None = None,
-    option: LimitOption | None = None,
-    *,
-    measure: str | None = None,
-    slow: Any = None,
-) -> Any:
-    """Declare a limit. It is at least `minimum`; None means above 0. `measure` is the name of what it limits,
-    in budgets and journals, if that is another. `slow` is the default of slow runs."""
-    facts = {"minimum": minimum, "option": option, "measure": measure, "slow": slow}
-    return field(default=default, metadata=facts)
 
 
 def slow_defaults() -> dict[str, Any]:
     """Return the limits that have another default in a slow run, by the names of their fields."""
-    slow = {limit.name: limit.metadata["slow"] for limit in fields(Limits)}
-    return {name: value for name, value in slow.items() if value is not None}
-
-
-_MIN_CHILD_TOKENS = 1_000
-"""The instructions around a slice take about 500 tokens."""
-
-
-def option_of_limit(limit: Field[Any]) -> LimitOption | None:
-    """Return the option that sets a field of Limits, or None if it can be set in Python only."""
-    option: LimitOption | None = limit.metadata["option"]
-    return option
+    return {row.name: row.slow for row in SETTINGS.values() if row.slow is not None}
 
 
 def limit_of_measure(measure: str) -> str:
     """Return the field of Limits for a name in budgets and journals: `max_calls` for `sub_calls`."""
-    return next((limit.name for limit in fields(Limits) if limit.metadata["measure"] == measure), measure)
+    return _LIMITS.get(measure, measure)
 
 
 def measure_of_limit(limit: str) -> str:
     """Return the name in budgets and journals for a field of Limits, the reverse of `limit_of_measure`."""
-    return next((one.metadata["measure"] or limit for one in fields(Limits) if one.name == limit), limit)
+    return _MEASURES.get(limit, limit)
 
 
 def limit_names(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return limits by the names of their fields. They may be named by what they measure (`cost_usd`), as in
     journals. Raises ConfigurationError for an unknown name and for a limit that has two."""
     names = {limit.name for limit in fields(Limits)}
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for name, value in given.items():
         limit = limit_of_measure(name)
         if limit not in names:
             raise ConfigurationError(f"there is no limit {name!r}: {_remedy(name, names)}")
-        if limit in found:
+        if limit in limits:
             raise ConfigurationError(f"{limit} is given twice, also as {name}: leave one out")
-        found[limit] = value
-    return found
+        limits[limit] = value
+    return limits
 
 
 def _remedy(name: str, names: set[str]) -> str:
     if name == "max_tokens":
-        return (
-            "the run's total is max_total_tokens, and a reply's length is the model's option output "
-            "(--max-tokens)"
-        )
+        return "the run's total is max_total_tokens, and a reply's length is the model's option output"
     return f"use {', '.join(sorted(names))}"
 
 
@@ -135,35 +106,16 @@ class Limits:
     seconds, violations. Raises ConfigurationError, which names the invalid field.
     """
 
-    max_rounds: int = _limit(30, 1, LimitOption("Maximum rounds of a root."), measure="rounds")
-    max_depth: int = _limit(
-        1, 0, LimitOption("Maximum depth of sub-RLMs; 0: children only."), measure="depth"
-    )
-    max_calls: int = _limit(1_000, 0, LimitOption("Maximum child calls."), measure="sub_calls")
-    max_total_tokens: int = _limit(
-        10_000_000, 1, LimitOption("Maximum tokens of all calls together."), measure="tokens"
-    )
-    max_cost: float = _limit(5.0, 0, LimitOption("Maximum cost in US dollars."), measure="cost_usd")
-    max_seconds: float = _limit(
-        1_800.0,
-        None,
-        LimitOption("Timeout in seconds. With --slow: 93,600 (26 h)."),
-        measure="seconds",
-        slow=93_600.0,
-    )
-    cell_seconds: float = _limit(120.0, None, LimitOption("Timeout of one block, in seconds of computing."))
-    concurrency: int = _limit(
-        16, 1, LimitOption("Maximum calls in flight at a provider. With --slow: 1,000."), slow=1_000
-    )
-    max_violations: int = _limit(3, 1, measure="violations")
-    child_tokens: int | None = _limit(
-        None,
-        _MIN_CHILD_TOKENS,
-        LimitOption(
-            "Maximum tokens of one child's prompt. Default: what its model reads well.",
-            folder_may_lower=False,
-        ),
-    )
+    max_rounds: int = SETTINGS["max_rounds"].default
+    max_depth: int = SETTINGS["max_depth"].default
+    max_calls: int = SETTINGS["max_calls"].default
+    max_total_tokens: int = SETTINGS["max_total_tokens"].default
+    max_cost: float = SETTINGS["max_cost"].default
+    max_seconds: float = SETTINGS["max_seconds"].default
+    cell_seconds: float = SETTINGS["cell_seconds"].default
+    concurrency: int = SETTINGS["concurrency"].default
+    max_violations: int = _VIOLATIONS.default
+    child_tokens: int | None = SETTINGS["child_tokens"].default
 
     def to_json(self) -> dict[str, Any]:
         """Return the limits as journals hold them, by what they measure. The constructor reads them back."""
@@ -171,18 +123,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         for limit in fields(self):
-            value, minimum = getattr(self, limit.name), limit.metadata["minimum"]
-            if value is None and limit.default is None:
-                continue
-            is_whole = isinstance(limit.default, int) or limit.default is None
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int,) if is_whole else (int, float))
-                or not math.isfinite(value)
-                or (value <= 0 if minimum is None else value < minimum)
-            ):
-                bound = "above 0" if minimum is None else f"of at least {minimum}"
-                number = "a whole number" if is_whole else "a number"
-                raise ConfigurationError(
-                    f"is {value!r}; give {number} {bound}", option=f"limits.{limit.name}"
-                )
+            fault = SETTINGS.get(limit.name, _VIOLATIONS).fault(getattr(self, limit.name))
+            if fault is not None:
+                raise ConfigurationError(fault, option=f"limits.{limit.name}")

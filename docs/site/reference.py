@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from rlm.cli.app import app
-from rlm.cli.commands.init import template
-from rlm.cli.config import FolderMay, known_options
-from rlm.limits import Limits, option_of_limit
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
+from rlm.settings_table import SETTINGS
 
 __all__ = ["PAGES", "main"]
 
 FOLDER = Path(__file__).parents[1] / "reference"
-_FOLDER_MAY = {FolderMay.SET: "yes", FolderMay.LOWER: "a lower value"}
+_FOLDER_MAY = {"any": "yes", "lower": "a lower value", "never": "no"}
 _MADE = "<!-- made by `make docs`: do not edit -->\n"
 
 
@@ -97,46 +93,28 @@ def _cell(text: str) -> str:
 
 
 def settings_page() -> str:
-    """Return every setting of `rlm.toml` with its variable and who may set it, and the file of `rlm init`."""
-    context = _init_context()
+    """Return every setting with its option, its variable, its default and who may set it."""
     rows = []
-    for known in known_options(context):
-        may = "no" if known.folder_may is None else _FOLDER_MAY[known.folder_may]
-        rows.append(f"| `{known.name}` | `RLM_{known.name.upper()}` | {may} |")
-    limits = [
-        f"| `{limit.name}` | `--{limit.name.replace('_', '-')}` | `{limit.default}` |"
-        for limit in fields(Limits)
-        if option_of_limit(limit)
-    ]
+    for row in SETTINGS.values():
+        option = f"`{row.flag}`" if row.has_flag else ""
+        default = "" if row.default is None else f"`{row.default}`"
+        cells = (f"`{row.name}`", option, default, _FOLDER_MAY[row.folder], _cell(row.help))
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(
         [
             "# Settings\n",
             _MADE,
-            "Options override `RLM_*` variables. Variables override `./rlm.toml` (or `--config FILE`).",
-            "That file overrides `~/.config/rlm/config.toml`. Keys of providers come from the",
-            "environment only.\n",
-            "| setting | variable | may a folder set it? |",
-            "| --- | --- | --- |",
+            "A setting is an option (`--max-rounds 5`), a variable (`RLM_MAX_ROUNDS=5`), a key of a settings",
+            "file (`max_rounds = 5`) and, if it is a limit, a field of `Limits` in Python. `--set KEY=VALUE`",
+            "sets those without an option. Options override variables. Variables override `./rlm.toml` (or",
+            "`--config FILE`). That file overrides `~/.config/rlm/config.toml`. `rlm init` writes a file",
+            "with all of them. Keys of providers come from the environment only.\n",
+            "| setting | option | default | may a folder set it? | meaning |",
+            "| --- | --- | --- | --- | --- |",
             *rows,
-            "\n## Limits in Python\n",
-            "`Limits(…)` has the fields of the first column.\n",
-            "| field | option | default |",
-            "| --- | --- | --- |",
-            *limits,
-            "\n## The file that `rlm init` writes\n",
-            "```toml",
-            template(context).strip(),
-            "```",
             "",
         ]
     )
-
-
-def _init_context() -> typer.Context:
-    root = get_command(app)
-    assert isinstance(root, TyperGroup)
-    outer = root.make_context("rlm", ["init"], resilient_parsing=True)
-    return root.commands["init"].make_context("init", [], parent=outer, resilient_parsing=True)
 
 
 def helpers_page() -> str:

@@ -59,8 +59,8 @@ _COMMANDS = {
     ),
     "init": _Entry(_SET_UP, "Write a settings file with every default as a comment.", "init:init"),
     "sandbox": _Entry(_MORE, "Run code in the sandbox.", "sandbox:sandbox_app"),
-    "assemble": _Entry(_MORE, "Assemble a prompt within its token budget.", "assemble:assemble_app"),
-    "segments": _Entry(_MORE, "Store prompt segments with versions and labels.", "segments.app:segments_app"),
+    "assemble": _Entry(_MORE, "Assemble a prompt within its token budget.", "assemble:assemble"),
+    "segments": _Entry(_MORE, "Store prompt segments with versions and labels.", "segments:segments_app"),
 }
 
 

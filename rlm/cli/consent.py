@@ -7,27 +7,16 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from rlm.cli.config import default_from_file
 from rlm.cli.console.exits import say
 
 if TYPE_CHECKING:
     from rlm.sandbox.isolation.probe import Probed
 
-__all__ = ["SandboxOption", "allowed_level", "consent_file", "has_consent"]
-
-SandboxOption = Annotated[
-    Literal["auto", "0", "1", "2", "3"],
-    typer.Option(
-        envvar="RLM_SANDBOX",
-        callback=default_from_file,
-        rich_help_panel="How it runs",
-        help="Isolation level: auto takes the strongest available, 0 is none.",
-    ),
-]
+__all__ = ["allowed_level", "consent_file", "has_consent"]
 
 
 def consent_file(env: Mapping[str, str]) -> Path:
@@ -37,7 +26,7 @@ def consent_file(env: Mapping[str, str]) -> Path:
     return user_config_folder(env) / "sandbox.json"
 
 
-def allowed_level(option: SandboxOption, *, model_written: bool = True) -> int | Literal["auto"]:
+def allowed_level(option: str, *, model_written: bool = True) -> int | Literal["auto"]:
     """Return the level of a run.
 
     Where `auto` would be refused but level 1 works, the user is asked once in a terminal, and a yes is

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlm.cli.config import default_from_file
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
     from rlm.documents import Source
 
-__all__ = ["AllowHostOption", "ExcludeOption", "PathsArgument", "read_sources"]
+__all__ = ["PathsArgument", "read_sources"]
 
 PathsArgument = Annotated[
     list[str] | None,
@@ -23,21 +22,6 @@ PathsArgument = Annotated[
         metavar="PATH",
         help="Files, folders, globs, URLs (https, s3, gs, az), REPO@REV, or - for stdin, "
         "which is also read if it is piped in.",
-        show_default=False,
-    ),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option(rich_help_panel="Input", help="Skip files that match, as in .gitignore. Repeatable."),
-]
-AllowHostOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="HOST",
-        rich_help_panel="Input",
-        envvar="RLM_ALLOW_HOST",
-        callback=default_from_file,
-        help="A private host that URLs may lead to: HOST or HOST:PORT. Repeatable.",
         show_default=False,
     ),
 ]

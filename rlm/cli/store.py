@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rlm.cli.config import default_from_file
-
 if TYPE_CHECKING:
     from rlm.journal import Journal
 
-__all__ = ["RunArgument", "StoreOption", "with_journal"]
+__all__ = ["RunArgument", "with_journal"]
 
 _T = TypeVar("_T")
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RLM_STORE",
-        callback=default_from_file,
-        rich_help_panel="Settings and journal",
-        help="The journal: a SQLite file, or postgresql://USER@HOST/NAME.",
-        show_default="in the state folder",
-    ),
-]
 RunArgument = Annotated[
     str,
     typer.Argument(

@@ -19,8 +19,7 @@ def test_help_of_each_command_shows_an_example(rlm) -> None:
     assert "Look back:" in rlm("--help").stdout
     commands = (
         "ask, summarize, research, compare, batch, search, init, models, assemble, "
-        "show, resume, replay, export, doctor, runs, runs rm, runs prune, sandbox exec, "
-        "assemble scoped, assemble card, assemble cited, assemble tiles, assemble child, assemble root, "
+        "show, resume, replay, export, doctor, runs, runs rm, sandbox exec, "
         "segments list, segments show, segments add, segments edit, segments diff, segments label, "
         "segments rollback, segments deactivate, segments migrate, segments import, segments export"
     )

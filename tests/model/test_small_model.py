@@ -59,7 +59,16 @@ def test_a_root_that_writes_no_block_ends_by_name(rlm, yard: Path) -> None:
 
 def test_the_limit_on_tokens_holds(rlm, yard: Path) -> None:
     ran = rlm(
-        "ask", CODE, yard, "--strategy", "map-reduce", "--json", "--max-tokens", 2_000, "--max-seconds", 300
+        "ask",
+        CODE,
+        yard,
+        "--strategy",
+        "map-reduce",
+        "--json",
+        "--option",
+        "output=2000",
+        "--max-seconds",
+        300,
     )
     assert ran.code in ANSWERED
     spent = sum(usage["input_tokens"] + usage["output_tokens"] for usage in ran.json["usage"])

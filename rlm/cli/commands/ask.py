@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import stat
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.cli.shorthand import find_swapped, is_file, unquoted_question
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
+from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +49,8 @@ Examples:
 """
 
 
-@takes_run_options()
+@takes(MODELS, INPUT, RUN, LIMITS, OUTPUT, JOURNAL)
 def ask(
-    ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
     paths: PathsArgument = None,
     continued: Annotated[
@@ -76,16 +74,16 @@ def ask(
             help="Independent runs; the answer that most of them give is printed. They share the limits.",
         ),
     ] = 1,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
+    ] = None,
     no_context: Annotated[
         bool,
         typer.Option("--no-context", help="Ask without a text: the answer is the model's own knowledge."),
     ] = False,
-    fail_if_absent: Annotated[
-        bool,
-        typer.Option("--fail-if-absent", help="Exit with 1 if the documents do not hold the answer."),
-    ] = False,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Answer a question over any amount of text. The citations are verified."""
     if not options.dry_run and takes_rounds(paths or (), options.strategy):
@@ -99,30 +97,28 @@ def ask(
     if attempts > 1 and continued is not None:
         raise UsageError("--attempts cannot be combined with --continue: leave one out")
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, text_observers=progress.text_observers)
+        rlm = options.rlm(observers, text_observers=progress.text_observers)
         has_text = continued is not None or no_context
         sources = [] if has_text and not paths else options.sources(paths, no_path=_NO_PATH)
         context = None if no_context else sources
         try:
             if options.dry_run:
-                print_plan(run_interruptible(rlm.plan(sources)), as_json=options.as_json)
+                print_plan(run_interruptible(rlm.plan(sources)), as_json=options.json)
                 return
             answered = run_interruptible(
-                _ask(rlm, question, context, _schema(options.schema), choice or (), continued, attempts)
+                _ask(rlm, question, context, _schema(schema), choice or (), continued, attempts)
             )
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(progress.run_id, progress.waiting) from None
     print_and_exit(
         answered.result,
-        as_json=options.as_json,
+        as_json=options.json,
         quiet=options.quiet,
         verbose=options.verbose,
         documents=progress.documents,
         data=answered.to_json(),
     )
-    if fail_if_absent and not answered.result.found:
-        raise typer.Exit(Exit.NO_ANSWER)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -188,7 +184,7 @@ def _check_without_context(paths: Sequence[str], continued: str | None, *, choic
             raise UsageError(f"--no-context cannot be combined with {name}: leave one out")
 
 
-def _with_models_of(run: str, options: RunOptions) -> RunOptions:
+def _with_models_of(run: str, options: Options) -> Options:
     """Return the options with the models of the run and their options, if no model is given."""
     from rlm.children.sub_models import write_sub_models
     from rlm.runs.stored_run import StoredRun
@@ -197,8 +193,7 @@ def _with_models_of(run: str, options: RunOptions) -> RunOptions:
         return options
     stored = with_journal(options.store, lambda journal: StoredRun.read(journal, run))
     facts = stored.facts
-    return replace(
-        options,
+    return options.changed(
         option=[*stored.calls("model").to_pairs(), *(options.option or ())],
         sub_option=[*stored.calls("sub_model").to_pairs(), *(options.sub_option or ())],
         model=facts["model"],

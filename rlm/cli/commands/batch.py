@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.config import mcp_servers_in_force
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.errors import ConfigurationError
+from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,17 +56,16 @@ that did not answer, an empty budget). The exit code is 1 if a task has no answe
 """
 
 
-@takes_run_options(
-    each="for each task",
-    without_effect={"verbose": "many tasks run at a time; `rlm show RUN` shows one"},
-    refused={
-        "schema": "each task names its own schema",
-        "exclude": "each task names its own files",
-        "allow_host": "the URLs of a batch lead to public addresses only",
-    },
+@takes(
+    MODELS,
+    INPUT,
+    RUN,
+    LIMITS,
+    OUTPUT,
+    JOURNAL,
+    without=("exclude", "allow_host", "verbose"),
 )
 def batch(
-    ctx: typer.Context,
     tasks: Annotated[
         Path,
         typer.Argument(metavar="TASKS.jsonl", help="The tasks, one JSON object a line.", show_default=False),
@@ -109,7 +108,7 @@ def batch(
         ),
     ] = False,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Run many tasks, with one line of results for each. The same command resumes a batch."""
     from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
@@ -126,13 +125,7 @@ def batch(
     if "://" not in store:
         store = str(Path(store).expanduser().absolute())
     make_rlm = partial(
-        RLM,
-        options.model_name,
-        sub_models=options.sub_models,
-        summary_model=options.summary_model,
-        limits=options.limits,
-        settings=replace(options.settings(ctx), store=store),
-        mcp_servers=mcp_servers_in_force(ctx, options.mcp or ()),
+        RLM, **options.arguments(model=options.model_name, settings=replace(options.settings(), store=store))
     )
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
@@ -141,12 +134,12 @@ def batch(
         display = stack.enter_context(BatchDisplay(quiet=options.quiet, budget=budget))
         observers: list[Observer] = [display.on_event]
         if options.trace is not None:
-            observers.append(stack.enter_context(TraceFile(options.trace)).on_event)
+            observers.append(stack.enter_context(TraceFile(Path(options.trace))).on_event)
         start_telemetry()
         rlm = make_rlm(observe=observers)
         floor = _floor(rlm, budget)
         if options.dry_run:
-            _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
+            _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.json)
             return
         facts = {
             "model": rlm.model.name,
@@ -186,7 +179,7 @@ def batch(
             display.close()
             _say_interrupted(f"{plural(len(results.done), 'line')} in {out}", display)
             raise typer.Exit(Exit.INTERRUPTED) from None
-    _leave(summary, as_json=options.as_json, quiet=options.quiet, table=summary_table(summary))
+    _leave(summary, as_json=options.json, quiet=options.quiet, table=summary_table(summary))
 
 
 batch.__doc__ = f"{batch.__doc__}\n\n{EXAMPLES}"

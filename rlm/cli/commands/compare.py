@@ -10,9 +10,10 @@ import typer
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_plan, report_interrupt
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
+from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +44,8 @@ If the command is interrupted or killed, `rlm resume` continues it.
 """
 
 
-@takes_run_options(
-    without_effect={"strategy": "--method chooses what is compared"},
-    refused={"schema": "answers are compared as text"},
-)
+@takes(MODELS, INPUT, RUN, LIMITS, OUTPUT, JOURNAL, without=("strategy",))
 def compare(
-    ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.", show_default=False)],
     paths: PathsArgument = None,
     method: Annotated[
@@ -59,9 +56,8 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option(min=1, max=100, help="Number of passages for bm25.")] = 8,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Answer one question in four ways, side by side. It shows whether you need an RLM."""
     from rlm.tasks.comparison.table import METHODS
@@ -74,17 +70,17 @@ def compare(
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     chosen = tuple(one for one in METHODS if one in method) if method else METHODS
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers)
+        rlm = options.rlm(observers)
         sources = options.sources(paths)
         try:
             if options.dry_run:
-                print_plan(run_interruptible(_plan(rlm, sources, chosen)), as_json=options.as_json)
+                print_plan(run_interruptible(_plan(rlm, sources, chosen)), as_json=options.json)
                 return
-            found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
+            found = run_interruptible(_run(rlm, question, sources, chosen))
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(progress.run_id, progress.waiting) from None
-    print_comparison(found, as_json=options.as_json)
+    print_comparison(found, as_json=options.json)
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
@@ -97,13 +93,11 @@ async def _plan(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) 
     return await plan_comparison(rlm, sources, methods)
 
 
-async def _run(
-    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int
-) -> Comparison:
+async def _run(rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method]) -> Comparison:
     from rlm.tasks.comparison.compare import compare as run_comparison
 
     try:
-        return await run_comparison(rlm, question, sources, methods=methods, top_k=top_k)
+        return await run_comparison(rlm, question, sources, methods=methods)
     finally:
         await rlm.aclose()
 

@@ -13,14 +13,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.streams import unfiltered
-from rlm.cli.store import StoreOption
+from rlm.cli.options import Options, read_files, takes
+from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_line
 from rlm.lazy_dataclass import dataclass
 
@@ -42,10 +43,10 @@ class Finding:
     detail: str
 
 
+@takes("store", "json")
 def doctor(
-    ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-    store: StoreOption = None,
+    *,
+    options: Options,
 ) -> None:
     """Check whether runs work on this machine.
 
@@ -64,10 +65,10 @@ def doctor(
         _documents(),
         *_models(),
         *_keys(),
-        _settings(ctx),
-        _store(store),
+        _settings(),
+        _store(options.store),
     ]
-    if as_json:
+    if options.json:
         typer.echo(json_bytes([asdict(one) for one in findings], indent=2))
     else:
         _print(findings)
@@ -239,7 +240,6 @@ def _models() -> list[Finding]:
 
 def _keys() -> list[Finding]:
     """Report the keys of compatible servers: to which servers they may go."""
-    from rlm.errors import ConfigurationError
     from rlm.models.http.endpoint import KeyHosts
     from rlm.models.registry import PROVIDERS
 
@@ -263,22 +263,14 @@ def _keys() -> list[Finding]:
     return found
 
 
-def _settings(ctx: typer.Context) -> Finding:
-    from rlm.cli.config import describe_refused, folder_refusal, split_by_right
-    from rlm.config_file.loading import load_settings
-    from rlm.config_file.settings_file import settings_files
-    from rlm.errors import ConfigurationError
-
-    explicit = os.environ.get("RLM_CONFIG")
+def _settings() -> Finding:
     try:
-        settings = load_settings(settings_files(Path(explicit) if explicit else None, os.environ, Path.cwd()))
-        _, refused = split_by_right(ctx, settings)
+        settings = read_files()
     except ConfigurationError as error:
         return Finding("fail", "settings", str(error))
-    if settings.folder is not None:
-        names = describe_refused(settings.folder, refused)
-        if names:
-            return Finding("warn", "settings", folder_refusal(settings.folder, names))
+    words = [word for refused in settings.refused.values() for word in refused]
+    if words:
+        return Finding("warn", "settings", settings.describe_refused(words))
     return Finding("ok", "settings", ", ".join(map(str, settings.files)) or "no file")
 
 

@@ -14,8 +14,9 @@ import typer
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import check_out, open_output
 from rlm.cli.console.render_result import plural
-from rlm.cli.store import StoreOption
+from rlm.cli.options import Options, takes
 from rlm.escaping import json_bytes
+from rlm.settings_table import JOURNAL
 
 __all__ = ["export"]
 
@@ -23,6 +24,7 @@ Format = Literal["events", "messages"]
 _Line = dict[str, Any]
 
 
+@takes(JOURNAL)
 def export(
     runs: Annotated[
         list[str] | None,
@@ -33,7 +35,6 @@ def export(
             show_default=False,
         ),
     ] = None,
-    *,
     format_: Annotated[
         Format,
         typer.Option(
@@ -50,7 +51,8 @@ def export(
             callback=check_out,
         ),
     ] = None,
-    store: StoreOption = None,
+    *,
+    options: Options,
 ) -> None:
     """Export runs as lines of JSON: their events, or their conversations with models.
 
@@ -67,7 +69,7 @@ def export(
     async def work(write: Callable[[_Line], object]) -> tuple[int, str]:
         from rlm.journal import Journal, default_store
 
-        place = store or default_store(os.environ)
+        place = options.store or default_store(os.environ)
         async with Journal.open(place) as journal:
             names = list(dict.fromkeys([await journal.resolve(run) for run in runs or ["latest"]]))
         lines = 0

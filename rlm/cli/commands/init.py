@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 import typer
 
-from rlm.cli.config import KnownOption, known_options
 from rlm.cli.console.exits import Exit, say
+from rlm.settings_table import SETTINGS, Setting
 
 __all__ = ["init", "template"]
 
@@ -37,8 +37,6 @@ _MODELS = """
 def init(
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write.")] = "rlm.toml",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    *,
-    ctx: typer.Context,
 ) -> None:
     """Write a settings file with every default as a comment.
 
@@ -48,7 +46,7 @@ def init(
       rlm init ~/.config/rlm/config.toml
     """
     path = Path(file).expanduser()
-    text = template(ctx)
+    text = template()
     path.parent.mkdir(parents=True, exist_ok=True)
     if force and not path.is_dir():
         path.unlink(missing_ok=True)  # a link in this folder may lead to another file of the user's
@@ -61,18 +59,10 @@ def init(
     say(f"wrote {file}")
 
 
-def template(ctx: typer.Context) -> str:
-    """Return the file: the options of `rlm ask` with defaults and help texts, then the tables."""
-    lines = [_option_line(option) for option in known_options(ctx)]
+def template() -> str:
+    """Return the file: every setting with its default and its help, then the tables."""
+    lines = [_line(f"{row.name} = {_toml(row)}", row.help) for row in SETTINGS.values()]
     return _HEAD + "\n" + "\n".join(lines) + "\n" + _MODELS + "\n" + _prompt_table()
-
-
-def _option_line(option: KnownOption) -> str:
-    if option.default is not None:
-        value = _toml(option.default)
-    else:
-        value = "32_000" if int in get_args(option.type) else '"…"'
-    return _line(f"{option.name} = {value}", option.help)
 
 
 def _line(setting: str, help_text: str) -> str:
@@ -80,14 +70,12 @@ def _line(setting: str, help_text: str) -> str:
     return f"{commented:{_WIDTH}} # {help_text}"
 
 
-def _toml(value: Any) -> str:
-    return (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+def _toml(row: Setting) -> str:
+    if row.default is None:
+        return '"…"' if row.kind is str else "true" if row.kind is bool else "32_000"
+    if isinstance(row.default, str):
+        return f'"{row.default}"'
+    return str(row.default).lower()
 
 
 def _prompt_table() -> str:

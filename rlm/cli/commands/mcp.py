@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlm.cli.config import mcp_servers_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.errors import ConfigurationError, UsageError
 from rlm.escaping import terminal_text
+from rlm.settings_table import JOURNAL, LIMITS, MODELS, RUN
 
 if TYPE_CHECKING:
     from rlm.events import Observer
@@ -39,20 +39,8 @@ and nothing else. The limits apply to each call.
 """
 
 
-@takes_run_options(
-    each="each call",
-    refused={
-        "schema": "a client gives it with each question",
-        "dry_run": "it serves other programs",
-        "trace": "the journal keeps all events: rlm export RUN",
-        "exclude": "a .gitignore in the folder is followed",
-        "allow_host": "only files are read",
-        "as_json": "MCP is JSON",
-    },
-    without_effect={"quiet": "it shows no progress here", "verbose": "rlm show RUN shows the blocks"},
-)
+@takes(MODELS, RUN, LIMITS, JOURNAL, "no_document_cache", without=("dry_run",))
 def mcp(
-    ctx: typer.Context,
     root: Annotated[
         list[Path] | None,
         typer.Option(
@@ -64,7 +52,7 @@ def mcp(
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port of --http; 0: any.")] = 0,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Serve the Model Context Protocol: other programs ask, search and read."""
     from rlm.children.tool_servers import require_mcp
@@ -76,7 +64,7 @@ def mcp(
     if port and not http:
         raise UsageError("--port belongs to --http: add it, or leave --port out")
     _log_to_stderr()
-    service = _service(ctx, options, root or ())
+    service = _service(options, root or ())
     work = _serve_http(service, port) if http else _serve_stdio(service)
     try:
         run_interruptible(work)
@@ -100,7 +88,7 @@ def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
-def _service(ctx: typer.Context, options: RunOptions, roots: list[Path] | tuple[Path, ...]) -> Service:
+def _service(options: Options, roots: list[Path] | tuple[Path, ...]) -> Service:
     """Return what the server offers. Raises ConfigurationError."""
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import Journal, default_store
@@ -108,19 +96,10 @@ def _service(ctx: typer.Context, options: RunOptions, roots: list[Path] | tuple[
     from rlm.runtime import RLM
 
     start_telemetry()
-    settings = options.settings(ctx)
-    servers = mcp_servers_in_force(ctx, options.mcp or ())
+    arguments = options.arguments()
 
     def make_rlm(observe: Observer) -> RLM:
-        return RLM(
-            options.model,
-            sub_models=options.sub_models,
-            summary_model=options.summary_model,
-            limits=options.limits,
-            settings=settings,
-            mcp_servers=servers,
-            observe=observe,
-        )
+        return RLM(**arguments, observe=observe)
 
     make_rlm(lambda _: None)  # a missing key is reported now, not by the first call
     store = options.store or default_store(os.environ)

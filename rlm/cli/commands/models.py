@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import typer
 
-from rlm.cli.config import ConfigOption, facts_in_force
+from rlm.cli.options import Options, takes
 
 if TYPE_CHECKING:
     from rlm.models.local_servers import LocalServer
@@ -22,10 +22,10 @@ _SAMPLE_TOKENS = 1_000
 """Tokens of the call whose price is shown. Long prompts may have a higher rate."""
 
 
+@takes("json", tables=("models",))
 def models(
-    ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    config: ConfigOption = None,
+    *,
+    options: Options,
 ) -> None:
     """List providers, windows and prices, which keys are set, and servers on this machine.
 
@@ -42,14 +42,14 @@ def models(
     from rlm.models.plugins import load_plugins
     from rlm.models.registry import known_models
 
-    own = facts_in_force(ctx)
+    own = options.files.models
     broken = load_plugins()
     hosts = _list_key_hosts()
     providers = _list_providers()
     servers = find_local_servers(os.environ)
     rows = [_build_row(name, own) for name in sorted({*known_models(), *own})]
     default = default_model(os.environ)
-    if as_json:
+    if options.json:
         facts = {
             "default": default,
             "keys": {variable: _is_set(variable) for variable in [*_key_variables(), *hosts]},

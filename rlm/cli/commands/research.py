@@ -13,10 +13,11 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_account, print_plan, report_interrupt
 from rlm.cli.console.render_result import account, dollars, full_account, plural
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_text
+from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_research", "research"]
 
+_QUESTIONS = 8
+"""Questions of a plan, at most."""
 _WAYS = {"passages": "from its best passages", "direct": "in one call over the whole text"}
 
 EXAMPLES = """\b
@@ -47,9 +50,8 @@ was not found, and the sources.
 """
 
 
-@takes_run_options(refused={"schema": "a report is Markdown"})
+@takes(MODELS, INPUT, RUN, LIMITS, OUTPUT, JOURNAL)
 def research(
-    ctx: typer.Context,
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task.", show_default=False)],
     paths: PathsArgument = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan and stop.")] = False,
@@ -57,10 +59,9 @@ def research(
         Path | None,
         typer.Option(metavar="FILE", help="Ask the questions of this plan.", show_default=False),
     ] = None,
-    questions: Annotated[int, typer.Option(min=1, help="Maximum number of questions to plan.")] = 8,
     out: OutOption = None,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Research a task and report with verified sources. The report is Markdown."""
     read = None if plan is None else _read(plan, task)
@@ -68,17 +69,17 @@ def research(
         write_output(read.markdown().rstrip("\n"), out)
         return
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=not plan_only, text_observers=progress.text_observers)
+        rlm = options.rlm(observers, runs_code=not plan_only, text_observers=progress.text_observers)
         sources = options.sources(paths)
         try:
             if options.dry_run:
-                estimate = run_interruptible(_estimate(rlm, task, sources, read, questions))
-                print_plan(estimate, as_json=options.as_json)
+                estimate = run_interruptible(_estimate(rlm, task, sources, read, _QUESTIONS))
+                print_plan(estimate, as_json=options.json)
                 return
             if plan_only:
-                made = run_interruptible(_plan(rlm, task, sources, questions))
+                made = run_interruptible(_plan(rlm, task, sources, _QUESTIONS))
             else:
-                found = run_interruptible(_research(rlm, task, sources, read, questions))
+                found = run_interruptible(_research(rlm, task, sources, read, _QUESTIONS))
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
@@ -89,7 +90,7 @@ def research(
             count, share = len(made.leaves), dollars(options.limits.max_cost / len(made.leaves))
             say(f"{plural(count, 'question')}, at most {share} each; nothing was researched")
         return
-    print_research(found, out, as_json=options.as_json, quiet=options.quiet, verbose=options.verbose)
+    print_research(found, out, as_json=options.json, quiet=options.quiet, verbose=options.verbose)
 
 
 research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"

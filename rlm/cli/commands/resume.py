@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from rlm.cli.commands.compare import print_comparison
 from rlm.cli.commands.research import print_research
-from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.outcome import print_and_exit, report_interrupt
-from rlm.cli.options import McpOption, OptionOption, SubOptionOption, read_options
-from rlm.cli.store import RunArgument, StoreOption, with_journal
+from rlm.cli.options import Options, takes
+from rlm.cli.store import RunArgument, with_journal
 from rlm.errors import UsageError
+from rlm.settings_table import CALL_OPTIONS, JOURNAL
 
 if TYPE_CHECKING:
-    from rlm.config_file.mcp_servers import McpServer
     from rlm.journal import Journal
     from rlm.models.call_settings import CallSettings
     from rlm.results import RunResult
@@ -31,21 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["replay", "resume"]
 
-Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
-]
 
-
+@takes(JOURNAL, "option", "sub_option", "mcp", "sandbox", "json", "quiet", tables=("models",))
 def resume(
     run: RunArgument = "latest",
-    option: OptionOption = None,
-    sub_option: SubOptionOption = None,
-    mcp: McpOption = None,
-    sandbox: SandboxOption = "auto",
-    store: StoreOption = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    *,
+    options: Options,
 ) -> None:
     """Resume a run that was interrupted or failed.
 
@@ -66,26 +54,26 @@ def resume(
     from rlm.settings import Settings
     from rlm.tasks.comparison.table import Comparison
 
-    stored, job = with_journal(store, lambda journal: _resumable(journal, run))
+    stored, job = with_journal(options.store, lambda journal: _resumable(journal, run))
     if stored.result is not None and job is None:
-        print_and_exit(stored.result, as_json=as_json, quiet=quiet)
+        print_and_exit(stored.result, as_json=options.json, quiet=options.quiet)
         return
-    root, child = read_options("--option", option), read_options("--sub-option", sub_option)
+    store = options.store
     settings = Settings(
-        sandbox=_level(sandbox, stored),
+        sandbox=_level(options, stored),
         store=store,
-        options=_with_headers("--option", root, stored, "model").over(stored.calls("model")),
-        sub_options=_with_headers("--sub-option", child, stored, "sub_model").over(stored.calls("sub_model")),
+        options=_with_headers(options, "option", stored, "model").over(stored.calls("model")),
+        sub_options=_with_headers(options, "sub_option", stored, "sub_model").over(stored.calls("sub_model")),
         facts=stored.model_facts,
     )
     start_telemetry()
-    with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
+    with Progress(quiet=options.quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             stored.facts["model"],
             sub_models=stored.sub_models,
             summary_model=stored.facts["summary_model"],
             settings=settings,
-            mcp_servers=_mcp_servers(mcp or ()),
+            mcp_servers=options.files.servers(options.mcp or (), os.environ),
             observe=progress.on_event,
         )
         try:
@@ -94,19 +82,18 @@ def resume(
             progress.close()
             raise report_interrupt(stored.run_id, progress.waiting) from None
     if isinstance(found, RunResult):
-        print_and_exit(found, as_json=as_json, quiet=quiet)
+        print_and_exit(found, as_json=options.json, quiet=options.quiet)
     elif isinstance(found, Comparison):
-        print_comparison(found, as_json=as_json)
+        print_comparison(found, as_json=options.json)
     else:
-        print_research(found, None, as_json=as_json, quiet=quiet)
+        print_research(found, None, as_json=options.json, quiet=options.quiet)
 
 
+@takes(JOURNAL, "sandbox", "json", "quiet")
 def replay(
     run: RunArgument = "latest",
-    sandbox: SandboxOption = "auto",
-    store: StoreOption = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    *,
+    options: Options,
 ) -> None:
     """Replay a run offline and compare its answer.
 
@@ -125,59 +112,50 @@ def replay(
     from rlm.replay import replay as replay_run
     from rlm.settings import Settings
 
-    stored = with_journal(store, lambda journal: read_replayable(journal, run))
-    settings = Settings(sandbox=_level(sandbox, stored))
-    with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
+    stored = with_journal(options.store, lambda journal: read_replayable(journal, run))
+    settings = Settings(sandbox=_level(options, stored))
+    with Progress(quiet=options.quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         replayed = run_interruptible(
             replay_run(
                 stored.run_id,
-                store=store or default_store(os.environ),
+                store=options.store or default_store(os.environ),
                 settings=settings,
                 observe=progress.on_event,
             )
         )
     if not replayed.equal:
         say(f"the replay of {stored.run_id} diverged: its answer differs from that of the run")
-        print_and_exit(replayed.result, as_json=as_json, quiet=quiet)
+        print_and_exit(replayed.result, as_json=options.json, quiet=options.quiet)
         raise typer.Exit(Exit.NO_ANSWER)
-    print_and_exit(replayed.result, as_json=as_json, quiet=quiet)
+    print_and_exit(replayed.result, as_json=options.json, quiet=options.quiet)
 
 
-def _level(option: SandboxOption, stored: StoredRun) -> int | Literal["auto"]:
+def _level(options: Options, stored: StoredRun) -> int | Literal["auto"]:
     from rlm.models.base import EXTRACTIVE
 
-    return allowed_level(option, model_written=stored.facts["model"] != EXTRACTIVE)
+    return options.level(model_written=stored.facts["model"] != EXTRACTIVE)
 
 
-def _mcp_servers(names: Sequence[str]) -> Mapping[str, McpServer]:
-    from rlm.cli.config import choose_mcp_servers
-    from rlm.config_file.loading import load_settings
-    from rlm.config_file.settings_file import settings_files
-
-    if not names:
-        return {}
-    return choose_mcp_servers(load_settings(settings_files(None, os.environ, Path.cwd())), names)
-
-
-def _with_headers(flag: str, given: CallSettings, stored: StoredRun, kind: str) -> CallSettings:
+def _with_headers(
+    options: Options, name: Literal["option", "sub_option"], stored: StoredRun, kind: str
+) -> CallSettings:
     """Return the given options with the headers that the user's settings files set for the model. Raises
     UsageError if one is missing that the run was begun with: the journal keeps only their names."""
-    from rlm.config_file.loading import load_settings
-    from rlm.config_file.settings_file import settings_files
     from rlm.models.call_settings import CallSettings
 
-    name = stored.facts[kind]
+    given = options.call_settings(name)
     wanted = stored.headers(kind)
     if not wanted:
         return given
-    facts = load_settings(settings_files(None, os.environ, Path.cwd())).models.get(name)
+    model = stored.facts[kind]
+    facts = options.files.models.get(model)
     if facts is not None:
         given = given.over(CallSettings(extra_headers=facts.calls.extra_headers))
     missing = [one for one in wanted if one not in given.extra_headers]
     if missing:
         raise UsageError(
-            f"run {stored.run_id} was begun with the header {missing[0]} for {name}, whose value is not "
-            f"stored: add {flag} headers.{missing[0]}=VALUE"
+            f"run {stored.run_id} was begun with the header {missing[0]} for {model}, whose value is not "
+            f"stored: add {CALL_OPTIONS[name].flag} headers.{missing[0]}=VALUE"
         )
     return given
 

@@ -14,10 +14,12 @@ import typer
 
 from rlm.cli.commands.waiting import waiting
 from rlm.cli.console.render_result import dollars, plural
-from rlm.cli.store import StoreOption, with_journal
+from rlm.cli.options import Options, takes
+from rlm.cli.store import with_journal
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.results import RunTotals
+from rlm.settings_table import JOURNAL
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -42,13 +44,14 @@ runs_app = typer.Typer(invoke_without_command=True)
 
 
 @runs_app.callback()
+@takes(JOURNAL, "json")
 def runs(
     context: typer.Context,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = None,
+    *,
+    options: Options,
 ) -> None:
     """List or remove runs. `rlm runs waiting` shows what waits at a provider.
 
@@ -56,11 +59,11 @@ def runs(
     Examples:
       rlm runs -n 5
       rlm runs rm 20260131-142501
-      rlm runs prune --older-than 30d
+      rlm runs rm --older-than 30d
       rlm runs waiting
     """
     if context.invoked_subcommand is None:
-        _list(limit, as_json=as_json, store=store)
+        _list(limit, as_json=options.json, store=options.store)
 
 
 def _list(limit: int, *, as_json: bool, store: str | None) -> None:
@@ -113,52 +116,50 @@ runs_app.command(hidden=True)(waiting)  # the help of `rlm runs` names it
 
 
 @runs_app.command()
+@takes(JOURNAL)
 def rm(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN", help="Names of runs, or their first characters.")
-    ],
-    store: StoreOption = None,
-) -> None:
-    """Remove runs with their document text and their children's answers.
-
-    \b
-    Example:
-      rlm runs rm 20260131-142501
-    """
-
-    async def remove(journal: Journal) -> list[str]:
-        # Resolve all names first, so that a typo in the last one removes nothing.
-        names = [await journal.resolve(run) for run in runs]
-        for name in dict.fromkeys(names):
-            await journal.remove(name)
-        return names
-
-    for name in dict.fromkeys(with_journal(store, remove)):
-        typer.echo(f"removed {name}", err=True)
-
-
-@runs_app.command()
-def prune(
+        list[str] | None,
+        typer.Argument(metavar="RUN", help="Names of runs, or their first characters.", show_default=False),
+    ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Only runs that started before: 90m, 12h, 30d, 8w.", show_default=False)
+        str | None,
+        typer.Option(help="Runs that started before: 90m, 12h, 30d, 8w.", show_default=False),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=0, help="Keep this number of the newest runs.", show_default=False)
+        int | None,
+        typer.Option(min=0, help="All but this number of the newest runs.", show_default=False),
     ] = None,
-    store: StoreOption = None,
+    *,
+    options: Options,
 ) -> None:
-    """Remove runs by age, by number or both. A run in progress stays. Removed runs cannot be resumed.
+    """Remove runs with their document text and their children's answers: by name, by age or by number.
+
+    A run in progress stays. Removed runs cannot be resumed.
 
     \b
     Examples:
-      rlm runs prune --older-than 30d
-      rlm runs prune --keep 100
+      rlm runs rm 20260131-142501
+      rlm runs rm --older-than 30d --keep 100
     """
-    if older_than is None and keep is None:
-        raise UsageError("no run is selected. Give --older-than 30d, --keep 100, or both")
+    by_rule = older_than is not None or keep is not None
+    if by_rule == bool(runs):
+        raise UsageError("name runs, or select them by --older-than 30d, --keep 100, or both")
     before = None if older_than is None else time.time() - parse_age(older_than)
-    removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
-    typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
+
+    async def remove(journal: Journal) -> list[str]:
+        # Resolve all names first, so that a typo in the last one removes nothing.
+        names = list(dict.fromkeys([await journal.resolve(run) for run in runs or ()]))
+        for name in names:
+            await journal.remove(name)
+        return names
+
+    if by_rule:
+        removed = with_journal(options.store, lambda journal: journal.prune(keep=keep, older_than=before))
+        typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
+        return
+    for name in with_journal(options.store, remove):
+        typer.echo(f"removed {name}", err=True)
 
 
 def parse_age(age: str) -> float:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.options import Options, takes
 from rlm.escaping import json_chunks, terminal_text
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
@@ -48,14 +48,15 @@ def group() -> None:
 
 
 @sandbox_app.command("exec")
+@takes("sandbox", "json")
 def exec_(
     file: Annotated[str, typer.Argument(metavar="FILE.py", help="The code of the cell, or - for stdin.")],
     context: Annotated[
         list[str] | None, typer.Option(help="A file or folder to load as the context. Repeatable.")
     ] = None,
     cell_seconds: Annotated[float, typer.Option(min=0.1, help="Timeout in seconds of computing.")] = 30.0,
-    sandbox: SandboxOption = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the CellResult as JSON.")] = False,
+    *,
+    options: Options,
 ) -> None:
     """Run one cell in the sandbox and print its output.
 
@@ -70,9 +71,9 @@ def exec_(
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         say(f"cannot read {file}: {reason}")
         raise typer.Exit(Exit.USAGE) from None
-    level = allowed_level(sandbox)
+    level = options.level()
     result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
-    if as_json:
+    if options.json:
         # Encoded in parts: JSON escapes can multiply the size of a hostile cell's output.
         for chunk in json_chunks(_as_json(result, isolation)):
             typer.echo(chunk, nl=False)

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.config import default_from_file
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import share
 from rlm.cli.console.streams import unfiltered
-from rlm.cli.paths import AllowHostOption, ExcludeOption, PathsArgument, read_sources
+from rlm.cli.options import Options, takes
+from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_line, terminal_text
+from rlm.settings_table import INPUT
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -41,6 +42,7 @@ _LEAST = 0.005
 """A score that is not shown as 0.00."""
 
 
+@takes(INPUT, "max_seconds", "json", "quiet")
 def search(
     query: Annotated[
         str,
@@ -54,67 +56,41 @@ def search(
         typer.Option("--regex", "-e", help="Show the matches of the regular expression QUERY, in order."),
     ] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", help="Maximum number of results.")] = 5,
-    neighbors: Annotated[
-        int | None,
-        typer.Option(
-            help="Passages to add before and after each; implies --expand neighbors.", show_default=False
-        ),
-    ] = None,
     expand: Annotated[
         Literal["neighbors", "section"] | None,
         typer.Option(help="Show each passage with its neighbors, or its whole section.", show_default=False),
     ] = None,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option(help="Timeout of reading the files, in seconds.", show_default="900"),
-    ] = None,
-    exclude: ExcludeOption = None,
-    allow_host: AllowHostOption = None,
-    no_document_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-document-cache",
-            envvar="RLM_NO_DOCUMENT_CACHE",
-            callback=default_from_file,
-            help="Neither read nor write cached texts and indexes.",
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print packs or hits as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress on stderr.")] = False,
+    *,
+    options: Options,
 ) -> None:
     """Show the passages that match a query best. No model is asked."""
     if not query.strip():
         raise UsageError("the query is empty: give at least one word")
     if not 1 <= limit <= 1_000:
         raise UsageError(f"--limit is {limit}: give a number from 1 to 1,000")
-    if max_seconds is not None and not 0 < max_seconds < float("inf"):
-        raise UsageError(f"--max-seconds is {max_seconds:g}: give a number above 0")
-    if neighbors is not None and expand == "section":
-        raise UsageError("--neighbors cannot be combined with --expand section: leave one out")
-    sources = read_sources(paths, exclude, allow_host)
+    sources = options.sources(paths)
     try:
-        with _SearchProgress(quiet=quiet) as progress:
+        with _SearchProgress(quiet=options.quiet) as progress:
             work = _search(
                 query,
                 sources,
                 progress,
                 regex=regex,
-                cached=not no_document_cache,
+                cached=not options.no_document_cache,
                 limit=limit,
-                max_seconds=max_seconds,
-                neighbors=1 if neighbors is None else neighbors,
-                expand=expand or (None if neighbors is None else "neighbors"),
+                max_seconds=options.max_seconds,
+                expand=expand,
             )
             found = run_interruptible(work)
     except UsageError as error:
         # The advice is for code in a block.
         advice = ("use re.escape(text) to search for a plain text", "leave out --regex to search for words")
         raise UsageError(str(error).replace(*advice)) from None
-    _print(found, query, as_json=as_json)
-    for warning in () if as_json or (quiet and not found["unread"]) else found["warnings"]:
+    _print(found, query, as_json=options.json)
+    for warning in () if options.json or (options.quiet and not found["unread"]) else found["warnings"]:
         say(warning)
     if not found["hits" if regex else "packs"]:
-        if not as_json:
+        if not options.json:
             where = " in what was read" if found["unread"] else ""
             say(f"nothing found{where}: try other words, or --regex")
         raise typer.Exit(Exit.NO_ANSWER)

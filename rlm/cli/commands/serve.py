@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlm.cli.console.exits import say
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.errors import ConfigurationError
+from rlm.settings_table import JOURNAL, LIMITS, MODELS, RUN, SERVER
 from rlm.version import install_command
 
 if TYPE_CHECKING:
@@ -24,42 +25,28 @@ _TOKENS = "RLM_SERVER_TOKENS"
 EXAMPLES = """\b
 Examples:
   rlm serve --model openai:gpt-5 --sub-model openai:gpt-5-mini
-  rlm serve --host 0.0.0.0 --host-name rlm.example.org --store postgresql://rlm@db/rlm
+  rlm serve --host 0.0.0.0 --set host_name=rlm.example.org --store postgresql://rlm@db/rlm
 
 Requests need a bearer token: one of RLM_SERVER_TOKENS (separated by commas), or a new one that is printed.
 Whoever has a token may read all runs and files of the server. The limits are those of each run: requests can
-only lower them. On SIGTERM, runs may finish for --drain-seconds; the others are interrupted, and can be
+only lower them. On SIGTERM, runs may finish for drain_seconds (30); the others are interrupted, and can be
 resumed.
 """
 
 
-@takes_run_options(
-    each="each run",
-    refused={
-        "schema": "a request gives its own",
-        "dry_run": "nothing is asked before a request comes",
-        "trace": "each run has its events in the journal",
-        "exclude": "requests name what is read",
-        "as_json": "replies are JSON",
-        "verbose": "rlm show RUN shows the blocks",
-    },
+@takes(
+    MODELS,
+    RUN,
+    LIMITS,
+    JOURNAL,
+    SERVER,
+    "allow_host",
+    "quiet",
+    without=("dry_run",),
 )
 def serve(
-    ctx: typer.Context,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0 takes a free one.")] = 8080,
-    host_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A name under which it is reached. Repeatable.", show_default=False
-        ),
-    ] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="A web origin whose pages may call it. Repeatable.", show_default=False
-        ),
-    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Ask for no token. Only at an address of this machine.")
     ] = False,
@@ -71,18 +58,8 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    allow_urls: Annotated[
-        bool, typer.Option("--allow-urls", help="Requests may name public URLs as contexts.")
-    ] = False,
-    runs_at_once: Annotated[int, typer.Option(min=1, help="Maximum runs at a time.")] = 4,
-    queue: Annotated[int, typer.Option(min=0, help="Maximum runs that wait for their turn.")] = 100,
-    body_mb: Annotated[int, typer.Option(min=1, help="Maximum size of a request in MB.")] = 32,
-    upload_mb: Annotated[int, typer.Option(min=1, help="Maximum size of an uploaded file in MB.")] = 512,
-    drain_seconds: Annotated[
-        float, typer.Option(min=0, help="How long runs may take to finish when the server stops.")
-    ] = 30.0,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Serve questions over HTTP, also as a drop-in for OpenAI's API."""
     if options.no_document_cache:
@@ -95,22 +72,22 @@ def serve(
         files=default_store(os.environ).parent / "files",
         host=host,
         port=port,
-        host_names=tuple(host_name or ()),
-        origins=tuple(origin or ()),
+        host_names=tuple(options.host_name or ()),
+        origins=tuple(options.origin or ()),
         tokens=tuple(os.environ.get(_TOKENS, "").replace(",", " ").split()),
         needs_token=not no_auth,
         roots=tuple(root or ()),
-        allow_urls=allow_urls,
+        allow_urls=options.allow_urls,
         allow_hosts=tuple(options.allow_host or ()),
-        at_once=runs_at_once,
-        waiting=queue,
-        body_mb=body_mb,
-        upload_mb=upload_mb,
-        drain_seconds=drain_seconds,
+        at_once=options.runs_at_once,
+        waiting=options.queue,
+        body_mb=options.body_mb,
+        upload_mb=options.upload_mb,
+        drain_seconds=options.drain_seconds,
     )
     from rlm.server.serving import serve as serve_until_stopped
 
-    asyncio.run(serve_until_stopped(options.rlm(ctx, []), config, say))
+    asyncio.run(serve_until_stopped(options.rlm([]), config, say))
 
 
 serve.__doc__ = f"{serve.__doc__}\n\n{EXAMPLES}"

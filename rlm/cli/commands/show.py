@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from rlm.cli.store import RunArgument, StoreOption, with_journal
+from rlm.cli.options import Options, takes
+from rlm.cli.store import RunArgument, with_journal
 from rlm.escaping import json_bytes
+from rlm.settings_table import JOURNAL
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, JournalEvent
@@ -16,23 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["events_of", "show"]
 
 
+@takes(JOURNAL, "json", "verbose")
 def show(
     run: RunArgument = "latest",
     *,
-    full: Annotated[bool, typer.Option("--full", help="Show all of the code, output and children.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON, one a line.")] = False,
-    store: StoreOption = None,
+    options: Options,
 ) -> None:
     """Show the rounds, children and answer of a run. The default is the newest one.
 
     \b
     Examples:
       rlm show
-      rlm show 20260131-142501 --full
+      rlm show 20260131-142501 -v
     """
 
-    events = with_journal(store, lambda journal: events_of(journal, run))
-    if as_json:
+    events = with_journal(options.store, lambda journal: events_of(journal, run))
+    if options.json:
         for event in events:
             typer.echo(json_bytes(asdict(event)))
     else:
@@ -40,7 +41,7 @@ def show(
         from rlm.journal.checks import damage_reported
 
         with damage_reported(run):
-            RunView(full=full).show(events)
+            RunView(full=options.verbose).show(events)
 
 
 async def events_of(journal: Journal, run: str) -> tuple[JournalEvent, ...]:

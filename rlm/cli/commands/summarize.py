@@ -14,9 +14,10 @@ from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_account, print_plan
 from rlm.cli.console.render_result import account, full_account, plural
-from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.escaping import json_bytes, terminal_text
+from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -50,20 +51,16 @@ text is paid for. It also resumes a summary that was interrupted.
 """
 
 
-@takes_run_options(
-    without_effect={
-        "strategy": "a summary has no root",
-        "contract": "a summary has no root",
-        "max_rounds": "a summary has no root",
-        "max_depth": "a summary has no root",
-        "cell_seconds": "no code runs",
-        "sandbox": "no code runs",
-        "mcp": "no code runs",
-    },
-    refused={"schema": "a summary is text"},
+@takes(
+    MODELS,
+    INPUT,
+    RUN,
+    LIMITS,
+    OUTPUT,
+    JOURNAL,
+    without=("strategy", "contract", "max_rounds", "max_depth", "cell_seconds", "sandbox", "mcp"),
 )
 def summarize(
-    ctx: typer.Context,
     paths: PathsArgument = None,
     kind: Annotated[
         Literal["auto", "card", "chat", "document", "story"],
@@ -86,14 +83,14 @@ def summarize(
     ] = None,
     out: OutOption = None,
     *,
-    options: RunOptions,
+    options: Options,
 ) -> None:
     """Summarize a chat, a card, a log or documents. Every line names its source."""
     with options.observe() as (progress, observers):
-        rlm = options.rlm(ctx, observers, runs_code=False, text_observers=progress.text_observers)
+        rlm = options.rlm(observers, runs_code=False, text_observers=progress.text_observers)
         sources = options.sources(paths)
         if options.dry_run:
-            print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.as_json)
+            print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.json)
             return
         try:
             found = run_interruptible(
@@ -114,7 +111,7 @@ def summarize(
             if progress.waiting.ids:
                 say(progress.waiting.describe_left())
             raise typer.Exit(Exit.INTERRUPTED) from None
-    write_output(json_bytes(found.to_json(), indent=2).decode() if options.as_json else _text(found), out)
+    write_output(json_bytes(found.to_json(), indent=2).decode() if options.json else _text(found), out)
     if not options.quiet:
         print_account(_account(found, verbose=options.verbose))
     if not found.text:

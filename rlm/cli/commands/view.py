@@ -11,8 +11,10 @@ from urllib.parse import quote
 import typer
 
 from rlm.cli.console.out import check_out, open_output
-from rlm.cli.store import StoreOption, with_journal
+from rlm.cli.options import Options, takes
+from rlm.cli.store import with_journal
 from rlm.errors import UsageError
+from rlm.settings_table import JOURNAL
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["view"]
 
 
+@takes(JOURNAL)
 def view(
     run: Annotated[
         str | None,
@@ -29,7 +32,6 @@ def view(
             show_default="the list of runs",
         ),
     ] = None,
-    *,
     compare: Annotated[
         str | None,
         typer.Option("--compare", metavar="RUN2", help="Another run to compare it with.", show_default=False),
@@ -48,10 +50,11 @@ def view(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1.", show_default="any free port")
     ] = 0,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the browser, or only print the address.")
-    ] = True,
-    store: StoreOption = None,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Print the address, and open no browser.")
+    ] = False,
+    *,
+    options: Options,
 ) -> None:
     """Show a run in the browser, live while it goes on, or write it to a file.
 
@@ -69,9 +72,9 @@ def view(
             f"name a run: rlm view latest {'--out FILE' if out is not None else '--compare RUN2'}"
         )
     if out is None:
-        with_journal(store, lambda journal: _serve(journal, run, compare, port, open_browser))
+        with_journal(options.store, lambda journal: _serve(journal, run, compare, port, not no_open))
         return
-    page = with_journal(store, lambda journal: _page(journal, run or "latest", compare))
+    page = with_journal(options.store, lambda journal: _page(journal, run or "latest", compare))
     with open_output(out, private=True) as file:
         file.write(page)
     typer.echo(f"wrote {out} ({len(page) / 1e6:,.1f} MB). It holds text of your documents", err=True)

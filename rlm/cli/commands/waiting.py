@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlm.cli.console.render_result import plural
-from rlm.cli.store import StoreOption
+from rlm.cli.options import Options, takes
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
+from rlm.settings_table import JOURNAL
 
 if TYPE_CHECKING:
     from rlm.journal.provider_batches import BatchRecord
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["waiting"]
 
 
+@takes(JOURNAL, "json")
 def waiting(
     cancel: Annotated[
         str | None,
@@ -35,8 +37,8 @@ def waiting(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = None,
+    *,
+    options: Options,
 ) -> None:
     """List the batches of slow runs that wait at a provider, or cancel one.
 
@@ -52,7 +54,7 @@ def waiting(
 
     if cancel is not None and forget is not None:
         raise UsageError("--cancel cannot be combined with --forget: leave one out")
-    ledger = BatchLedger(store or default_store(os.environ))
+    ledger = BatchLedger(options.store or default_store(os.environ))
     batches = asyncio.run(ledger.batches())
     if cancel is not None:
         asyncio.run(_cancel(_find(batches, cancel)))
@@ -61,7 +63,10 @@ def waiting(
         asyncio.run(ledger.remove(_find(batches, forget).provider_id))
         typer.echo(f"forgot {forget}: its calls are sent again", err=True)
     else:
-        _print({record: runs for record, runs in batches.items() if record.state != "ended"}, as_json=as_json)
+        _print(
+            {record: runs for record, runs in batches.items() if record.state != "ended"},
+            as_json=options.json,
+        )
 
 
 def _print(batches: dict[BatchRecord, list[str]], *, as_json: bool) -> None:

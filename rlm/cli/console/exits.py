@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from enum import IntEnum
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from rlm.cli.console import interrupts
 from rlm.cli.console.streams import StdoutFailed, discard_stdout
 from rlm.errors import BudgetExhausted, ModelError, RLMError, UsageError
 from rlm.escaping import terminal_text
-from rlm.limits import Limits, option_of_limit
 from rlm.sandbox.errors import SandboxError, SandboxRefused
+from rlm.settings_table import SETTINGS
 
 __all__ = ["Exit", "error_text", "exit_for", "option_of", "say"]
 
@@ -89,10 +88,8 @@ _LIMITS = "limits."
 
 
 def option_of(limit: str) -> str:
-    """Return the flag that sets a field of Limits, or its name in Python if it has no flag."""
-    if any(one.name == limit and option_of_limit(one) is not None for one in fields(Limits)):
-        return f"--{limit.replace('_', '-')}"
-    return f"{_LIMITS}{limit}"
+    """Return the option that sets a field of Limits, or its name in Python if it has none."""
+    return SETTINGS[limit].flag if limit in SETTINGS else f"{_LIMITS}{limit}"
 
 
 def error_text(error: Exception) -> str:

@@ -79,7 +79,7 @@ class RunView:
     def _show_lines(self, text: str, kind: str) -> None:
         shown, hidden = self._folded(text, kind)
         for line in shown.splitlines():
-            cut = line if self._full or len(line) <= _MAX_OUTPUT else f"{line[:_MAX_OUTPUT]}… (--full)"
+            cut = line if self._full or len(line) <= _MAX_OUTPUT else f"{line[:_MAX_OUTPUT]}… (-v)"
             self._line(f"    {cut}", "")
         self._show_hidden(hidden)
 
@@ -93,7 +93,7 @@ class RunView:
 
     def _show_hidden(self, hidden: int) -> None:
         if hidden:
-            self._line(f"    … {plural(hidden, 'more line')} (--full shows all)", "dim italic")
+            self._line(f"    … {plural(hidden, 'more line')} (-v shows all)", "dim italic")
 
     def _show_children(self, children: Sequence[JournalEvent]) -> None:
         if not children:
@@ -109,7 +109,7 @@ class RunView:
             table = _children_table(children[:most])
             self._console.print(Padding(table, (0, 0, 0, self._indent + 4)))
         if most < len(children):
-            self._line(f"    … {len(children) - most:,} more children (--full shows all)", "dim italic")
+            self._line(f"    … {len(children) - most:,} more children (-v shows all)", "dim italic")
 
     def _show_event(self, event: JournalEvent) -> None:
         if event.kind == "finished" and self._depth == 0:

@@ -170,7 +170,7 @@ class SegmentStore:
         if len(found) == 1:
             return str(found[0])
         if not found:
-            raise SegmentNotFound(f"there is no segment {start!r}: `rlm segments list --all` shows them")
+            raise SegmentNotFound(f"there is no segment {start!r}: `rlm segments list` shows them")
         raise SegmentNotFound(f"{len(found)} segments begin with {start!r}: give more characters of the id")
 
     def list(
@@ -528,7 +528,7 @@ def _key(name: str) -> str:
 def _find(transaction: Transaction, name: str) -> StoredSegment:
     found = all_segments(transaction, "id = :key", key=_key(name))
     if not found:
-        raise SegmentNotFound(f"there is no segment {name}: `rlm segments list --all` shows them")
+        raise SegmentNotFound(f"there is no segment {name}: `rlm segments list` shows them")
     return found[0]
 
 

@@ -75,14 +75,14 @@ def test_a_run_is_shown_while_it_goes_and_again_later(terminal: Callable[..., st
     assert all(len(line) <= 80 for line in plain[sources:].splitlines())
 
     shown = ESCAPES.sub("", terminal("show"))
-    assert "… 18 more lines (--full shows all)" in shown
+    assert "… 18 more lines (-v shows all)" in shown
     assert re.search(r"child +tokens +cost +reply", shown)
     assert re.search(r"0-12,000 .* Not here\.", shown)
     assert shown.index("sub_query_batch") < shown.index("Not here.") < shown.index("finalized:")
     (listed,) = terminal("runs").splitlines()
     assert re.fullmatch(r"[\w-]+  finalized +\$0  Which line\?", listed)
 
-    full = ESCAPES.sub("", terminal("show", "--full"))
+    full = ESCAPES.sub("", terminal("show", "-v"))
     assert "row 29" in full
     assert "more lines" not in full
 

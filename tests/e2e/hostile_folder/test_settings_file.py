@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from rlm.cli.app import app
-from rlm.cli.config import FolderMay, known_options
+from rlm.config_file.loading import load_settings
+from rlm.config_file.settings_file import SettingsFile
+from rlm.settings_table import SETTINGS
 
 Run = Callable[..., Any]
 QUESTION = "When was the bridge closed?"
@@ -42,6 +42,14 @@ HOSTILE = {
     "child_tokens": "child_tokens = 2000",
     "slow": "slow = true",
     "allow_host": 'allow_host = ["127.0.0.1"]',
+    "allow_urls": "allow_urls = true",
+    "origin": 'origin = "https://evil.example"',
+    "host_name": 'host_name = "evil.example"',
+    "runs_at_once": "runs_at_once = 400",
+    "queue": "queue = 9000",
+    "body_mb": "body_mb = 9000",
+    "upload_mb": "upload_mb = 9000",
+    "drain_seconds": "drain_seconds = 9000",
     "prices of models": '[models."openai:gpt-5"]\ninput_price = 0\noutput_price = 0',
 }
 HARMLESS = {
@@ -84,29 +92,25 @@ def assert_untouched(folder: Path) -> None:
 
 def test_the_allowlist_is_this_and_covers_every_setting() -> None:
     """A new setting is refused until somebody decides otherwise, here and beside its declaration."""
-    with typer.main.get_command(app).make_context("rlm", ["doctor"]) as ctx:
-        rights = {option.name: option.folder_may for option in known_options(ctx)}
-    assert {name for name, right in rights.items() if right is FolderMay.SET} == {
-        "strategy",
-        "contract",
-    }
-    limits = {name for name, right in rights.items() if right is FolderMay.LOWER}
+    assert {row.name for row in SETTINGS.values() if row.folder == "any"} == {"strategy", "contract"}
+    limits = {row.name for row in SETTINGS.values() if row.folder == "lower"}
     assert limits == set(HARMLESS) - {"strategy", "contract"}
-    assert set(rights) == (set(HOSTILE) | set(HARMLESS)) - {"prices of models"}
+    assert set(SETTINGS) == (set(HOSTILE) | set(HARMLESS)) - {"prices of models"}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_setting_that_could_hurt_is_refused(rlm: Run, folder: Path, name: str) -> None:
-    (folder / "rlm.toml").write_text(HOSTILE[name])
-    assert_refused(rlm("ask", QUESTION, "a.txt", env=UNSET), name)
-    assert_untouched(folder)
+def test_a_setting_that_could_hurt_is_refused_and_one_that_can_not_is_obeyed(tmp_path: Path) -> None:
+    def folder_sets(text: str) -> Any:
+        return load_settings([SettingsFile(tmp_path / "rlm.toml", text.encode(), is_users=False)])
 
-
-@pytest.mark.parametrize("name", HARMLESS)
-def test_a_setting_that_can_not_hurt_is_obeyed(rlm: Run, folder: Path, name: str) -> None:
-    (folder / "rlm.toml").write_text(HARMLESS[name])
-    ran = rlm("ask", QUESTION, "a.txt", "--dry-run")
-    assert ran.code == 0, ran.stderr
+    for name, text in HOSTILE.items():
+        settings = folder_sets(text)
+        (words,) = settings.refused.values()
+        assert words[0].startswith(name)
+        assert not settings.values
+    for name, text in HARMLESS.items():
+        settings = folder_sets(text)
+        assert not settings.refused
+        assert list(settings.values) == [name]
 
 
 def test_code_without_isolation_is_not_run(rlm: Run, folder: Path) -> None:

@@ -164,9 +164,6 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
     assert "has no questions" in ran.one_line
     missing = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan", str(tmp_path / "none.md"))
     assert "check the path" in missing.one_line
-    none = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan-only", "--questions", "0")
-    assert (none.code, none.stdout) == (2, "")
-    assert "--questions" in none.stderr
 
 
 def test_without_a_model_nothing_is_denied_and_no_choice_made(rlm) -> None:

@@ -190,7 +190,7 @@ def test_runs_are_pruned(rlm, answered_run) -> None:
 
 def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered_run, text) -> None:
     """One line reports that the oldest finished runs were removed."""
-    ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
+    ran = rlm("ask", QUESTION, str(text), *options(provider), "--set", "store_mb=0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
     assert "the journal exceeded 0 MB (the setting store_mb): removed the oldest run" in line

@@ -1,4 +1,4 @@
-"""Test that every command that asks models has the same options, names, variables and defaults."""
+"""Test that a setting has one option for every command, and that a command refuses what it does not take."""
 
 from __future__ import annotations
 
@@ -12,100 +12,76 @@ import typer
 from typer.core import TyperGroup
 
 from rlm.cli.app import app
-from rlm.cli.config import known_options
+from rlm.settings_table import CALL_OPTIONS, SETTINGS
 
 Run = Callable[..., Any]
 
 CHAT = "".join(f"### user — 2026-05-04 09:1{n}\nThe bridge was closed in May {n}.\n\n" for n in range(9))
-COMMANDS = ("ask", "research", "summarize", "compare", "batch")
-COMMON = [
-    "--model",
-    "--sub-model",
-    "--summary-model",
-    "--max-cost",
-    "--max-rounds",
-    "--max-depth",
-    "--max-calls",
-    "--max-total-tokens",
-    "--max-tokens",
-    "--max-seconds",
-    "--concurrency",
-    "--strategy",
-    "--contract",
-    "--cell-seconds",
-    "--dry-run",
-    "--sandbox",
-    "--schema",
-    "--config",
-    "--store",
-    "--cache",
-    "--json",
-    "--quiet",
-    "--trace",
-]
 
 
-def options_of(command: str) -> dict[str, Any]:
-    """Return the options of a command by their long names."""
-    commands = typer.main.get_command(app)
-    assert isinstance(commands, TyperGroup)
-    found = commands.commands[command]
-    return {
-        option: parameter
-        for parameter in found.params
-        for option in parameter.opts
-        if option.startswith("--")
-    }
+def commands() -> dict[str, dict[str, Any]]:
+    """Return the options of each command by their long names."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def walk(command: Any, path: str) -> None:
+        if isinstance(command, TyperGroup):
+            for name in list(command.commands):
+                walk(command.commands[name], f"{path} {name}".strip())
+        if path and not (isinstance(command, TyperGroup) and not command.invoke_without_command):
+            found[path] = {flag: one for one in command.params for flag in one.opts if flag.startswith("--")}
+
+    walk(typer.main.get_command(app), "")
+    return found
 
 
-@pytest.mark.parametrize("command", COMMANDS[1:])
-@pytest.mark.parametrize("option", COMMON)
-def test_a_common_option_is_the_same_at_every_command(command: str, option: str) -> None:
-    ours, asks = options_of(command)[option], options_of("ask")[option]
-    assert (ours.name, ours.envvar, ours.default, ours.is_flag, ours.opts) == (
-        asks.name,
-        asks.envvar,
-        asks.default,
-        asks.is_flag,
-        asks.opts,
-    )
-    assert ours.type_descriptor.annotation == asks.type_descriptor.annotation
+def test_an_option_means_the_same_for_every_command() -> None:
+    """Each option of a setting is made of its row, so it has one help and one default."""
+    of_rows = {row.flag: row for row in (*SETTINGS.values(), *CALL_OPTIONS.values()) if row.has_flag}
+    seen: set[str] = set()
+    every = commands()
+    del every["sandbox exec"]["--cell-seconds"]  # one cell of the user's own, 30 s
+    for options in every.values():
+        for flag in options.keys() & of_rows.keys():
+            assert options[flag].help.startswith(of_rows[flag].help)
+            assert options[flag].default is None
+            seen.add(flag)
+    assert seen == of_rows.keys()
 
 
-def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
-    """A key of rlm.toml sets the same thing for every command."""
-    command = typer.main.get_command(app)
-    with command.make_context("rlm", ["ask", "q", "p"]) as context:
-        known = {f"--{option.name.replace('_', '-')}" for option in known_options(context)}
-    assert {"--model", "--max-cost", "--concurrency", "--store", "--no-document-cache", "--sandbox"} <= known
-    for name in COMMANDS:
-        assert known <= options_of(name).keys()
+def test_the_surface_is_small() -> None:
+    every = commands()
+    assert len(every) <= 36  # rlm runs waiting is hidden; sandbox and segments are groups
+    assert len({flag for options in every.values() for flag in options}) <= 80
+    for name in ("ask", "search", "show", "runs", "view", "export", "resume", "batch", "segments list"):
+        assert {"--config", "--set"} <= every[name].keys()
 
 
-def test_limits_of_a_batch_apply_to_each_task(rlm: Run) -> None:
-    assert "US dollars, for each task." in " ".join(rlm("batch", "--help").stdout.split())
-    assert "US dollars. [env" in " ".join(rlm("ask", "--help").stdout.split())
-
-
-def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_is_refused(
-    rlm: Run, tmp_path: Path
-) -> None:
-    """No explicit option is ignored in silence. An option of a settings file, which applies to all commands,
-    may be.
-    """
-    (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
-    (tmp_path / "work" / "schema.json").write_text("{}")
+def test_a_command_refuses_an_option_that_it_does_not_take(rlm: Run, tmp_path: Path) -> None:
+    """What a settings file or a variable sets applies to all commands, and may have no effect on one."""
     (tmp_path / "work" / "chat.md").write_text(CHAT)
-    idle = rlm("summarize", "chat.md", "--sandbox", "0", "--quiet")
-    assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code runs")
+    for option in (["--sandbox", "0"], ["--schema", "s.json"], ["--strategy", "rlm"]):
+        ran = rlm("summarize", "chat.md", *option)
+        assert ran.code == 2
+        assert f"No such option: {option[0]}" in ran.stderr
     assert rlm("summarize", "chat.md", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
-    more = rlm("summarize", "chat.md", "--verbose").stderr
-    assert "9 messages summarized" in more
-    assert "has no effect" not in more
-    for command in (("research", "task"), ("compare", "question"), ("summarize",)):
-        refused = rlm(*command, "a.txt", "--schema", "schema.json")
-        assert refused.code == 2
-        assert f"--schema cannot be used with rlm {command[0]}" in refused.one_line
+
+
+def test_set_sets_what_has_no_option(rlm: Run, tmp_path: Path) -> None:
+    (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
+    asked = ("ask", "When was it closed?", "a.txt", "--json", "--set", "max_total_tokens=123456")
+    assert rlm(*asked).code == 0
+    assert '"tokens": 123456' in rlm("show", "--json").stdout
+    for pair, said in (
+        ("max_total_tokens=x", "--set max_total_tokens=VALUE is 'x'; give a whole number of at least 1"),
+        ("max_totl_tokens=1", "did you mean max_total_tokens?"),
+        ("max_rounds", "write --set KEY=VALUE"),
+        ("check=maybe", "give true or false"),
+    ):
+        ran = rlm(*asked[:3], "--set", pair)
+        assert ran.code == 2
+        assert said in ran.one_line
+    assert "has no effect on this command" in rlm("runs", "--set", "max_rounds=3").one_line
+    assert "the variable RLM_QUEUE is 'x'" in rlm("runs", env={"RLM_QUEUE": "x"}).one_line
 
 
 @pytest.mark.parametrize(

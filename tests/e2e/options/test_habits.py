@@ -42,13 +42,6 @@ def test_swapped_arguments_are_named_with_the_right_order(rlm, text) -> None:
     assert ran.one_line.endswith(f"rlm ask 'What does the yard have?' {text}")
 
 
-def test_an_answer_that_is_not_there_can_fail_a_script(rlm, text) -> None:
-    question = ("Who is Zaphod Beeblebrox?", text, "-q")
-    assert rlm("ask", *question).code == 0
-    assert rlm("ask", *question, "--fail-if-absent").code == 1
-    assert rlm("ask", "What does the northern yard have?", text, "-q", "--fail-if-absent").code == 0
-
-
 def test_a_misspelt_variable_is_one_line(rlm, text) -> None:
     ran = rlm("What does the northern yard have?", text, "-q", env={"RLM_MODLE": "extractive"})
     assert ran.code == 0

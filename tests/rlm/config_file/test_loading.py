@@ -50,17 +50,16 @@ def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp
 def test_the_last_file_wins_key_by_key(tmp_path: Path) -> None:
     far = written(
         tmp_path / "far.toml",
-        'model = "a"\nmax_rounds = 3\n[prompt]\nchat_history_budget = 5000\n[prompt.rlm]\nmodel = "x"\n'
+        'model = "openai:a"\nmax_rounds = 3\n[prompt]\nchat_history_budget = 5000\n[prompt.rlm]\n'
+        'model = "x"\n'
         "[prompt.context_priority]\nadrs = 7\n[models.m]\nwindow = 10\n[models.n]\nwindow = 11",
     )
     near = written(
         tmp_path / "near.toml",
-        'model = "b"\n[prompt.rlm]\nthreshold_percentage = 50\n[models.m]\nwindow = 20',
+        'model = "openai:b"\n[prompt.rlm]\nthreshold_percentage = 50\n[models.m]\nwindow = 20',
     )
     settings = loaded(far, near)
-    assert settings.options["model"].value == "b"
-    assert settings.options["model"].file == near
-    assert settings.options["max_rounds"].file == far
+    assert settings.values == {"model": "openai:b", "max_rounds": 3}
     assert settings.card.budget.chat_history == 5_000
     assert (settings.card.summary_model, settings.card.threshold_percentage) == ("x", 50)
     assert settings.card.priority("adrs") == 7
@@ -172,6 +171,6 @@ def test_dots_in_a_text_are_no_parts_of_a_key(tmp_path: Path, text: str) -> None
 
 def test_a_setting_is_spelled_with_dashes_too(tmp_path: Path) -> None:
     file = written(tmp_path / "rlm.toml", "max-rounds = 3\n")
-    assert {name: one.value for name, one in loaded(file).options.items()} == {"max_rounds": 3}
+    assert loaded(file).values == {"max_rounds": 3}
     with pytest.raises(ConfigurationError, match="max_rounds is set twice, with - and with _"):
         loaded(written(file, "max-rounds = 3\nmax_rounds = 4\n"))

@@ -163,7 +163,7 @@ async def test_runs_of_a_stopped_server_may_finish(tmp_path: Path, script: Any) 
 async def test_runs_that_do_not_finish_in_time_are_interrupted(tmp_path: Path, script: Any) -> None:
     store = tmp_path / "served.db"
     body = {"task": "What does the crane cost?", "context": NOTES}
-    async with serving(script(*FIRST), store, "--drain-seconds", "0.2") as before:
+    async with serving(script(*FIRST), store, "--set", "drain_seconds=0.2") as before:
         async with before.http() as http, http.post("/v1/runs", json=body) as reply:
             run = (await reply.json())["id"]
         await wait_for_step(store, run, "cell")
