@@ -180,11 +180,11 @@ def test_runs_are_listed_as_json(rlm, answered_run) -> None:
 
 def test_runs_are_pruned(rlm, answered_run) -> None:
     """Runs are removed by age or by number. One of the options is required."""
-    assert "--older-than 30d" in rlm("runs", "prune").one_line
-    assert "Write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
-    assert "0 runs" in rlm("runs", "prune", "--older-than", "1h").one_line
-    assert "0 runs" in rlm("runs", "prune", "--keep", "1").one_line
-    assert "1 run" in rlm("runs", "prune", "--keep", "0").one_line
+    assert "--older-than 30d" in rlm("runs", "rm").one_line
+    assert "Write 90m, 12h, 30d or 8w" in rlm("runs", "rm", "--older-than", "soon").one_line
+    assert "0 runs" in rlm("runs", "rm", "--older-than", "1h").one_line
+    assert "0 runs" in rlm("runs", "rm", "--keep", "1").one_line
+    assert "1 run" in rlm("runs", "rm", "--keep", "0").one_line
     assert rlm("runs", "--json").json == []
 
 
