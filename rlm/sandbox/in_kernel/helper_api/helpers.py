@@ -11,9 +11,7 @@ from ...text.quotes import MAX_QUOTE_CHARS
 from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
-from ..tables.database import Database
-from ..tables.listing import TableList, table_record
-from ..tables.results import SqlRow, SqlRows, places_of_row
+from ..tables import Database, SqlRow, SqlRows, Tables, places_of_row
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import (
@@ -204,16 +202,17 @@ class Helpers:
             raise _failure(result)
         return result
 
-    def tables(self) -> TableList:
+    def tables(self) -> Tables:
         """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
-        end, and on access rows and columns (name, type by the first 1,000 rows, sample)."""
-        return TableList(map(table_record, self._tables().tables))
+        end, and columns: their types by their names, from the first 1,000 rows."""
+        return Tables(self._tables().tables)
 
     def sql(self, query: str, params: Any = ()) -> SqlRows:
         """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
 
-        Columns are typed, an empty cell is NULL, lists and objects are JSON. `_rowid_` is the number of the
-        record, from 1. Rows that are one record each know its number and place: `.record` and `.span`.
+        Columns are typed, an empty cell is NULL, lists and objects are JSON. Each table has two more columns,
+        `_start` and `_end`: a row that holds both has a `.span` and cites its record as evidence, any other
+        row cites its tables.
         """
         return self._tables().query(query, params)
 

