@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from rlm.lazy_dataclass import dataclass
 from rlm.results import RunResult, Strategy
 
 __all__ = [
-    "AnswerDelta",
     "BatchesWaiting",
-    "CellEnded",
-    "CellStarted",
+    "CellRun",
     "ChildEnded",
     "ChildrenStarted",
     "ContextLoaded",
-    "ContextLoading",
     "Event",
-    "Indexing",
     "KernelOpened",
+    "Loading",
     "ModelAnswered",
     "Observer",
-    "PartEnded",
-    "PartStarted",
-    "QuestionsRepeated",
-    "ReplyDelta",
+    "PartRun",
     "ReplyStreaming",
     "Resumed",
     "Retrying",
@@ -34,7 +29,6 @@ __all__ = [
     "RunEnded",
     "RunFinished",
     "RunStarted",
-    "SubRLMEnded",
     "SubRLMStarted",
     "TextDelta",
     "TextObserver",
@@ -46,12 +40,13 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class ContextLoading:
-    """The sources are being read. Reported once a second, with the current document and the bytes read so
-    far."""
+class Loading:
+    """The sources are being read: `done` bytes so far, with the current document, reported once a second. Or
+    the ranked index of the input is being built: `done` of `indexed` characters."""
 
     document: str
-    bytes_read: int
+    done: int
+    indexed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +67,27 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class PartStarted:
-    """A part of a job began: a question of a research, a method of a comparison. The job has `of` parts.
-    With `known` the journal has its result, and nothing is asked."""
+class PartRun:
+    """A part of a job began or ended: a question of a research, a method of a comparison. `done` of `of`
+    have ended. A `known` part has its result in the journal, and nothing is asked. A `finished` one has an
+    answer."""
 
     name: str
     title: str
-    of: int
-    known: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PartEnded:
-    """A part ended. `ok` says that it has an answer."""
-
-    name: str
-    ok: bool
+    status: Literal["running", "known", "finished", "failed"]
     done: int
     of: int
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A run resumes, with so many rounds and children's replies from its journal."""
+    """A run resumes, with so many rounds and children's replies from its journal. Or the blocks of so many
+    earlier `questions` run again in a new kernel, which restores their variables."""
 
     run_id: str
     rounds: int
     replies: int
+    questions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +165,14 @@ def describe_violation(kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CellStarted:
+class CellRun:
+    """A block began, or ended with another `status` than `running`. `output` is what it printed, else its
+    value or its error, cut to 4,000 characters."""
+
     round: int
     code: str
-
-
-@dataclass(frozen=True, slots=True)
-class CellEnded:
-    """A block ended. `output` is what it printed, else its value or its error, cut to 4,000 characters."""
-
-    round: int
-    status: str
-    seconds: float
+    status: str = "running"
+    seconds: float = 0.0
     output: str = ""
 
 
@@ -214,25 +199,11 @@ class ChildEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexing:
-    """The ranked index is being built: characters done, of all."""
-
-    done: int
-    chars: int
-
-
-@dataclass(frozen=True, slots=True)
 class SubRLMStarted:
     """A sub-RLM at `depth` (the root is 0) began. Its rounds are not reported, its children are."""
 
     depth: int
     prompt: str
-
-
-@dataclass(frozen=True, slots=True)
-class SubRLMEnded:
-    depth: int
-    ok: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +216,6 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionsRepeated:
-    """The blocks of so many earlier questions run again in a new kernel, which restores their variables."""
-
-    questions: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReplyStreaming:
     """A reply that has not ended brought about so many tokens since the last such event. At most one event a
     second and reply."""
@@ -260,26 +224,20 @@ class ReplyStreaming:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerDelta:
-    """The answer grows by `text` while a model writes it, without reasoning and quotes. `restarted`: what
-    came before is void, and the answer begins again with `text`, or is withdrawn.
+class TextDelta:
+    """The answer, or the reply to call `call` in `role`, grows by `text` while a model writes it. Any reply
+    but the answer is a root's code, a child's notes, a part of a job. `restarted`: what came before is void,
+    and the text begins again with `text`, or is withdrawn.
 
-    It is not checked yet: only the result says what is verified. Answers that code computes do not come in
-    pieces. Control characters are removed, so the text can be printed as it comes.
+    An answer comes without reasoning and quotes, and is not checked yet: only the result says what is
+    verified. Answers that code computes do not come in pieces. Control characters are removed, so the text
+    can be printed as it comes.
     """
 
     text: str
-    restarted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyDelta:
-    """The reply to call `call` of the run grows by `text`. It is any reply but the answer: a root's code, a
-    child's notes, a part of a job. `restarted` and `text` are those of AnswerDelta."""
-
-    role: str
-    call: int
-    text: str
+    is_answer: bool = False
+    role: str = ""
+    call: int = 0
     restarted: bool = False
 
 
@@ -328,28 +286,22 @@ class RunFinished:
 
 
 Event = (
-    ContextLoading
+    Loading
     | ContextLoaded
     | RunStarted
     | Resumed
-    | PartStarted
-    | PartEnded
+    | PartRun
     | KernelOpened
     | RoundStarted
     | ModelAnswered
     | RoundsFolded
     | Violated
-    | CellStarted
-    | CellEnded
+    | CellRun
     | ChildrenStarted
     | ChildEnded
-    | Indexing
     | SubRLMStarted
-    | SubRLMEnded
     | ToolEnded
-    | QuestionsRepeated
-    | AnswerDelta
-    | ReplyDelta
+    | TextDelta
     | ReplyStreaming
     | BatchesWaiting
     | Retrying
@@ -359,6 +311,5 @@ Event = (
 )
 Observer = Callable[[Event], None]
 """Called from the event loop. It must not block, and what it raises reaches the caller of the run."""
-TextDelta = AnswerDelta | ReplyDelta
 TextObserver = Callable[[TextDelta], None]
 """Called like an Observer, with the text of replies while it is written."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.provider import provider
 from rlm import RLM, Limits, Settings
 from rlm.cli import COLLECT_AT
-from rlm.events import CellEnded, CellStarted, Event
+from rlm.events import CellRun, Event
 from rlm.testing import ScriptedModel
 
 __all__ = ["PROTOCOLS", "measure_batch"]
@@ -36,10 +36,10 @@ async def measure(
     marks: dict[str, float] = {}
 
     def observe(event: Event) -> None:
-        if isinstance(event, CellStarted):
+        if isinstance(event, CellRun) and event.status == "running":
             Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
             marks.update(began=time.perf_counter(), cpu_began=time.process_time(), memory=_resident())
-        elif isinstance(event, CellEnded):
+        elif isinstance(event, CellRun):
             marks.update(ended=time.perf_counter(), cpu_ended=time.process_time())
 
     with provider(latency) as url, tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from rlm.accounting.budget import Budget, Reservation
 from rlm.accounting.continuation import MAX_FOLLOW_UPS, follow_up
 from rlm.accounting.reply_text import ReplyText, ShownPart
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import AnswerDelta, ModelAnswered, Observer, ReplyStreaming, Retrying, TextObserver
+from rlm.events import ModelAnswered, Observer, ReplyStreaming, Retrying, TextDelta, TextObserver
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import (
     Message,
@@ -226,7 +226,7 @@ class MeteredModel:
         """Report that the answer that was reported while it was written is none."""
         if self._has_shown_answer and self._observe_text is not None:
             self._has_shown_answer = False
-            self._observe_text(AnswerDelta("", restarted=True))
+            self._observe_text(TextDelta("", is_answer=True, restarted=True))
 
     def _listener(self, request: Request, answer: ShownPart | None) -> tuple[ReplyListener, ReplyText | None]:
         """Return what hears of a reply, and what reports its text if there is an observer of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlm.escaping import terminal_text
-from rlm.events import AnswerDelta, ReplyDelta, TextObserver
+from rlm.events import TextDelta, TextObserver
 from rlm.models.base import Reply
 
 __all__ = ["ReplyText", "ShownPart"]
@@ -55,6 +55,6 @@ class ReplyText:
 
     def _tell(self, text: str, *, restarted: bool = False) -> None:
         if self._shown is None:
-            self._observe(ReplyDelta(self._role, self._call, text, restarted))
+            self._observe(TextDelta(text, role=self._role, call=self._call, restarted=restarted))
         else:
-            self._observe(AnswerDelta(text, restarted))
+            self._observe(TextDelta(text, is_answer=True, restarted=restarted))

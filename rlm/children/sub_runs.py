@@ -16,7 +16,7 @@ from rlm.children.child_answers import failure, total_cost
 from rlm.children.child_calls import ChildCalls, SharedAnswers, share_answer
 from rlm.children.child_prompts import digest_of
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
-from rlm.events import SubRLMEnded, SubRLMStarted
+from rlm.events import SubRLMStarted
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
@@ -141,7 +141,6 @@ class SubRuns:
             answer = replace(
                 answer, text="", error=past.message, error_type=past.type, found=False, evidence=()
             )
-        self._observe(SubRLMEnded(depth, answer.error is None))
         if not self._playback.repeating:
             facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
             await self._log.append("sub_rlm_ended", facts)

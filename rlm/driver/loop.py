@@ -27,7 +27,7 @@ from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer, Outcome
 from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, parse
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, describe_violation
+from rlm.events import CellRun, RoundStarted, Violated, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
 from rlm.playback.recording import RecordedCompaction, RecordedRound
 from rlm.prompts import RootInput, RootPrompt
@@ -245,7 +245,7 @@ class Driver:
             self._tokens += reply.usage.reasoning_tokens
         recorded = None if past is None else past.cell
         if recorded is None:
-            self._observe(CellStarted(round_, cell.code))
+            self._observe(CellRun(round_, cell.code))
         with trace_cell(cell.code, is_replayed=recorded is not None) as note:
             ran = await self._cells.run(cell.code, round_, recorded)
             result = ran.result
@@ -260,7 +260,8 @@ class Driver:
         self._coverage.note("read", result.report.read)
         self._coverage.note("scanned", result.report.scanned)
         if result is not recorded:
-            self._observe(CellEnded(round_, result.status, result.seconds, result.shown[:_SHOWN_OUTPUT]))
+            shown = result.shown[:_SHOWN_OUTPUT]
+            self._observe(CellRun(round_, cell.code, result.status, result.seconds, shown))
             await self._log.append(
                 "cell",
                 {

@@ -18,7 +18,7 @@ __all__ = ["Call", "Calls"]
 
 _T = TypeVar("_T")
 _BETWEEN_PROGRESS = 0.2
-_REPLACED = (events.ContextLoading, events.Indexing, events.ChildEnded)
+_REPLACED = (events.Loading, events.ChildEnded)
 """Figures: only the newest matters."""
 
 

@@ -76,7 +76,9 @@ class NotebookProgress:
 
     def _take(self, event: events.Event) -> None:
         match event:
-            case events.ContextLoading(document, bytes_read):
+            case events.Loading(_, done, int(chars)):
+                self._doing = f"indexing: {done / max(1, chars):.0%}"
+            case events.Loading(document, bytes_read):
                 self._doing = f"reading {document} ({bytes_read / 1e6:,.0f} MB so far)"
             case events.ContextLoaded(chars, documents):
                 self._doing = f"{chars:,} characters in {_plural(documents, 'document')}"
@@ -84,20 +86,18 @@ class NotebookProgress:
                 self._run_id, self._doing = run_id, f"{strategy} with {model}"
             case events.RoundStarted(number, limit, _):
                 self._doing = f"round {number} of {limit}: the model writes"
-            case events.CellStarted(number, code):
+            case events.CellRun(number, code, "running"):
                 self._blocks.append(_Block(number, code[:_CODE_SHOWN]))
                 self._doing = f"round {number}: its block runs"
-            case events.CellEnded(_, status, _, output) if self._blocks:
+            case events.CellRun(_, _, status, _, output) if self._blocks:
                 self._blocks[-1].status, self._blocks[-1].output = status, output
             case events.ChildrenStarted(count):
                 self._doing = f"{_plural(count, 'child', 'children')} asked"
             case events.ChildEnded():
                 self._take_child(event)
-            case events.AnswerDelta(text, restarted):
+            case events.TextDelta(text, is_answer=True, restarted=restarted):
                 self._draft = text if restarted else self._draft + text
                 self._doing = "the answer is being written"
-            case events.Indexing(done, chars):
-                self._doing = f"indexing: {done / max(1, chars):.0%}"
             case events.SubRLMStarted(depth):
                 self._doing = f"a sub-RLM works, at depth {depth}"
             case events.Retrying(_, wait, reason):

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from rlm.events import Indexing, Observer
+from rlm.events import Loading, Observer
 from rlm.retrieval.errors import QueryStopped, RetrievalError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body, Span
@@ -80,7 +80,7 @@ class Ranking:
             if self._stopped.is_set():
                 raise QueryStopped
             if whole >= _SILENT_CHARS:
-                loop.call_soon_threadsafe(self._observer, Indexing(done, whole))
+                loop.call_soon_threadsafe(self._observer, Loading("", done, whole))
 
         for cache in self._caches:
             retriever = Retriever(self._body, cache=cache, building=building)

@@ -19,7 +19,6 @@ from rlm.events import (
     ChildrenStarted,
     Event,
     ModelAnswered,
-    SubRLMEnded,
     SubRLMStarted,
     TextObserver,
     ToolEnded,
@@ -48,7 +47,6 @@ _SUB_RLM_EVENTS = (
     ChildEnded,
     ModelAnswered,
     SubRLMStarted,
-    SubRLMEnded,
     ToolEnded,
     Warned,
 )

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from rlm.events import AnswerDelta, Event, ReplyDelta
+from rlm.events import Event, TextDelta
 
 __all__ = ["EventQueue"]
 
@@ -46,15 +46,10 @@ class EventQueue:
 
     def _join(self, event: Event) -> bool:
         last = self._events[-1]
-        match last, event:
-            case (AnswerDelta(), AnswerDelta()):
-                pass
-            case (ReplyDelta(call=one), ReplyDelta(call=other)) if one == other:
-                pass
-            case _:
-                return False
-        assert isinstance(last, AnswerDelta | ReplyDelta)
-        assert isinstance(event, AnswerDelta | ReplyDelta)
+        if not isinstance(last, TextDelta) or not isinstance(event, TextDelta):
+            return False
+        if (last.is_answer, last.call) != (event.is_answer, event.call):
+            return False
         if event.restarted:
             self._events[-1] = event
         else:

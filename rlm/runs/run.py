@@ -30,7 +30,7 @@ from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import (
     Event,
     KernelOpened,
-    QuestionsRepeated,
+    Resumed,
     RoundsFolded,
     RunEnded,
     RunStarted,
@@ -409,7 +409,7 @@ class Run:
                 self.handler,
                 self.input.body.chars,
                 on_open=self._note_kernel,
-                on_replay=lambda questions: self.config.tell(QuestionsRepeated(questions)),
+                on_replay=lambda questions: self.config.tell(Resumed(self._log.run_id, 0, 0, questions)),
                 on_change=self._warn_about_changes,
             )
         return JupyterSandbox(

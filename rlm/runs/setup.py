@@ -16,7 +16,7 @@ from rlm.documents.pictures import Originals
 from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded, ContextLoading, Warned
+from rlm.events import ContextLoaded, Loading, Warned
 from rlm.journal import Journal, default_store
 from rlm.journal.redaction import secrets_of
 from rlm.lazy_dataclass import dataclass
@@ -100,7 +100,7 @@ _REPORT_SECONDS = 1.0
 
 
 def _loading_reporter(config: RunConfig) -> Progress:
-    """Return a function that reports ContextLoading from the reading thread, once a second."""
+    """Return a function that reports Loading from the reading thread, once a second."""
     loop = asyncio.get_running_loop()
     next_report: float | None = None
 
@@ -111,7 +111,7 @@ def _loading_reporter(config: RunConfig) -> Progress:
             next_report = now + _REPORT_SECONDS
         elif document and now >= next_report:
             next_report = now + _REPORT_SECONDS
-            loop.call_soon_threadsafe(config.tell, ContextLoading(document, bytes_read))
+            loop.call_soon_threadsafe(config.tell, Loading(document, bytes_read))
 
     return report
 

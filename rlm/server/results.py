@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Request
 
-from rlm.events import ChildEnded, Event, Indexing
+from rlm.events import ChildEnded, Event, Loading
 from rlm.results import RunResult
 from rlm.server.errors import ApiError, no_answer
 from rlm.server.live import LiveRun, Runs
@@ -79,7 +79,7 @@ class Progress:
         line = describe(event)
         if line is None or line == self._last:
             return None
-        if isinstance(event, ChildEnded | Indexing):
+        if isinstance(event, ChildEnded | Loading):
             if time.monotonic() < self._figure_at:
                 return None
             self._figure_at = time.monotonic() + _FIGURE_SECONDS

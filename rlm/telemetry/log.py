@@ -31,7 +31,7 @@ def log_event(event: Event) -> None:
             _LOG.info("round %d of %d", number, limit)
         case events.ModelAnswered(role=role, model=model, input_tokens=sent, output_tokens=received):
             _LOG.debug("%s %s: %d tokens in, %d out, %.2f s", role, model, sent, received, event.seconds)
-        case events.CellEnded(number, status, seconds):
+        case events.CellRun(number, _, status, seconds) if status != "running":
             _LOG.info("round %d: cell %s after %.2f s", number, status, seconds)
         case events.ChildrenStarted(count):
             _LOG.info("%d children", count)

@@ -22,7 +22,9 @@ def describe(event: events.Event) -> str | None:
 
 def _line(event: events.Event) -> str | None:
     match event:
-        case events.ContextLoading(document, size):
+        case events.Loading(_, done, int(chars)):
+            return f"indexing the input: {done:,} of {chars:,} characters"
+        case events.Loading(document, size):
             return f"loading {document}: {size / 1e6:,.0f} MB read"
         case events.ContextLoaded(chars, documents):
             return (
@@ -30,17 +32,21 @@ def _line(event: events.Event) -> str | None:
             )
         case events.RunStarted(run_id, strategy, model):
             return f"run {run_id}: {strategy}, {model}"
+        case events.Resumed(questions=questions) if questions:
+            return (
+                f"running the blocks of {questions:,} earlier question{'' if questions == 1 else 's'} again"
+            )
         case events.Resumed(run_id, rounds, replies):
             read = f"{rounds:,} round{'' if rounds == 1 else 's'}"
             read += f" and {replies:,} repl{'y' if replies == 1 else 'ies'}"
             return f"resuming {run_id}: {read} from the journal"
-        case events.PartStarted(name, title):
+        case events.PartRun(name, title, "running" | "known"):
             return f"{name}: {title}"
-        case events.PartEnded(name, ok, done, of):
-            return f"{name}: {'finished' if ok else 'failed'}; {done:,} of {of:,} done"
+        case events.PartRun(name, _, status, done, of):
+            return f"{name}: {status}; {done:,} of {of:,} done"
         case events.RoundStarted(number, limit, final):
             return f"round {number} of {limit}{' (the last)' if final else ''}: asking the root"
-        case events.CellStarted(number):
+        case events.CellRun(number, status="running"):
             return f"round {number}: running its block"
         case events.Violated(number, kind):
             return f"round {number}: the reply {events.describe_violation(kind)}; asking again"
@@ -49,8 +55,6 @@ def _line(event: events.Event) -> str | None:
         case events.ChildEnded(done=done, asked=asked, covered_chars=covered, chars=chars):
             share = f", {covered / chars:.0%} covered" if chars else ""
             return f"{done:,} of {asked:,} children{share}"
-        case events.Indexing(done, chars):
-            return f"indexing the input: {done:,} of {chars:,} characters"
         case events.SubRLMStarted(depth):
             return f"sub-RLM at depth {depth} started"
         case events.BatchesWaiting(model, done, total):

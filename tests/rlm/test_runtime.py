@@ -20,7 +20,7 @@ import rlm
 from rlm import RLM, Limits, RLMError, Settings
 from rlm.documents import GuessedEncoding, Loaded, Skipped, StreamSource
 from rlm.errors import ConfigurationError, JournalError
-from rlm.events import ContextLoaded, ContextLoading, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarted, Warned
 from rlm.models import ModelWindow
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.errors import SandboxRefused
@@ -80,8 +80,8 @@ async def test_a_slow_input_reports_what_was_read(run, block) -> None:
         model = ScriptedModel.of(root=[block("finalize(read_all())")])
         result = await run(model, StreamSource("pipe", stream))
     assert result.answer == "first half\nsecond half\n"
-    assert type(run.events[0]) is ContextLoading
-    assert {event.document for event in run.seen(ContextLoading)} == {"pipe"}
+    assert type(run.events[0]) is Loading
+    assert {event.document for event in run.seen(Loading)} == {"pipe"}
 
 
 async def test_a_run_without_isolation_says_so(run, block) -> None:

@@ -11,14 +11,12 @@ import pytest
 from rlm import RLM, Settings
 from rlm.errors import UsageError
 from rlm.events import (
-    AnswerDelta,
-    CellEnded,
-    CellStarted,
-    ReplyDelta,
+    CellRun,
     Retrying,
     RoundStarted,
     RunFinished,
     RunStarted,
+    TextDelta,
 )
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.options import ModelOptions, RetryPolicy
@@ -39,8 +37,8 @@ async def test_events_come_as_they_happen_and_the_result_last(settings, block) -
     events = [event async for event in rlm.stream("What?", "one two three")]
     assert isinstance(events[-1], RunFinished)
     assert events[-1].result.answer == "one"
-    kinds = [type(event) for event in events if isinstance(event, RoundStarted | CellStarted | CellEnded)]
-    assert kinds == [RoundStarted, CellStarted, CellEnded] * 2
+    kinds = [type(event) for event in events if isinstance(event, RoundStarted | CellRun)]
+    assert kinds == [RoundStarted, CellRun, CellRun] * 2
 
 
 async def test_closing_the_stream_cancels_the_run(settings, block) -> None:
@@ -104,7 +102,7 @@ def shown(events: list[object]) -> list[str]:
     """Return what a reader of the answer's deltas shows after each of them."""
     texts: list[str] = []
     for event in events:
-        if isinstance(event, AnswerDelta):
+        if isinstance(event, TextDelta) and event.is_answer:
             before = "" if event.restarted or not texts else texts[-1]
             texts.append(before + event.text)
     return texts
@@ -120,7 +118,7 @@ async def test_the_answer_comes_while_it_is_written(direct, provider_server, pro
     assert len(texts) > 3
     assert texts[-1] == events[-1].result.answer
     assert all(texts[-1].startswith(one) for one in texts)
-    assert not any(isinstance(event, AnswerDelta) and event.restarted for event in events)
+    assert not any(isinstance(event, TextDelta) and event.is_answer and event.restarted for event in events)
 
 
 async def test_a_dropped_stream_restarts_the_answer(direct, provider_server, providers) -> None:
@@ -156,28 +154,28 @@ async def test_roots_and_children_are_told_apart(settings, block) -> None:
     code = block("finalize(str(sub_query('what?', peek(0, 3))))")
     model = ScriptedModel.of(root=[code], child=lambda request: "a note")
     events = [event async for event in RLM(model, settings=settings).stream("What?", "one two three")]
-    deltas = [event for event in events if isinstance(event, ReplyDelta)]
+    deltas = [event for event in events if isinstance(event, TextDelta)]
     assert [(delta.role, delta.text) for delta in deltas] == [("root", code), ("child", "a note")]
     assert len({delta.call for delta in deltas}) == 2
-    assert not any(isinstance(event, AnswerDelta) for event in events)
+    assert not any(event.is_answer for event in deltas)
 
 
 async def test_a_slow_reader_gets_fewer_and_longer_pieces() -> None:
     queue = EventQueue()
     for event in (
-        ReplyDelta("child", 1, "a"),
-        ReplyDelta("child", 1, "b"),
-        ReplyDelta("child", 2, "c"),
-        AnswerDelta("d"),
-        AnswerDelta("e", restarted=True),
-        AnswerDelta("f"),
+        TextDelta("a", role="child", call=1),
+        TextDelta("b", role="child", call=1),
+        TextDelta("c", role="child", call=2),
+        TextDelta("d", is_answer=True),
+        TextDelta("e", is_answer=True, restarted=True),
+        TextDelta("f", is_answer=True),
     ):
         queue.put(event)
     queue.close()
     assert [event async for event in queue] == [
-        ReplyDelta("child", 1, "ab"),
-        ReplyDelta("child", 2, "c"),
-        AnswerDelta("ef", restarted=True),
+        TextDelta("ab", role="child", call=1),
+        TextDelta("c", role="child", call=2),
+        TextDelta("ef", is_answer=True, restarted=True),
     ]
 
 

@@ -111,10 +111,12 @@ class _SearchProgress(ProgressDisplay):
 
     def on_event(self, event: Event) -> None:
         """Show the progress of the index."""
-        from rlm.events import Indexing
+        from rlm.events import Loading
 
-        if isinstance(event, Indexing):
-            self.show_progress(f"indexing: {share(event.done, event.chars)} of {event.chars:,} characters")
+        if isinstance(event, Loading) and event.indexed is not None:
+            self.show_progress(
+                f"indexing: {share(event.done, event.indexed)} of {event.indexed:,} characters"
+            )
 
 
 async def _search(

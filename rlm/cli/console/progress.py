@@ -45,7 +45,7 @@ class Progress(ProgressDisplay):
     def on_event(self, event: events.Event) -> None:
         """Show one event. Never raises on text that came from a document or a model."""
         match event:
-            case events.ContextLoading() | events.ContextLoaded():
+            case events.Loading() | events.ContextLoaded():
                 self._show_loading(event)
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
@@ -53,19 +53,21 @@ class Progress(ProgressDisplay):
                 self.note(f"run {run_id}: {strategy}, {model}")
                 is_one_call = strategy == "direct" and model != EXTRACTIVE
                 self.show_activity("asking the model" if is_one_call else "starting")
+            case events.Resumed(questions=questions) if questions:
+                self.show_activity(f"re-running the blocks of {plural(questions, 'earlier question')}")
             case events.Resumed(run_id, rounds, replies):
                 self.run_id = run_id
                 others = "1 other reply" if replies == 1 else f"{replies:,} other replies"
                 super().note(f"resuming {run_id}: {plural(rounds, 'round')} and {others} from the journal")
                 self.show_activity("re-running its blocks")
-            case events.PartStarted() | events.PartEnded():
+            case events.PartRun():
                 self._show_part(event)
             case events.KernelOpened():
                 self.alert_isolation(event)
             case events.RoundStarted(number, limit, final):
                 self._round = f"round {number} of {limit}" + (" (the last)" if final else "")
                 self.show_activity(f"{self._round}: asking the root")
-            case events.CellStarted() | events.CellEnded():
+            case events.CellRun():
                 self._show_cell(event)
             case events.Violated(_, kind):
                 self.note(f"{self._round}: the reply {events.describe_violation(kind)}; asking again")
@@ -78,14 +80,10 @@ class Progress(ProgressDisplay):
                 self.show_activity(f"asking {'a child' if count == 1 else f'{count:,} children'}{about}")
             case events.SubRLMStarted(depth, prompt):
                 self.note(f"{self._round}: sub-RLM at depth {depth}: {_one_line(prompt)}")
-            case events.QuestionsRepeated(questions):
-                self.show_activity(f"re-running the blocks of {plural(questions, 'earlier question')}")
             case events.ToolEnded(name, ok, _) if not ok:
                 self.note(f"{self._round}: tool {name} failed")
             case events.ChildEnded():
                 self._show_child(event)
-            case events.Indexing(done, chars):
-                self._show_figure(f"indexing the input: {share(done, chars)} of {chars:,} characters")
             case events.ReplyStreaming() | events.ModelAnswered() | events.BatchesWaiting():
                 self._show_wait(event)
             case events.Retrying():
@@ -100,15 +98,11 @@ class Progress(ProgressDisplay):
 
     def on_text(self, delta: events.TextDelta) -> None:
         """Show the answer, or the reply of the only child, while it is written."""
-        if isinstance(delta, events.ReplyDelta):
-            # Several children would only flicker, and the code of a root is shown when it runs.
-            if delta.role != "child" or self._batch != 1:
-                return
-            is_new = delta.call != self._drafted_call
-            self._drafted_call = delta.call
-        else:
-            is_new = self._drafted_call != 0
-            self._drafted_call = 0
+        # Several children would only flicker, and the code of a root is shown when it runs.
+        if not delta.is_answer and (delta.role != "child" or self._batch != 1):
+            return
+        is_new = delta.call != self._drafted_call
+        self._drafted_call = delta.call
         self._draft = delta.text if delta.restarted or is_new else self._draft + delta.text
         self.show_draft(self._draft)
 
@@ -135,8 +129,9 @@ class Progress(ProgressDisplay):
             self._doing = text
         super().show_activity(text)
 
-    def _show_cell(self, event: events.CellStarted | events.CellEnded) -> None:
-        if isinstance(event, events.CellStarted):
+    def _show_cell(self, event: events.CellRun) -> None:
+        is_code = event.status == "running"
+        if is_code:
             headline = f"{self._round}: {_headline(event.code)}"
             self.note(headline)
             self.show_activity("running its block" if self._verbose else headline)
@@ -144,9 +139,7 @@ class Progress(ProgressDisplay):
             output = event.output.strip()
             self.note(f"{self._round}: {event.status} after {event.seconds:.1f} s{':' if output else ''}")
         if self._verbose:
-            is_code = isinstance(event, events.CellStarted)
-            text = event.code if isinstance(event, events.CellStarted) else event.output
-            self.show_block(text, is_code=is_code)
+            self.show_block(event.code if is_code else event.output, is_code=is_code)
 
     def _show_child(self, event: events.ChildEnded) -> None:
         self.show_draft("")
@@ -181,9 +174,13 @@ class Progress(ProgressDisplay):
         else:
             self.show_progress(text)
 
-    def _show_loading(self, event: events.ContextLoading | events.ContextLoaded) -> None:
-        if isinstance(event, events.ContextLoading):
-            mebibytes = event.bytes_read >> 20
+    def _show_loading(self, event: events.Loading | events.ContextLoaded) -> None:
+        if isinstance(event, events.Loading):
+            if event.indexed is not None:
+                done = f"{share(event.done, event.indexed)} of {event.indexed:,} characters"
+                self._show_figure(f"indexing the input: {done}")
+                return
+            mebibytes = event.done >> 20
             so_far = f": {mebibytes:,} MiB read" if mebibytes else ""
             self.show_progress(f"loading {_one_line(event.document)}{so_far}")
             return
@@ -194,14 +191,13 @@ class Progress(ProgressDisplay):
             f"{event.seconds:.1f} s{skipped}"
         )
 
-    def _show_part(self, event: events.PartStarted | events.PartEnded) -> None:
+    def _show_part(self, event: events.PartRun) -> None:
         """Show a question of a research, or a method of a comparison."""
-        if isinstance(event, events.PartEnded):
-            outcome = "finished" if event.ok else "failed"
-            self.note(f"{event.name}: {outcome}; {event.done} of {event.of} done")
+        if event.status in ("finished", "failed"):
+            self.note(f"{event.name}: {event.status}; {event.done} of {event.of} done")
             return
         title = " ".join(event.title.split())
-        self.note(f"{event.name}: {title}" + (" (from the journal)" if event.known else ""))
+        self.note(f"{event.name}: {title}" + (" (from the journal)" if event.status == "known" else ""))
         self.show_activity(title[:_MAX_TITLE])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
@@ -21,12 +21,10 @@ from rlm.events import (
     ChildEnded,
     ChildrenStarted,
     Event,
-    Indexing,
     KernelOpened,
+    Loading,
     ModelAnswered,
-    PartEnded,
-    PartStarted,
-    SubRLMEnded,
+    PartRun,
     SubRLMStarted,
     ToolEnded,
 )
@@ -46,7 +44,7 @@ from rlm.settings import Limits
 
 __all__ = ["Part", "PartResources", "Parts", "RecordedPart", "recorded_parts"]
 
-_FORWARDED = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
+_FORWARDED = (ChildrenStarted, ChildEnded, ModelAnswered, Loading, SubRLMStarted, ToolEnded)
 _MAX_SPANS = 2_000
 """Spans of what a part saw that the journal keeps, for each way of seeing. The longest are kept."""
 _UNDER_A_JOB = -1
@@ -155,15 +153,17 @@ class Parts:
         interrupted keeps the limits it began with. Raises SandboxRefused and JournalError, which end the job.
         """
         past = self._past.get(name)
-        self._part_resources.config.tell(PartStarted(name, title, self._count, self.is_recorded(name)))
+        begun: Literal["known", "running"] = "known" if self.is_recorded(name) else "running"
+        self._part_resources.config.tell(PartRun(name, title, begun, self._ended, self._count))
         if past is None or not past.ended:
             past = await self._execute_part(name, title, past, limits, work)
         self._seen[name] = past.seen
         for what, spans in past.seen.items():
             self._part_resources.run_context.coverage.note(what, spans)
         self._ended += 1
-        ok = past.result is not None and past.result.answer is not None
-        self._part_resources.config.tell(PartEnded(name, ok, self._ended, self._count))
+        has_answer = past.result is not None and past.result.answer is not None
+        ended: Literal["finished", "failed"] = "finished" if has_answer else "failed"
+        self._part_resources.config.tell(PartRun(name, title, ended, self._ended, self._count))
         if past.result is None:
             return past.error or "no reason recorded"
         self._done.append(past.result)

@@ -11,7 +11,7 @@ import pytest
 from rlm import Limits, Settings
 from rlm.driver.reply_contract import Cell, parse
 from rlm.errors import ModelUnavailable, UsageError
-from rlm.events import CellEnded, RoundStarted, Violated
+from rlm.events import CellRun, RoundStarted, Violated
 from rlm.journal import Journal
 from rlm.models.base import Reply, TokenUsage
 from rlm.results import RunResult
@@ -114,7 +114,7 @@ async def test_a_violation_runs_nothing_and_does_not_stay(run, block, reply, kin
     result = await run(model)
     assert (result.answer, result.rounds) == (7, 2)
     assert [event.kind for event in run.seen(Violated)] == [kind]
-    assert len(run.seen(CellEnded)) == 1
+    assert [cell.status for cell in run.seen(CellRun)] == ["running", "ok"]
     messages = model.requests[1].messages
     assert messages[:-1] == model.requests[0].messages
     assert messages[-1].role == "user"
@@ -162,7 +162,7 @@ async def test_a_root_that_repeats_itself_is_told_then_stopped(run, block) -> No
     assert "word for word" in feedback_of(model, 2)
     assert "repeated_block" in feedback_of(model, 3)
     assert [event.kind for event in run.seen(Violated)] == ["repeated_block"] * 3
-    assert len(run.seen(CellEnded)) == 2
+    assert len(run.seen(CellRun)) == 4
 
 
 async def test_the_same_block_with_new_output_is_progress(run, block) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rlm import Settings
 from rlm.documents import FolderCache
 from rlm.errors import UsageError
-from rlm.events import Indexing
+from rlm.events import Loading
 from rlm.retrieval import retriever
 from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.context.writer import ContextFileWriter
@@ -107,7 +107,7 @@ def large(tmp_path):
 
 async def test_building_is_reported_and_done_once(large, tmp_path) -> None:
     """The index is built on first use, with progress."""
-    told: list[Indexing] = []
+    told: list[Loading] = []
     cache = FolderCache(tmp_path / "index")
     for _ in range(2):
         ranking = Ranking(large, told.append, [cache])
@@ -116,7 +116,7 @@ async def test_building_is_reported_and_done_once(large, tmp_path) -> None:
         await ranking.packs("n778n", limit=1)
         await ranking.aclose()
         assert [event.done for event in told] == sorted({event.done for event in told})
-        assert told[-1] == Indexing(large.chars, large.chars)
+        assert told[-1] == Loading("", large.chars, large.chars)
         count = len(told)
     assert len(told) == count
 

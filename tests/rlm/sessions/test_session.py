@@ -14,7 +14,7 @@ import pytest
 
 from rlm import RLM, Limits, Settings
 from rlm.errors import DocumentError, UsageError
-from rlm.events import KernelOpened, QuestionsRepeated
+from rlm.events import KernelOpened, Resumed
 from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Request
 from rlm.replay import replay
@@ -149,7 +149,7 @@ async def test_the_context_grows_and_old_offsets_stay(asker, tmp_path: Path) -> 
     assert third.answer == [4, 2, asked]
     assert len(asker.children) == asked
     assert len(asker.run.seen(KernelOpened)) == 3
-    assert [event.questions for event in asker.run.seen(QuestionsRepeated)] == [1, 2]
+    assert [event.questions for event in asker.run.seen(Resumed)] == [1, 2]
     assert second.coverage.input_chars == len(grown)
 
 

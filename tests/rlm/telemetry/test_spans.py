@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from rlm import RLM, Settings
 from rlm.errors import ConfigurationError
-from rlm.events import CellStarted, ChildrenStarted, Retrying, ToolEnded, Warned
+from rlm.events import CellRun, ChildrenStarted, Retrying, ToolEnded, Warned
 from rlm.models.base import Reply, TokenUsage
 from rlm.telemetry import log_event
 from rlm.testing import ScriptedModel
@@ -132,7 +132,7 @@ async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
     names = [line["event"] for line in lines]
     assert names[:2] == ["ContextLoaded", "RunStarted"]
     assert names[-1] == "RunEnded"
-    assert names.index("Violated") < names.index("CellStarted") < names.index("ChildEnded")
+    assert names.index("Violated") < names.index("CellRun") < names.index("ChildEnded")
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     assert lines[1]["run_id"] == result.run_id
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -143,7 +143,7 @@ def test_no_key_is_in_the_trace(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:
-        file.on_event(CellStarted(1, "key = 'sk-planted-0123456789'"))
+        file.on_event(CellRun(1, "key = 'sk-planted-0123456789'"))
         file.on_event(Warned("refused: sk-planted-0123456789"))
     text = path.read_text()
     assert "planted" not in text

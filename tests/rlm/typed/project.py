@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from rlm import RLM, Citation, Limits, ProposedAnswer, RunResult, Settings
 from rlm.documents import TextSource, UrlSource
-from rlm.events import AnswerDelta, Event, RunFinished
+from rlm.events import Event, RunFinished, TextDelta
 from rlm.notebook import NotebookProgress
 
 
@@ -31,7 +31,7 @@ def cited(proposal: ProposedAnswer) -> str | None:
 
 
 def seen(event: Event) -> None:
-    if isinstance(event, AnswerDelta):
+    if isinstance(event, TextDelta):
         print(event.text)
 
 

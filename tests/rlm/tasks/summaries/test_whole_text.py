@@ -12,7 +12,7 @@ import pytest
 from rlm import RLM, Settings
 from rlm.documents import TextSource
 from rlm.errors import ModelUnavailable
-from rlm.events import AnswerDelta, TextDelta
+from rlm.events import TextDelta
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.tasks.summaries.summarize import summarize
 from rlm.testing import ScriptedModel
@@ -217,7 +217,7 @@ async def test_a_shorter_text_withdraws_the_draft_that_was_shown(
     found = await summarize(rlm, [chat_of(*SAID)], tokens=120)
     shown = ""
     for one in deltas:
-        if isinstance(one, AnswerDelta):
+        if isinstance(one, TextDelta) and one.is_answer:
             shown = one.text if one.restarted else shown + one.text
     assert shown.strip() in ("", found.text)
 
