@@ -177,7 +177,7 @@ class Finalizer:
         policy = FinalizePolicy(last_round=True, looked_before=True)
         draft = _Draft(answer.value, answer.confidence, None, policy, answer.citations, answer.warnings)
         judgement = await self._judge(draft)
-        return draft.answer(), None if judgement.verdict.accepted else "; ".join(judgement.reasons)
+        return draft.answer(), None if judgement.verdict.accepted else judgement.verdict.reason
 
     def note_refusal(self, gate: str | None, reasons: Sequence[str]) -> None:
         """Note a refusal that the journal holds."""

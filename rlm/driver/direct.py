@@ -15,9 +15,10 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
-from rlm.answers.json_values import SchemaError
+from rlm.answers.json_values import SchemaError, parse_reply
 from rlm.answers.reply_form import child_form, quoted_form
 from rlm.answers.thinking import reply_so_far, without_reasoning
+from rlm.driver.outcome import Outcome
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, Model, Request, SliceText
@@ -39,7 +40,6 @@ from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings
 
 __all__ = [
-    "DirectOutcome",
     "DirectReply",
     "Question",
     "answer_directly",
@@ -47,6 +47,7 @@ __all__ = [
     "ask_directly",
     "fits",
     "no_answer",
+    "proposed",
     "room_of",
     "typed_question",
 ]
@@ -102,15 +103,6 @@ class DirectReply:
         return self.fault in (None, "unverified")
 
 
-@dataclass(frozen=True, slots=True)
-class DirectOutcome:
-    """What became of the direct call: an answer, or the reason why there is none, in a word and a line."""
-
-    answer: Answer | None
-    reason: StopReason = "finalized"
-    detail: str = ""
-
-
 async def answer_directly(
     model: Model,
     task: str,
@@ -120,9 +112,9 @@ async def answer_directly(
     settings: DirectSettings,
     answer_type: AnswerType | None = None,
     earlier: Sequence[EarlierQuestion] = (),
-) -> DirectOutcome:
-    """Return an answer (of `answer_type`, if given) whose quotes are all verified, or why there is none.
-    Raises UsageError if the body does not fit one prompt, ModelError and BudgetExhausted."""
+) -> Outcome:
+    """Return an answer (JSON, if there is an `answer_type`) whose quotes are all verified, or why there is
+    none. Raises UsageError if the body does not fit one prompt, ModelError and BudgetExhausted."""
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
@@ -145,17 +137,25 @@ async def answer_directly(
             "it does not answer, but repeats its instructions." if reply.fault == "invalid_reply" else ""
         )
         return no_answer(reply.fault, repeated)
+    run_context.coverage.note("answered", [Span(0, body.chars)])
+    return proposed(reply.text, answer_type, reply.citations)
+
+
+def proposed(
+    text: str, answer_type: AnswerType | None, citations: tuple[Citation, ...], warnings: Sequence[str] = ()
+) -> Outcome:
+    """Return the outcome of a reply with an answer, which the gates have yet to judge."""
     try:
-        value = reply.text if answer_type is None else await answer_type.read(reply.text)
+        value = text if answer_type is None else parse_reply(text)
     except SchemaError as error:
         return no_answer("invalid_reply", str(error))
-    run_context.coverage.note("answered", [Span(0, body.chars)])
-    return DirectOutcome(Answer(value, None, reply.citations))
+    return Outcome(Answer(value, "low" if warnings else None, citations, tuple(warnings)), "finalized")
 
 
-def no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+def no_answer(reason: StopReason, error: str = "") -> Outcome:
     """Return the outcome of a reply that is no answer. `reason` is a key of `no_answer` in direct.toml."""
-    return DirectOutcome(None, reason, table("direct.toml")["no_answer"][reason].format(error=error))
+    words = table("direct.toml")["no_answer"][reason]
+    return Outcome(None, reason, detail=words.format(error=error and f"{error.rstrip('.')}."))
 
 
 async def ask_directly(

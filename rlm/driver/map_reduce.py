@@ -13,17 +13,16 @@ from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite, quotes_in
-from rlm.answers.finalization import Answer
-from rlm.answers.json_values import SchemaError
 from rlm.children.child_calls import ChildCalls
-from rlm.driver.direct import DirectOutcome, DirectReply, Question, ask_directly, no_answer, typed_question
+from rlm.driver.direct import DirectReply, Question, ask_directly, no_answer, proposed, typed_question
+from rlm.driver.outcome import Outcome
 from rlm.errors import ModelError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, SliceText
 from rlm.prompts import BudgetExceeded, EarlierQuestion, SliceTooLarge, is_not_found
 from rlm.prompts.recipes.corrections import excerpt
 from rlm.prompts.templates import table
-from rlm.results import Citation, Confidence
+from rlm.results import Citation
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
@@ -68,7 +67,7 @@ class MapReduce:
 
     async def answer(
         self, task: str, *, answer_type: AnswerType | None = None, earlier: Sequence[EarlierQuestion] = ()
-    ) -> DirectOutcome:
+    ) -> Outcome:
         """Return an answer with at least one verified quote, or why there is none. Raises ModelError and
         BudgetExhausted."""
         words = table("map_reduce.toml")
@@ -77,19 +76,18 @@ class MapReduce:
         try:
             notes = await self.map(task)
         except BadCall as error:
-            return DirectOutcome(None, "sub_calls", str(error))
+            return Outcome(None, "sub_calls", detail=str(error))
         if not notes.texts:
             if notes.failed:
                 reason = words["fault"]["failed"].format(
                     failed=notes.failed, parts=notes.parts, reason=notes.reason
                 )
-                return DirectOutcome(None, "model", reason)
-            return DirectOutcome(None, "not_found", words["fault"]["nothing"])
+                return Outcome(None, "model", detail=reason)
+            return Outcome(None, "not_found", detail=words["fault"]["nothing"])
         reply, merged = await self.reduce(question, notes, earlier)
         if reply is None:
-            return DirectOutcome(
-                None, "tokens", words["fault"]["too_small"].format(window=self.model.window.context)
-            )
+            too_small = words["fault"]["too_small"].format(window=self.model.window.context)
+            return Outcome(None, "tokens", detail=too_small)
         if reply.fault not in (None, "unverified"):
             return no_answer(reply.fault)
         citations, warnings = await self._checked(reply, merged, notes)
@@ -98,13 +96,9 @@ class MapReduce:
             warnings.append(failed.format(failed=notes.failed, parts=notes.parts, reason=notes.reason))
         if not any(citation.verified for citation in citations):
             begun = excerpt(reply.text)
-            return DirectOutcome(None, "unverified", words["fault"]["unverified"].format(excerpt=begun))
-        try:
-            value = reply.text if answer_type is None else await answer_type.read(reply.text)
-        except SchemaError as error:
-            return no_answer("invalid_reply", str(error))
-        confidence: Confidence | None = "low" if warnings else None
-        return DirectOutcome(Answer(value, confidence, citations, tuple(warnings)))
+            unverified = words["fault"]["unverified"].format(excerpt=begun)
+            return Outcome(None, "unverified", detail=unverified)
+        return proposed(reply.text, answer_type, citations, warnings)
 
     def _hold_last_call(self) -> None:
         """Keep what the last call may use, so that the parts do not spend it. Raises BudgetExhausted."""

@@ -20,7 +20,7 @@ from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.documents import FolderCache
-from rlm.driver.direct import DirectOutcome, answer_directly, fits
+from rlm.driver.direct import answer_directly, fits, no_answer
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver
 from rlm.driver.map_reduce import MapReduce
@@ -388,7 +388,7 @@ class Run:
             strategy.answer(self._task, answer_type=options.answer_type, earlier=options.earlier)
         )
 
-    async def _outcome_of(self, answering: Awaitable[DirectOutcome]) -> Outcome:
+    async def _outcome_of(self, answering: Awaitable[Outcome]) -> Outcome:
         """Return the outcome of a strategy without rounds. A failing model or a limit becomes its reason."""
         try:
             found = await answering
@@ -396,12 +396,10 @@ class Run:
             return Outcome(None, "model", detail=str(error))
         except BudgetExhausted as error:
             return Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
-        if found.answer is not None:
-            answer, refused = await self._finalizer.judge_direct(found.answer)
-            if refused is not None:
-                return Outcome(None, "invalid_reply", detail=f"the check of the answer refused it: {refused}")
-            return Outcome(answer, found.reason, detail=found.detail)
-        return Outcome(None, found.reason, detail=found.detail)
+        if found.answer is None:
+            return found
+        answer, refused = await self._finalizer.judge_direct(found.answer)
+        return replace(found, answer=answer) if refused is None else no_answer("invalid_reply", refused)
 
     def _new_sandbox(self) -> Sandbox:
         if self._resources.kernel is not None:

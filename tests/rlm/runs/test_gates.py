@@ -73,6 +73,15 @@ async def test_a_map_reduce_answer_is_checked_and_an_unverified_quote_does_not_p
     assert result.support is not None
 
 
+async def test_the_schema_gates_a_direct_answer_like_any_other(run) -> None:
+    model = ScriptedModel.of(direct='{"n": "three"}\nEvidence:\n"one two three"')
+    result = await run(model, "one two three", schema={"n": "int"}, settings=Settings(strategy="direct"))
+    assert (result.answer, result.stop_reason) == (None, "invalid_reply")
+    assert gate(result, "schema").passed is False
+    assert "'three' is not of type 'integer'" in gate(result, "schema").refusals[0]
+    assert gate(result, "schema").rejected == {"n": "three"}
+
+
 async def test_evidence_outside_of_the_text_is_counted_beside_weak_evidence(run, block) -> None:
     final = block("peek(0, 40)\nfinalize('x', evidence=[(10**7, 10**7 + 9), 'the'])")
     model = ScriptedModel.of(root=[final, final])
