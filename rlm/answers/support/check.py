@@ -124,7 +124,7 @@ def _compare(claims: Sequence[Claim], passages: Sequence[Passage]) -> list[Claim
     """Compare each claim with its passages, without a model."""
     texts = [one.text[:MAX_PASSAGE_CHARS] for one in passages]
     folded = [" ".join(one.split()) for one in texts]
-    around = [f"{one.label[:_MAX_NEAR]}\n{one.near[:_MAX_NEAR]}" for one in passages]
+    around = ["\n".join(part[:_MAX_NEAR] for part in (one.label, one.shown, one.near)) for one in passages]
     left = _MAX_CHARS
     judged: list[ClaimSupport] = []
     seen: set[int] = set()

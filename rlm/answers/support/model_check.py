@@ -192,7 +192,7 @@ def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[Clai
     seen = {*map(str, range(max(len(passages), len(texts)) + 2))}
     seen.update(*(_DIGITS.findall(one.text) for one in texts))
     for one in cited.values():
-        seen.update(_DIGITS.findall(f"{one.text} {one.shown} {one.label} {one.near} {one.around}"))
+        seen.update(_DIGITS.findall(f"{one.text} {one.shown} {one.label} {one.near}"))
     place = drawn % (len(texts) + 1)
     for claim in (*texts[place:], *texts[:place]):
         for number in _DIGITS.finditer(claim.text):
@@ -231,7 +231,7 @@ def _text_of(passage: Passage) -> str:
 
 def _near_of(passage: Passage) -> str:
     """Return what stands next to a passage, if it is not shown in a row of messages."""
-    return "" if _is_row(passage) else passage.around if passage.shown else passage.near[:_NEAR_CHARS]
+    return "" if _is_row(passage) else passage.near[:_NEAR_CHARS]
 
 
 def _tokens_of(numbers: Iterable[int], passages: Sequence[Passage]) -> int:

@@ -14,8 +14,7 @@ __all__ = ["MAX_PASSAGE_CHARS", "Passage", "passages_of", "statement_of"]
 
 MAX_PASSAGE_CHARS = 12_000
 """Characters of one passage that are compared."""
-_NEAR_CHARS = 400
-_AROUND_CHARS = 150
+_NEAR_CHARS = 150
 _MAX_STATEMENT = 1_200
 _LINE_CHARS = 300
 """Characters before a sentence, to the beginning of its line, that are shown with it (a speaker, a date), and
@@ -26,13 +25,13 @@ _HEAD_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A cited passage. `near` is the text around it. `label` is its place, with author and time of a message.
+    """A cited passage. `shown` are the whole sentences or the record that it is part of, "" if that is the
+    passage itself, and `near` is the text around these. `label` is its place, with author and time of a
+    message. `found` is False if the text does not hold it.
 
-    `found` is False if the text does not hold it. A message of a
-    conversation says little alone: `window` holds the numbers, from 1, of the first and the last passage that
-    a model is shown with it. They are the messages around it, and each of them is a passage, too.
-    `follows`: it stands right after the passage before it in the text. `shown` is what a model sees instead
-    of the text: the whole sentences or the record that it is part of. `around` are the words next to these.
+    A message of a conversation says little alone: `window` holds the numbers, from 1, of the first and the
+    last passage that a model is shown with it. They are the messages around it, and each of them is a
+    passage, too. `follows`: it stands right after the passage before it in the text.
     """
 
     text: str
@@ -42,7 +41,6 @@ class Passage:
     window: tuple[int, int] | None = None
     follows: bool = False
     shown: str = ""
-    around: str = ""
 
 
 def passages_of(citations: Sequence[Citation], body: Body) -> tuple[Passage, ...]:
@@ -57,21 +55,17 @@ def _passage(citation: Citation, body: Body) -> Passage:
     document = body.document_at(start)
     low, high = (0, body.chars) if document is None else (document.start, document.end)
     cut = min(end, start + MAX_PASSAGE_CHARS)
-    before = body.text(max(low, start - _NEAR_CHARS), start) if start > low else ""
-    after = body.text(end, min(high, end + _NEAR_CHARS)) if end < high else ""
     headings = " > ".join(citation.heading_path)
-    near = "\n".join(part for part in (before, after) if part)
     shown, (first, last) = _statement(body, start, cut)
-    before = body.text(max(low, first - _AROUND_CHARS), first) if first > low else ""
-    after = body.text(last, min(high, last + _AROUND_CHARS)) if last < high else ""
+    before = body.text(max(low, first - _NEAR_CHARS), first) if first > low else ""
+    after = body.text(last, min(high, last + _NEAR_CHARS)) if last < high else ""
     if document is not None and document.has_records:
         before = after = ""
     return Passage(
         body.text(start, cut),
-        near=near,
+        near=" … ".join(filter(None, (_one_line(before), _one_line(after)))),
         label=f"{citation.place}; {headings}" if headings else citation.place,
         shown=shown,
-        around=" … ".join(filter(None, (_one_line(before), _one_line(after)))),
     )
 
 
