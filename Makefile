@@ -55,7 +55,7 @@ test-model: setup
 	@./setup model
 	RLM_MODEL_PYTHON=$(CURDIR)/.venv-model/bin/python $(PY) -m pytest -m model -p no:xdist -s tests/model
 
-# Ten minutes of hostile cells, kernels, brokers and model servers, with a new seed. `make test` does 20 seconds.
+# Ten minutes of hostile cells, kernels and model servers, with a new seed. `make test` does 20 seconds.
 fuzz: setup
 	RLM_FUZZ_SECONDS=$${RLM_FUZZ_SECONDS:-600} RLM_FUZZ_SEED=$${RLM_FUZZ_SEED:-$$(date +%s)} \
 		$(PY) -m pytest tests/fuzz -p no:xdist -s

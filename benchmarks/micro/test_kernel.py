@@ -17,11 +17,10 @@ from jupyter_client.manager import AsyncKernelManager
 from rlm import RLM, Limits, Settings
 from rlm.cli.commands.sandbox import OfflineHandler
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
-from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
 from rlm.sandbox.host.pool import KernelPool
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors
+from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 from rlm.testing import ScriptedModel
 
 LEVEL = int(os.environ.get("RLM_BENCH_LEVEL", "2"))
@@ -84,12 +83,12 @@ async def plain_ipykernel_started(folder: Path) -> float:
         await manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.parametrize("launch", ["forkserver", "spare", "plain"])
+@pytest.mark.parametrize("launch", ["forkserver", "spare", "program"])
 def test_kernel_start_to_first_reply(report, loop, context, launch) -> None:
     """Compares the medians of one run with an ordinary ipykernel. `spare` uses a pool with a ready kernel.
     Goals for the forkserver: 120 ms, and a ratio of 0.25."""
-    supervisors = PlainSupervisors() if launch == "plain" else shared_forkserver()
-    kernels = FreshKernels(level=LEVEL, supervisors=supervisors)
+    forkserver = Forkserver("program") if launch == "program" else shared_forkserver()
+    kernels = FreshKernels(level=LEVEL, forkserver=forkserver)
     rounds = 9
 
     async def measure() -> tuple[list[float], list[float]]:
@@ -139,7 +138,7 @@ def test_32_kernels_at_once(report, loop, context) -> None:
 
 
 def test_one_kernels_own_memory(report, loop, kernel) -> None:
-    """A single kernel shares its pages only with the forkserver and its broker. Goal: 45 MB."""
+    """A single kernel shares its pages only with the forkserver and its watcher. Goal: 45 MB."""
     code = "print(open('/proc/self/smaps_rollup').read())"
     result = loop.run(kernel.execute(code, round=1, timeout=10))
     sizes = {line.split(":")[0]: int(line.split()[1]) for line in result.stdout.splitlines()[1:] if line}

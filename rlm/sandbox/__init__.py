@@ -1,7 +1,7 @@
 """The sandbox: kernels that run model-written code, and the context files that they read.
 
-The other rooms import its names from here. Nothing is imported until a name is used: the launcher, the
-broker and the forkserver import this package first, and must stay small.
+The other rooms import its names from here. Nothing is imported until a name is used: the launcher and
+the forkserver import this package first, and must stay small.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from rlm.sandbox.folders.owner_process import OwnerProcess
     from rlm.sandbox.folders.private_folder import private_folder, sweep_folders
-    from rlm.sandbox.forkserver.client import warm_forkserver
     from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox, SandboxLevel
     from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
     from rlm.sandbox.host.pool import KernelPool
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rlm.sandbox.in_kernel.context_handle.handle import Handle
     from rlm.sandbox.in_kernel.context_handle.sections import section_of
     from rlm.sandbox.isolation.policy import IsolationReport
+    from rlm.sandbox.launch.forkserver import warm_forkserver
     from rlm.sandbox.protocol import AnswerSink, KernelHandler, Sandbox
     from rlm.sandbox.text.body import Body, BodyError, Document, Span
     from rlm.sandbox.text.json_stream import BadJson, JsonStream
@@ -125,7 +125,7 @@ _HOMES = {
     ),
     "rlm.sandbox.folders.owner_process": ("OwnerProcess",),
     "rlm.sandbox.folders.private_folder": ("private_folder", "sweep_folders"),
-    "rlm.sandbox.forkserver.client": ("warm_forkserver",),
+    "rlm.sandbox.launch.forkserver": ("warm_forkserver",),
     "rlm.sandbox.host.jupyter_sandbox": ("JupyterSandbox", "SandboxLevel"),
     "rlm.sandbox.host.kernel_process": ("FreshKernels", "KernelSource"),
     "rlm.sandbox.host.pool": ("KernelPool",),

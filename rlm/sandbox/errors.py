@@ -5,7 +5,7 @@ A failing *cell* is data (`CellResult.status`); a failing *kernel* is one of the
     SandboxError
     ├── SandboxRefused      this machine supports no isolation level that the caller accepts
     ├── KernelStartError    the kernel did not start, or not in time
-    ├── KernelDied          the kernel (or its broker) ended unexpectedly
+    ├── KernelDied          the kernel ended unexpectedly
     ├── ProtocolError       a peer sent bytes that the wire format does not allow
     ├── ContextFileError    a context folder cannot be written or is damaged
     └── SourceChanged       a file that is read in place changed
@@ -37,7 +37,7 @@ class KernelStartError(SandboxError):
 
 
 class KernelDied(SandboxError):
-    """The kernel or its broker ended, during a cell or between cells."""
+    """The kernel ended, during a cell or between cells."""
 
 
 class ProtocolError(SandboxError):

@@ -1,4 +1,4 @@
-"""Make hostile cells, frames, broker events and replies. The same seed makes the same words."""
+"""Make hostile cells, frames, replies to cells, and replies of models. The same seed makes the same words."""
 
 from __future__ import annotations
 
@@ -100,33 +100,33 @@ def frame(rng: random.Random, number: int, *, breaks: float = 0.2) -> bytes:
 
 
 REPORT = {**ACCESS, "changed": [["x", "int", "1"]], "rebound": ["peek"], "stdout_chars": 3}
-RESULT = {
-    **{"event": "result", "id": 1, "ok": True, "stdout": "x", "stderr": "", "result": None, "seconds": 0.1},
-    **{"ename": "", "evalue": "", "traceback": "", "report": json.dumps(REPORT)},
-}
-EVENTS = [
-    RESULT,
-    {**RESULT, "stdout": "😀" * 1_000_000},
-    {**RESULT, "report": "[" * 1_000_000},
-    {**RESULT, "report": "{}"},
-    {"event": "connected"},
-    {"event": "confined", "level": 0, "layers": {"a": "b"}},
-    {"event": "computing", "seconds": 0.1},
-    {"event": "refused", "failed": {"a": "b"}},
-    {"event": "failed", "detail": "x"},
-    {"event": "died", "detail": "x"},
+CELL = {"stdout": "x", "stderr": "", "result": None, "report": json.dumps(REPORT)}
+REPLIES = [
+    {"status": "ok", "cell": CELL},
+    {"status": "ok", "cell": {**CELL, "stdout": "😀" * 1_000_000}},
+    {"status": "ok", "cell": {**CELL, "report": "[" * 1_000_000}},
+    {"status": "ok", "cell": {**CELL, "report": "{}"}},
+    {"status": "error", "ename": "E", "evalue": "e", "traceback": ["t"], "cell": CELL},
 ]
 
 
-def event(rng: random.Random) -> bytes:
-    """Return a frame of a broker."""
-    said = rng.choice(EVENTS)
-    if rng.random() < 0.2:
-        said = {**RESULT, "report": json.dumps(mutated(rng, REPORT)).replace("Infinity", "1e999")}
-    body = json.dumps(mutated(rng, said) if rng.random() < 0.7 else said).encode()
-    return len(body).to_bytes(4, "little") + body
+def cell_reply(rng: random.Random) -> bytes:
+    """Return the content of a reply to a cell."""
+    content = rng.choice(REPLIES)
+    if rng.random() < 0.4:
+        report = json.dumps(mutated(rng, REPORT)).replace("Infinity", "1e999")
+        content = {"status": "ok", "cell": {**CELL, "report": report}}
+    return json.dumps(mutated(rng, content) if rng.random() < 0.5 else content).encode()
 
 
+_REPLY = """
+import base64, zlib
+kernel = get_ipython().kernel
+session, parent = kernel.session, kernel.get_parent()
+parts = [session.pack(session.msg_header('execute_reply')), session.pack(parent['header']), b'{{}}',
+         zlib.decompress(base64.b85decode({packed!r}))]
+kernel.shell_stream.send_multipart([b'<IDS|MSG>', session.sign(parts), *parts] * {times})
+"""
 _SEND = """
 import base64, time, zlib
 sent = zlib.decompress(base64.b85decode({packed!r}))
@@ -162,6 +162,9 @@ def cell(rng: random.Random) -> str:
     """Return the code of a hostile cell."""
     if rng.random() < 0.5:
         return rng.choice(CELLS)
+    if rng.random() < 0.3:
+        packed = base64.b85encode(zlib.compress(cell_reply(rng), 9)).decode()
+        return _REPLY.format(packed=packed, times=rng.choice([1, 1, 2]))
     frames = b""
     for number in range(rng.randint(1, 12)):
         more = frames + frame(rng, 10_000 + number, breaks=0.05)

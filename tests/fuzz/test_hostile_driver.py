@@ -1,4 +1,4 @@
-"""Fuzz a driver with hostile cells, kernels, brokers and model servers, and watch it from outside.
+"""Fuzz a driver with hostile cells, kernels and model servers, and watch it from outside.
 
 `make fuzz` runs it for ten minutes with a new seed. RLM_FUZZ_SECONDS and RLM_FUZZ_SEED change both.
 """
@@ -113,7 +113,7 @@ def driver(folder: Path, text: Path, url: str) -> Iterator[tuple[subprocess.Pope
     }
     reading, writing = os.pipe()
     program = str(Path(__file__).with_name("hostile_driver.py"))
-    arguments = [str(folder), str(text), f"openai:m@{url}/v1", str(SEED), str(writing)]
+    arguments = [str(folder), str(text), f"openai:m@{url}/v1", str(writing)]
     with (
         (folder / "log").open("w") as log,
         subprocess.Popen(

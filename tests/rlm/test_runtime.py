@@ -24,7 +24,7 @@ from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarte
 from rlm.models import ModelWindow
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.errors import SandboxRefused
-from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.launch.forkserver import shared_forkserver
 from rlm.testing import ScriptedModel
 
 
@@ -222,16 +222,16 @@ async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatc
     assert run.events == []
 
 
-def supervisors() -> str:
-    """The kernels' supervisors that there are: the forkserver's children."""
+def watchers() -> str:
+    """The kernels' watchers that there are: the forkserver's children."""
     server = shared_forkserver().pid
     return Path(f"/proc/{server}/task/{server}/children").read_text() if server else ""
 
 
-async def no_broker_is_left() -> None:
+async def no_watcher_is_left() -> None:
     async with asyncio.timeout(10):
         # An ended one is a child until it has been reaped.
-        while supervisors():
+        while watchers():
             await asyncio.sleep(0.01)
 
 
@@ -240,9 +240,9 @@ class WaitsForAKernel(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         end = time.monotonic() + 20
-        while not supervisors() and time.monotonic() < end:
+        while not watchers() and time.monotonic() < end:
             time.sleep(0.01)
-        self.seen = bool(supervisors())
+        self.seen = bool(watchers())
         return super().read(size)
 
 
@@ -253,7 +253,7 @@ async def test_a_kernel_is_started_while_a_long_input_loads(run, block, strategy
     model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], direct=["NOT_FOUND"])
     result = await run(model, [StreamSource("slow", stream)], settings=Settings(strategy=strategy))
     assert (result.answer, stream.seen) == (1, True)
-    await no_broker_is_left()
+    await no_watcher_is_left()
 
 
 @pytest.mark.parametrize("strategy", ["auto", "direct"])
@@ -262,13 +262,13 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
     seen = []
 
     def direct(_request) -> str:
-        seen.append(supervisors())
+        seen.append(watchers())
         return "NOT_FOUND"
 
     settings = Settings(strategy=strategy)
     await run(ScriptedModel.of(direct=direct, root=["no block"] * 9), "one two three\n", settings=settings)
     assert seen == [""]
-    await no_broker_is_left()
+    await no_watcher_is_left()
 
 
 async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
@@ -277,14 +277,14 @@ async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
 
     async def root(request) -> str:
         end = time.monotonic() + 20
-        while len(supervisors().split()) < 2 and time.monotonic() < end:
+        while len(watchers().split()) < 2 and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        seen.append(len(supervisors().split()))
+        seen.append(len(watchers().split()))
         return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
 
     result = await run(ScriptedModel.of(root=root), limits=Limits(max_depth=2))
     assert (result.answer, seen) == (1, [2, 2])
-    await no_broker_is_left()
+    await no_watcher_is_left()
 
 
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:

@@ -11,12 +11,11 @@ import pytest
 
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.errors import SandboxRefused
-from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors, Supervisors
+from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import (
@@ -133,7 +132,7 @@ def make_handle(make_body: Callable[..., Body]) -> Callable[..., Handle]:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """Yield a short path: pytest's own folders are too deep for the name of a Unix socket."""
+    """Yield a temp folder of a driver."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -141,15 +140,20 @@ def short_folder() -> Iterator[Path]:
 Opener = Callable[..., Awaitable[JupyterSandbox]]
 
 
-@pytest.fixture(params=["forkserver", "plain"])
-def supervisors(request: pytest.FixtureRequest) -> Supervisors:
-    """Return each way to start a kernel. What holds for one must hold for the other."""
-    return shared_forkserver() if request.param == "forkserver" else PlainSupervisors()
+@pytest.fixture
+def forkserver(request: pytest.FixtureRequest) -> Iterator[Forkserver]:
+    """Yield the forkserver of this process. With the parameter `program`, yield one that starts programs."""
+    if getattr(request, "param", "fork") == "fork":
+        yield shared_forkserver()
+    else:
+        own = Forkserver("program")
+        yield own
+        own.close()
 
 
 @pytest.fixture
 async def open_kernel(
-    make_context: Callable[..., ContextFile], handler: RecordingHandler, supervisors: Supervisors
+    make_context: Callable[..., ContextFile], handler: RecordingHandler, forkserver: Forkserver
 ) -> AsyncIterator[Opener]:
     """Yield a function that opens kernels at the strongest level of this machine (or at `level`). They are
     closed after the test.
@@ -167,7 +171,7 @@ async def open_kernel(
                 make_context(text),
                 handler,
                 kernels=FreshKernels(
-                    limits, level="auto" if level is None else level, minimum=0, supervisors=supervisors
+                    limits, level="auto" if level is None else level, minimum=0, forkserver=forkserver
                 ),
                 seed=seed,
             )

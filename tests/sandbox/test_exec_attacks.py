@@ -19,9 +19,7 @@ MAX_GROWTH_MB = 64
 _PR_SET_CHILD_SUBREAPER = 36
 _PRELUDE = """
 import json, os, signal, socket, struct, threading, time
-from ipykernel.kernelapp import IPKernelApp
 channel = helpers._channel._socket
-run = os.path.dirname(IPKernelApp.instance().abs_connection_file)
 def links():
     for fd in map(int, os.listdir("/proc/self/fd")):
         try:
@@ -36,14 +34,30 @@ def forever(send, data):
 
 ATTACKS = {
     "nothing": "1",
-    "raw ZMTP on the broker's own connections": (
+    "noise on the channel of cells": (
         "data = (b'\\xff' + bytes(8) + b'\\x7f\\x03' + bytes(53)) * 1_000\n"
         "for one in list(links()): threading.Thread(target=forever, args=(one.sendall, data)).start()\n"
         "time.sleep(60)"
     ),
-    "ZMTP frames of a megabyte without end": (
-        "data = b'\\x03' + struct.pack('>Q', 2**20) + bytes(2**20)\n"
+    "empty frames without end": (
+        "data = bytes(2**20)\n"
         "for one in list(links()): threading.Thread(target=forever, args=(one.sendall, data)).start()\n"
+        "time.sleep(60)"
+    ),
+    "a frame that is announced and does not come": (
+        "for one in list(links()): one.sendall(struct.pack('<I', 2**24) + bytes(9))\ntime.sleep(60)"
+    ),
+    "a signed reply before the reply": (
+        "kernel = get_ipython().kernel\n"
+        "kernel.session.send(kernel.shell_stream, 'execute_reply', {'status': 'ok', 'cell':"
+        " {'stdout': 'x' * 15_000_000}}, kernel.get_parent())"
+    ),
+    "a signed bomb": (
+        "kernel = get_ipython().kernel\n"
+        "bomb = b'{\"a\":[' + b'[],' * 4_000_000 + b'[]]}'\n"
+        "head = kernel.session.pack({'msg_id': 'a', 'msg_type': 'execute_reply', 'version': '5.3'})\n"
+        "parts = [head, b'{}', b'{}', bomb]\n"
+        "kernel.shell_stream.send_multipart([b'<IDS|MSG>', kernel.session.sign(parts), *parts])\n"
         "time.sleep(60)"
     ),
     "large frames, one after another": (
@@ -59,8 +73,8 @@ ATTACKS = {
     ),
     "sockets without number": (
         "made = 0\nfor n in range(5_000):\n"
-        "    one = socket.socket(socket.AF_UNIX)\n"
-        "    try: one.bind(f'{run}/n{n}'); made += 1\n"
+        "    try: one = socket.socket(socket.AF_UNIX)\n    except OSError: continue\n"
+        "    try: one.bind(f'n{n}'); made += 1\n"
         "    except OSError: pass\n    one.close()\n"
         "print('GOT THROUGH' if made else '')"
     ),

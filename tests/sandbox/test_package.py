@@ -43,14 +43,7 @@ def test_the_package_imports_nothing_until_a_name_is_used() -> None:
     ("module", "rooms"),
     [
         ("rlm.sandbox.isolation.launcher", {"isolation"}),
-        (
-            "rlm.sandbox.broker.service",
-            {"broker", "in_kernel", "isolation", "launch"},
-        ),
-        (
-            "rlm.sandbox.supervisor.service",
-            {"errors", "folders", "in_kernel", "isolation", "launch", "supervisor"},
-        ),
+        ("rlm.sandbox.launch.watcher", {"folders", "in_kernel", "isolation", "launch"}),
     ],
 )
 def test_what_starts_a_kernel_imports_nothing_of_the_driver(module: str, rooms: set[str]) -> None:

@@ -21,7 +21,7 @@ from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES
 from rlm.sandbox.isolation.syscall_numbers import NUMBERS
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors
+from rlm.sandbox.launch.forkserver import Forkserver
 
 CELLS = (
     "import json, re, csv, gzip, zipfile, decimal, datetime, statistics, uuid, secrets; print(search('one'))",
@@ -48,7 +48,7 @@ async def run_cells() -> None:
             writer.write("one\ntwo\n")
             writer.end_document()
             context = writer.finish()
-        kernels = FreshKernels(level=0, minimum=0, supervisors=PlainSupervisors())
+        kernels = FreshKernels(level=0, minimum=0, forkserver=Forkserver("program"))
         kernel = JupyterSandbox(context, None, kernels=kernels)  # type: ignore[arg-type]
         await kernel.open()
         for number, cell in enumerate(CELLS):

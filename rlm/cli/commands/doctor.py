@@ -164,7 +164,7 @@ def _sandbox() -> list[Finding]:
 
 
 def _documents() -> Finding:
-    """Start a worker as documents get it, and as brokers do."""
+    """Start a worker as documents get it."""
     from rlm.sandbox import ConfinedWorker, WorkerUnavailable
 
     with ConfinedWorker(memory_mb=512) as worker:

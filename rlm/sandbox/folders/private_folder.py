@@ -16,20 +16,22 @@ from typing import Literal
 from rlm.sandbox.folders.owner_process import OwnerProcess
 from rlm.sandbox.folders.removal import remove
 
-__all__ = ["Purpose", "private_folder", "socket_top", "sweep_folders"]
+__all__ = ["Purpose", "private_folder", "sweep_folders"]
 
 Purpose = Literal["context", "kernel", "probe", "worker"]
 
 _NAME = re.compile(r"rlm-(context|kernel|probe|worker)-\d+-\w+")
 _OWNER = "owner.json"
-_LONGEST_TOP = 50
 _UNOWNED_SECONDS = 60.0
 """A folder without an owner file is being created, or its creator was killed meanwhile. After this age it is
 assumed to be left over."""
 
 
-def private_folder(purpose: Purpose, top: Path) -> Path:
-    """Create a folder in `top` that only this user can read, owned by this process. Raises OSError."""
+def private_folder(purpose: Purpose, top: Path | None = None) -> Path:
+    """Create a folder in `top` that only this user can read, owned by this process. Raises OSError.
+
+    `top` is the temp folder by default.
+    """
     folder = Path(tempfile.mkdtemp(prefix=f"rlm-{purpose}-{os.getpid()}-", dir=top))
     try:
         (folder / _OWNER).write_text(json.dumps(asdict(OwnerProcess.here())), "utf-8")
@@ -37,12 +39,6 @@ def private_folder(purpose: Purpose, top: Path) -> Path:
         remove(folder)
         raise
     return folder
-
-
-def socket_top() -> Path:
-    """Return the temp folder, or /tmp if its path is too long for a Unix socket (107 bytes in all)."""
-    top = tempfile.gettempdir()
-    return Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp")  # noqa: S108
 
 
 def sweep_folders(top: Path) -> None:

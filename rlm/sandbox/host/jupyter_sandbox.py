@@ -1,6 +1,6 @@
 """Controls a sandboxed Jupyter kernel from the driver.
 
-The driver uses two sockets: the broker's channel (cells and results) and the helper channel (the cells'
+The driver uses two sockets: the watcher's channel (cells and results) and the helper channel (the cells'
 requests). It opens no ZMQ socket and shares no memory with the kernel except the context file.
 """
 
@@ -35,7 +35,7 @@ class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
     level: the isolation level. "auto" takes the strongest level of at least `minimum` that works on this
-        machine, which a probe tests once per process. A number is used without a probe.
+        machine, as probes have proved. A number is used without a probe.
     on_open: called with the isolation report each time a kernel has been opened.
     kernels: the source of the kernel, for example a KernelPool. It replaces `limits`, `level` and `minimum`.
     seed: seeds the kernel's random numbers, so that the same cells give the same output. None is random.
@@ -179,9 +179,9 @@ class JupyterSandbox:
             if event["event"] == "result" and event.get("id") == number:
                 status = "timeout" if interrupted is not None else "ok" if event["ok"] else "error"
                 return {**event, "status": status}
-            if event["event"] in ("died", "gone"):
+            if event["event"] == "died":
                 return {"status": "timeout" if interrupted is not None else "died", "detail": kernel.death}
-            # Looked at after every event: a hostile broker may send events that are not for this cell.
+            # Looked at after every event: one may belong to a cell before this one.
             if interrupted is None and (bridge.clock.seconds > timeout or loop.time() > last):
                 interrupted = loop.time()
                 await self.interrupt()

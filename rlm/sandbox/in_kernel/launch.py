@@ -1,8 +1,8 @@
 """Starts the kernel. Run by file path: `python -s -P launch.py CONFIG`. CONFIG is JSON:
 
-connection_file: Jupyter's file, written by the broker.
-channel_fd: the inherited end of the helper channel.
-post_start_seccomp: the seccomp filter to apply once all sockets are bound, in hexadecimal; optional.
+helper_fd: the inherited end of the helper channel.
+cells_fd: the inherited end of the channel of cells.
+key: the key that signs Jupyter's messages.
 
 A forkserver has loaded the package before, and calls `run_kernel` in the forked process instead.
 """
@@ -75,12 +75,13 @@ def hide_our_packages(loaded: Iterable[str]) -> list[ModuleType]:
 
 
 def run_kernel(config: Mapping[str, Any], package: str) -> None:
-    """Serve cells with the loaded `package` until the broker or the driver goes away."""
+    """Serve cells with the loaded `package` until the watcher or the driver goes away."""
     kernel = importlib.import_module(f"{package}.kernel")
-    channel = socket.socket(fileno=config["channel_fd"])
-    channel.setblocking(True)
-    os.set_inheritable(channel.fileno(), False)
-    kernel.run(config["connection_file"], channel, bytes.fromhex(config.get("post_start_seccomp", "")))
+    helper, cells = (socket.socket(fileno=config[name]) for name in ("helper_fd", "cells_fd"))
+    for channel in (helper, cells):
+        channel.setblocking(True)
+        os.set_inheritable(channel.fileno(), False)
+    kernel.run(helper, cells, config["key"].encode())
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 """The wire format: a 4-byte little-endian length, then that many bytes of UTF-8 JSON.
 
-The helper channel (kernel and driver) and the broker's channel (broker and driver) use it. A size is
-checked before anything is allocated. Decoding raises WireError for any invalid input, and nothing else.
+The helper channel (kernel and driver) and the watcher's channel (watcher and driver) use it. On the channel
+of cells (kernel and watcher) a frame holds the parts of one of Jupyter's messages, each after its own length.
+A size is checked before anything is allocated. Decoding raises WireError for any invalid input, and nothing
+else.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 MAX_FRAME = 16 * 2**20
@@ -20,6 +23,9 @@ MAX_CALL = 4 * 2**20
 MAX_WEIGHT = 24 * 2**20
 """Bytes that the values of one frame may take as Python objects, in addition to their text. In memory a list
 is 20 times as large as on the wire, a dict 30 times."""
+
+MAX_PARTS = 16
+"""Parts of one message on the channel of cells."""
 
 _LENGTH = struct.Struct("<I")
 HEADER_SIZE = _LENGTH.size
@@ -79,6 +85,27 @@ def decode(data: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise WireError("a frame must hold a JSON object")
     return message
+
+
+def pack_parts(parts: Iterable[bytes]) -> bytes:
+    """Return the frame of a message of several parts."""
+    body = b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+    return _LENGTH.pack(len(body)) + body
+
+
+def split_parts(body: bytes) -> list[bytes]:
+    """Return the parts in a frame's body."""
+    parts: list[bytes] = []
+    at = 0
+    while at < len(body):
+        if len(body) - at < HEADER_SIZE or len(parts) == MAX_PARTS:
+            raise WireError("not the parts of a message")
+        end = at + HEADER_SIZE + _LENGTH.unpack_from(body, at)[0]
+        if end > len(body):
+            raise WireError("a part is longer than its frame")
+        parts.append(bytes(body[at + HEADER_SIZE : end]))
+        at = end
+    return parts
 
 
 def _weigh(data: bytes) -> int:

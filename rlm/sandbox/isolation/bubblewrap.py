@@ -69,8 +69,6 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
         words += ["--ro-bind", str(part), f"{_CODE_INSIDE}/{part.relative_to(rlm.parent)}"]
     for folder in confinement.hidden:
         words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
-    for source, target in confinement.writable.items():
-        words += ["--bind", source, target]
     for device in _DEVICES:
         words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     words += ["--perms", "0700", "--size", str(16 * 2**20), "--tmpfs", "/dev/shm"]  # noqa: S108

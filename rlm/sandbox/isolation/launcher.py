@@ -1,17 +1,16 @@
-"""Confines a child, which becomes the kernel. A watcher process stays and cleans up after the kernel.
+"""Confines a child, which becomes a kernel or a worker. The process that launched it stays and cleans up.
 
-As a program: `python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`. A forkserver
-calls `launch` in a forked process instead.
+A kernel's watcher calls `launch`. A worker is launched by a program:
+`python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`.
 
-The layers are reported on REPORT_FD (`report.py`). SIGTERM to the watcher ends the kernel and all that it
-started; so does the end of the watcher's parent.
+The layers are reported on REPORT_FD (`report.py`). SIGTERM to the program ends the worker and all that it
+started.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from rlm.sandbox.isolation import bubblewrap, orphans
-from rlm.sandbox.isolation.cell_guard import CellGuard
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import kernel_program
 from rlm.sandbox.isolation.filters.worker import worker_program
@@ -36,29 +34,26 @@ from rlm.sandbox.isolation.layers.cgroup import Cgroup
 from rlm.sandbox.isolation.policy import Confinement, Layer, Role, required_layers
 from rlm.sandbox.isolation.report import LayerFailed, LayerReport
 
-__all__ = ["close_other_fds", "confine", "inside", "launch", "main"]
+__all__ = ["become", "close_other_fds", "confine", "inside", "launch", "main", "wait_for"]
 
 _REFUSED = 3
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 """Not /dev/zero: a shared mapping of it is memory that no limit of a process counts."""
 _OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
-_LATE: Mapping[Role, str] = {
-    "kernel": "by the kernel itself, once its sockets are bound",
-    "worker": "by each job itself, before it reads anything",
-}
+_PROGRAMS: Mapping[Role, Callable[[], bytes]] = {"kernel": kernel_program, "worker": worker_program}
 
 Run = Callable[[], NoReturn]
+Serve = Callable[[int, int], int]
+"""Takes the process whose death ends all, and the child to wait for. Returns the child's status as a shell
+does."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line. Returns the kernel's exit status, or 3 if a layer failed."""
+    """Run the command line. Returns the worker's exit status, or 3 if a layer failed."""
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     command = arguments[3:]
-    close_other_fds({int(arguments[1]), *confinement.watcher_fds})
-    if confinement.launcher == "bubblewrap":
-        return _Watcher(confinement).watch_bubblewrap(report, command)
-    return launch(confinement, report, lambda: _become(command, confinement))
+    return launch(confinement, report, command, lambda: become(command, confinement), _serve)
 
 
 def inside(arguments: Sequence[str]) -> NoReturn:
@@ -77,47 +72,37 @@ def inside(arguments: Sequence[str]) -> NoReturn:
             lambda: filesystem_root.tighten(scratch=confinement.scratch, scratch_mb=confinement.scratch_mb),
         )
         confine(confinement, report, user=None)
-        _take_over(report, required_layers(confinement.level), lambda: _become(arguments[5:], confinement))
+        _take_over(report, required_layers(confinement.level), lambda: become(arguments[5:], confinement))
     except LayerFailed:
         sys.exit(_REFUSED)
 
 
-def launch(confinement: Confinement, report: LayerReport, run: Run) -> int:
-    """Fork a child, confine it and call `run` in it. Wait for it and return its status as a shell does.
+def launch(
+    confinement: Confinement, report: LayerReport, command: Sequence[str], run: Run, serve: Serve
+) -> int:
+    """Fork a child, confine it and call `run` in it. Return the status of `serve`, or 3 if a layer failed.
 
-    `run` closes the report. If it raises OSError, the kernel could not start. The caller must have one
-    thread, and no descriptor that the child must not have.
+    bubblewrap can only start a program: there `command` is the child. `run` closes the report; if it raises
+    OSError, the interpreter does not start in the confinement. The child keeps the descriptors `keep_fds` of
+    the confinement, and no others. The caller must have one thread.
     """
-    return _Watcher(confinement).watch(report, run)
+    launcher = _Launcher(confinement, serve)
+    if confinement.launcher == "bubblewrap":
+        return launcher.run(report, lambda: launcher.start_bubblewrap(report, command))
+    return launcher.run(report, lambda: launcher.fork(report, run))
 
 
-class _Watcher:
-    """The launcher's first process. It stays outside the namespaces and the cgroup that it creates."""
+class _Launcher:
+    """The process that stays outside the namespaces and the cgroup that it creates."""
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, confinement: Confinement, serve: Serve) -> None:
         self._confinement = confinement
+        self._serve = serve
         self._layers = required_layers(confinement.level)
         self._group: Cgroup | None = None
-        self._first: int | None = None
-        self._cells = None if confinement.cells_fd is None else socket.socket(fileno=confinement.cells_fd)
-        if self._cells is not None:
-            # No program that is started here inherits it.
-            self._cells.set_inheritable(False)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, self._end)
-        # Linux means the parent's thread, and a worker may outlive the thread that started it.
-        if confinement.role == "kernel":
-            namespaces.die_with_parent(signal.SIGTERM)
 
-    def watch(self, report: LayerReport, run: Run) -> int:
-        """Fork and confine a child, call `run` in it, and wait for its end."""
-        return self._run(report, lambda: self._fork(report, run))
-
-    def watch_bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
-        """Let bubblewrap create namespaces and root, with our launcher inside them."""
-        return self._run(report, lambda: self._bubblewrap(report, command))
-
-    def _run(self, report: LayerReport, start: Callable[[], int]) -> int:
+    def run(self, report: LayerReport, start: Callable[[], int]) -> int:
+        """Call `start` in a control group, and clean up after it."""
         try:
             if "cgroup" in self._layers:
                 report.apply("cgroup", self._create_group)
@@ -135,7 +120,8 @@ class _Watcher:
         )
         return f"on: {wanted.memory_mb} MB and {wanted.processes} processes together"
 
-    def _fork(self, report: LayerReport, run: Run) -> int:
+    def fork(self, report: LayerReport, run: Run) -> int:
+        """Fork and confine a child, and call `run` in it."""
         user: int | None = None
         if "namespaces" in self._layers:
             first, user = self._fork_inside(report)
@@ -143,26 +129,25 @@ class _Watcher:
             report.apply("subreaper", orphans.adopt)
             first = os.fork()
         if first:
-            self._first = first
             if "namespaces" in self._layers:
                 report.say(layer="namespaces", detail="on")
             report.say(init=first)
             report.close()
-            return self._serve(first)
+            return self._serve(first, first)
         try:
-            self._enter_group()
+            self._enter_group(report)
             if "namespaces" in self._layers:
                 namespaces.hide_control_group()
                 kernel = os.fork()
                 if kernel:
                     report.close()
-                    os._exit(_wait_for(kernel))
+                    os._exit(wait_for(kernel))
             confine(self._confinement, report, user)
             _take_over(report, self._layers, run)
         except LayerFailed:
             os._exit(_REFUSED)
         except BaseException:
-            # The child must not return into the watcher's clean-up.
+            # The child must not return into its parent's clean-up.
             traceback.print_exc()
             os._exit(_REFUSED)
 
@@ -187,7 +172,8 @@ class _Watcher:
             raise LayerFailed("rlimits")
         return first, user
 
-    def _bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
+    def start_bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
+        """Let bubblewrap create namespaces and root, with our launcher inside them."""
         info, info_theirs = os.pipe()
         begun, begun_theirs = os.pipe()
         log = os.dup(2)
@@ -195,7 +181,7 @@ class _Watcher:
         passed = (info_theirs, begun_theirs, log)
         child = os.fork()
         if not child:
-            self._enter_group()
+            self._enter_group(report, *passed, complaints)
             inner = [
                 self._confinement.to_json(),
                 str(report.hand_on()),
@@ -215,23 +201,16 @@ class _Watcher:
                 os._exit(_REFUSED)
         for descriptor in passed:
             os.close(descriptor)
-        first = self._first = bubblewrap.init_pid(info)
+        first = bubblewrap.init_pid(info)
         if first is not None:
             report.say(init=first)
-        if os.read(begun, 1):
+        if first is not None and os.read(begun, 1):
             report.close()
-            return self._serve(child)
-        _wait_for(child)
+            return self._serve(first, child)
+        wait_for(child)
         said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
         report.fail("namespaces", said or "bubblewrap ended at once")
         return _REFUSED
-
-    def _serve(self, child: int) -> int:
-        """Wait for the end of `child`, and let the kernel compute only while a cell runs."""
-        if self._cells is None or self._first is None:
-            return _wait_for(child)
-        guard = CellGuard(self._cells, self._first, is_namespaced="namespaces" in self._layers)
-        return guard.serve(child)
 
     def _clean_up(self) -> None:
         """Kill what is left of the kernel's processes and remove the control group."""
@@ -240,20 +219,12 @@ class _Watcher:
         if self._group is not None:
             self._group.remove()
 
-    def _enter_group(self) -> None:
+    def _enter_group(self, report: LayerReport, *kept: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         namespaces.die_with_parent()
-        if self._cells is not None:
-            self._cells.close()
         if self._group is not None:
             self._group.enter()
-            self._group.close()
-
-    def _end(self, *_: object) -> None:
-        if self._first is None:
-            raise SystemExit(_REFUSED)
-        with suppress(ProcessLookupError):
-            os.kill(self._first, signal.SIGKILL)
+        close_other_fds({report.descriptor, *kept, *self._confinement.keep_fds})
 
 
 def confine(confinement: Confinement, report: LayerReport, user: int | None) -> None:
@@ -264,7 +235,6 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     layers = required_layers(confinement.level)
     private_root = "root" in layers
     read = [new if private_root else old for old, new in confinement.read_only.items()]
-    writable = [new if private_root else old for old, new in confinement.writable.items()]
     # Without a private root, /dev/shm is shared with the host.
     shared = ["/dev/shm"] if private_root else []  # noqa: S108
     proc = ["/proc"] if private_root else [str(Path(path).resolve()) for path in _OWN_PROC]
@@ -274,7 +244,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         if user is not None:
             words = identity.switch_user(
                 user,
-                owned=[confinement.scratch, *shared, *writable],
+                owned=[confinement.scratch, *shared],
                 must_read=[sys.executable, *read],
             )
         rlimits.apply(
@@ -290,7 +260,6 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         "root": lambda: filesystem_root.change_root(
             mount_point=confinement.mount_point,
             read_only=confinement.read_only,
-            writable=confinement.writable,
             hidden=confinement.hidden,
             scratch=confinement.scratch,
             scratch_mb=confinement.scratch_mb,
@@ -301,10 +270,8 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         "landlock": lambda: landlock.restrict(
             read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
             write=[confinement.scratch, *_DEVICES[:2], *shared],
-            sockets=writable,
         ),
-        "seccomp": lambda: _install_filter(confinement.role),
-        "late_seccomp": lambda: _LATE[confinement.role],
+        "seccomp": lambda: allowlist.install(_PROGRAMS[confinement.role]()),
     }
     if not private_root:
         os.chdir(confinement.scratch)
@@ -313,13 +280,6 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     for layer in layers:
         if layer in mechanisms:
             report.apply(layer, mechanisms[layer])
-
-
-def _install_filter(role: Role) -> None:
-    if role == "kernel":
-        allowlist.install(kernel_program())
-    else:
-        allowlist.install(worker_program())
 
 
 def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoReturn:
@@ -331,20 +291,33 @@ def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoRetu
         raise LayerFailed from error
 
 
-def _become(command: Sequence[str], confinement: Confinement) -> NoReturn:
+def become(command: Sequence[str], confinement: Confinement) -> NoReturn:
+    """Run the program `command` in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor in confinement.keep_fds:
         os.set_inheritable(descriptor, True)
     os.execve(command[0], list(command), dict(confinement.environment))  # noqa: S606 - that is its purpose
 
 
-def _wait_for(child: int) -> int:
+def wait_for(child: int) -> int:
     """Reap processes until `child` has ended. Return its status as a shell does."""
     while True:
         pid, status = os.wait()
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+
+
+def _serve(first: int, child: int) -> int:
+    """Wait for a worker. SIGTERM ends it."""
+
+    def end(*_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(first, signal.SIGKILL)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end)
+    return wait_for(child)
 
 
 def close_other_fds(keep: set[int]) -> None:

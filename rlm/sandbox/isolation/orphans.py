@@ -23,30 +23,31 @@ def adopt() -> None:
     check_result(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
 
 
-def end_all(spared: Set[int] = frozenset()) -> tuple[set[int], set[int]]:
+def end_all(spared: Set[int] = frozenset(), *, besides: Set[int] = frozenset()) -> tuple[set[int], set[int]]:
     """Kill every descendant but those in `spared`. Return those killed last, and those that may not be.
 
-    They are stopped first: a stopped process cannot fork. If none is spared, they are reaped, too.
+    Children in `besides` are left alone with all below them. The others are stopped first: a stopped process
+    cannot fork. If none is spared, they are reaped, too.
     """
     beyond: set[int] = set()
     while True:
         stopped: set[int] = set()
-        while fresh := descendants(spared | stopped | beyond):
+        while fresh := descendants(spared | stopped | beyond, besides=besides):
             beyond |= _send(fresh, signal.SIGSTOP)
             stopped |= fresh - beyond
         _send(stopped, signal.SIGKILL)
         if not stopped or spared:
             return stopped, beyond
-        with suppress(ChildProcessError):
-            # At least one of them ends and is our child. The others may be gone already.
-            os.waitpid(-1, 0)
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        # At least one of them ends and is our child. The others may be gone already.
+        for pid in stopped:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
-def descendants(known: Set[int] = frozenset()) -> set[int]:
-    """Return the living processes that descend from this one, but for those in `known`."""
-    found = _below(os.getpid()) if _are_children_listed() else _search()
+def descendants(known: Set[int] = frozenset(), *, besides: Set[int] = frozenset()) -> set[int]:
+    """Return the living processes that descend from this one, but for those in `known`, and the children in
+    `besides` with all below them."""
+    found = _below(os.getpid(), besides) if _are_children_listed() else _search(besides)
     return {pid for pid in found - known if stat_fields(pid)[:1] not in ([], ["Z"])}
 
 
@@ -66,10 +67,10 @@ def stat_fields(pid: int) -> list[str]:
         return []
 
 
-def _below(pid: int) -> set[int]:
+def _below(pid: int, besides: Set[int] = frozenset()) -> set[int]:
     found: set[int] = set()
     # Read again after the children: when one of them ends, its own children move up to this process.
-    while fresh := _children(pid) - found:
+    while fresh := _children(pid) - found - besides:
         found |= fresh
         for child in fresh:
             found |= _below(child)
@@ -93,7 +94,7 @@ def _children(pid: int) -> set[int]:
     return found
 
 
-def _search() -> set[int]:
+def _search(besides: Set[int]) -> set[int]:
     """Find the descendants by the parents of all processes."""
     children: dict[int, list[int]] = {}
     for entry in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
@@ -104,7 +105,7 @@ def _search() -> set[int]:
     waiting = [os.getpid()]
     while waiting:
         for child in children.get(waiting.pop(), []):
-            if child not in found:
+            if child not in found and child not in besides:
                 found.add(child)
                 waiting.append(child)
     return found

@@ -19,19 +19,11 @@ Layer = Literal[
     "no_new_privileges",
     "landlock",
     "seccomp",
-    "late_seccomp",
 ]
 Launcher = Literal["own", "bubblewrap"]
 Role = Literal["kernel", "worker"]
 
-_INNER: tuple[Layer, ...] = (
-    "rlimits",
-    "capabilities",
-    "no_new_privileges",
-    "landlock",
-    "seccomp",
-    "late_seccomp",
-)
+_INNER: tuple[Layer, ...] = ("rlimits", "capabilities", "no_new_privileges", "landlock", "seccomp")
 
 LEVELS: Mapping[int, tuple[Layer, ...]] = {
     0: ("subreaper", "rlimits"),
@@ -51,17 +43,14 @@ def required_layers(level: int) -> tuple[Layer, ...]:
 class Confinement:
     """Instructions for the launcher. Sizes are megabytes unless the name says bytes.
 
-    `mount_point` is an empty folder of the host. `read_only` and `writable` map paths of the host to paths
-    of the kernel; without a private root the kernel sees the host's paths. `launcher` creates namespaces
-    and root. `role` chooses the list of system calls. A kernel ends with the launcher's parent, a worker
-    with its channel. `cells_fd` is the watcher's end of the socket on which cells begin and
-    end (`cell_guard.py`).
+    `mount_point` is an empty folder of the host. `read_only` maps paths of the host to paths of the kernel;
+    without a private root the kernel sees the host's paths. `launcher` creates namespaces and root. `role`
+    chooses the list of system calls.
     """
 
     level: int
     mount_point: str
     read_only: Mapping[str, str]
-    writable: Mapping[str, str]
     hidden: tuple[str, ...]
     scratch: str
     scratch_mb: int
@@ -73,12 +62,6 @@ class Confinement:
     keep_fds: tuple[int, ...] = ()
     launcher: Launcher = "own"
     role: Role = "kernel"
-    cells_fd: int | None = None
-
-    @property
-    def watcher_fds(self) -> frozenset[int]:
-        """Return the descriptors that the launcher needs."""
-        return frozenset(self.keep_fds if self.cells_fd is None else (*self.keep_fds, self.cells_fd))
 
     def to_json(self) -> str:
         """Return the JSON that `from_json` reads."""

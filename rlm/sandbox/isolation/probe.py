@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rlm.sandbox.folders.private_folder import private_folder, socket_top
+from rlm.sandbox.folders.private_folder import private_folder
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
-from rlm.sandbox.isolation.filters.post_start import post_start_program
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.layers import cgroup
 from rlm.sandbox.isolation.policy import Confinement, Launcher
@@ -36,22 +36,16 @@ MODEL_WRITTEN = 2
 
 _SECONDS = 10.0
 _MEMORY_MB = 64
-_SANDBOX = Path(__file__).resolve().parents[1]
-_IN_KERNEL = _SANDBOX / "in_kernel"
-_IMPORTED_FROM = _SANDBOX.parents[1]
+_LONGEST_TOP = 50
+_IMPORTED_FROM = Path(__file__).resolve().parents[3]
 _BOOT = (
     f"import sys; sys.path.insert(0, {str(_IMPORTED_FROM)!r}); "
     "from rlm.sandbox.isolation.launcher import main; sys.exit(main(sys.argv[1:]))"
 )
 
 _ATTACKER = """
-import importlib.util, json, mmap, os, signal, socket, sys, time
+import json, mmap, os, signal, socket, sys, time
 planted = json.loads(sys.argv[1])
-if planted["late"]:
-    spec = importlib.util.spec_from_file_location("post_start_seccomp", planted["post_start_seccomp"])
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.install(bytes.fromhex(planted["late"]))
 def read_a_file():
     open(planted["file"]).read()
 def open_a_network_socket():
@@ -213,12 +207,9 @@ def _probe(candidate: Candidate) -> Probed:
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
     with _folder() as folder, _plant_targets(folder) as targets:
         confinement = _confinement(candidate, folder)
-        late = post_start_program(candidate.level).hex() if candidate.level else ""
         facts = {
             **targets,
             "attacks": ATTACKS[candidate.level],
-            "late": late,
-            "post_start_seccomp": str(_IN_KERNEL / "shell" / "post_start_seccomp.py"),
             "memory": (_MEMORY_MB + confinement.scratch_mb) * 2 * 2**20 + 2**27,
         }
         attacker = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
@@ -257,9 +248,15 @@ def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]
     return isolation.layers, dict.fromkeys(json.loads(done.stdout), "an attack got through")
 
 
+def _top() -> Path:
+    """Return the temp folder, or /tmp if its path is too long for the name of a Unix socket (107 bytes)."""
+    top = tempfile.gettempdir()
+    return Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp")  # noqa: S108
+
+
 @contextmanager
 def _folder() -> Iterator[Path]:
-    folder = private_folder("probe", socket_top())
+    folder = private_folder("probe", _top())
     try:
         yield folder
     finally:
@@ -288,8 +285,7 @@ def _confinement(candidate: Candidate, folder: Path) -> Confinement:
         level=candidate.level,
         launcher=candidate.launcher,
         mount_point=str(folder / "root"),
-        read_only={path: path for path in (*interpreter_paths(), str(_IN_KERNEL))},
-        writable={},
+        read_only={path: path for path in interpreter_paths()},
         hidden=(),
         scratch="/scratch" if private_root else str(folder / "scratch"),
         scratch_mb=4,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from rlm.sandbox.isolation.policy import IsolationReport, Layer, required_layers
 
@@ -25,12 +24,12 @@ class LayerReport:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         os.set_inheritable(descriptor, False)
 
     def say(self, **line: object) -> None:
         """Write one line."""
-        os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+        os.write(self.descriptor, json.dumps(line).encode() + b"\n")
 
     def apply(self, layer: Layer, mechanism: Callable[[], object]) -> None:
         """Apply a layer and report it. A text that the mechanism returns becomes its detail.
@@ -50,13 +49,14 @@ class LayerReport:
 
     def hand_on(self) -> int:
         """Return the descriptor, inheritable, for our own program that continues the report."""
-        os.set_inheritable(self._descriptor, True)
-        return self._descriptor
+        os.set_inheritable(self.descriptor, True)
+        return self.descriptor
 
     def close(self) -> None:
         """End the report. Safe to call twice."""
-        with suppress(OSError):
-            os.close(self._descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
 def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:

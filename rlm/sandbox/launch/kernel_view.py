@@ -19,20 +19,18 @@ before the first cell."""
 
 
 def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
-    """Return the confinement of a kernel in `folder`, which holds `run`, `scratch` and `root`."""
+    """Return the confinement of a kernel in `folder`, which holds `scratch` and `root`."""
     inside = way.level >= 2
     package = kernel_package(way.level)
     read_only = {path: path for path in interpreter_paths()}
     read_only[str(_package_folder())] = package
     read_only[str(_package_folder().parent / "text")] = str(Path(package).parent / "text")
     scratch = Path("/scratch") if inside else folder / "scratch"
-    run = str(folder / "run")
     return Confinement(
         level=way.level,
         launcher=way.launcher,
         mount_point=str(folder / "root"),
         read_only=read_only,
-        writable={run: run},
         hidden=_installed_packages(),
         scratch=str(scratch),
         scratch_mb=limits.scratch_mb,

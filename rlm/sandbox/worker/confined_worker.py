@@ -20,7 +20,6 @@ from typing import IO, Self
 from rlm.sandbox.folders.private_folder import private_folder
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.isolation import bubblewrap
-from rlm.sandbox.isolation.filters.worker import Calls
 from rlm.sandbox.isolation.probe import Candidate
 from rlm.sandbox.isolation.report import read_report
 from rlm.sandbox.worker.view import PACKAGE, import_path, worker_confinement
@@ -114,7 +113,6 @@ class ConfinedWorker:
         argument: str = "",
         *,
         files: Sequence[int] = (),
-        calls: Calls = "parser",
         cpu_seconds: int | None = None,
         seconds: float = _START_SECONDS,
     ) -> socket.socket:
@@ -122,7 +120,7 @@ class ConfinedWorker:
 
         `seconds` limits the wait for the walls, not the job. Raises WorkerFailed.
         """
-        request = {"function": function, "argument": argument, "calls": calls, "cpu_seconds": cpu_seconds}
+        request = {"function": function, "argument": argument, "cpu_seconds": cpu_seconds}
         message = json.dumps(request).encode()
         try:
             try:

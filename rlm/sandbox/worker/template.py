@@ -17,9 +17,9 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from rlm.sandbox.worker.job import JobLimits, confine_job, hide_from_tracing
+from rlm.sandbox.worker.job import confine_job, hide_from_tracing
 
 __all__ = ["main"]
 
@@ -89,8 +89,7 @@ class _Template:
         else:
             pid = os.fork()
             if pid == 0:
-                limits = JobLimits(request["calls"], request["cpu_seconds"])
-                self._become_job(run, request["argument"], channel, files, limits)
+                self._become_job(run, request, channel, files)
             self._jobs[channel.fileno()] = pid, channel
             # Only the end of the channel is of interest, which poll reports without being asked.
             self._poll.register(channel, 0)
@@ -115,10 +114,9 @@ class _Template:
     def _become_job(
         self,
         run: Callable[..., object],
-        argument: str,
+        request: dict[str, Any],
         channel: socket.socket,
         files: list[int],
-        limits: JobLimits,
     ) -> NoReturn:
         status = 1
         try:
@@ -127,10 +125,10 @@ class _Template:
             self._requests.close()
             for _, other in self._jobs.values():
                 other.close()
-            failed = confine_job(limits)
+            failed = confine_job(request["cpu_seconds"])
             channel.sendall(_line(failed=failed))
             if not failed or not self._is_strict:
-                run(argument, channel, files)
+                run(request["argument"], channel, files)
                 status = 0
         except BrokenPipeError:
             pass  # the driver no longer wants the result

@@ -45,7 +45,6 @@ def worker_confinement(way: Candidate, folder: Path, memory_mb: int, control: in
         launcher=way.launcher,
         mount_point=str(folder / "root"),
         read_only=read_only,
-        writable={},
         hidden=(),
         scratch=scratch,
         scratch_mb=1,
@@ -57,7 +56,6 @@ def worker_confinement(way: Candidate, folder: Path, memory_mb: int, control: in
         environment={
             "HOME": scratch,
             "LC_ALL": "C.UTF-8",
-            "JUPYTER_PLATFORM_DIRS": "1",
             "MALLOC_ARENA_MAX": "2",
         },
         keep_fds=(control,),

@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_command_imports_nothing_of_its_folder(
     folder: Path, environment: dict[str, str], provider_server: Any
 ) -> None:
-    """Neither the driver nor what it starts: forkserver, broker, kernel, reader of documents."""
+    """Neither the driver nor what it starts: forkserver, watcher, kernel, reader of documents."""
     key = {
         "RLM_OPENAI_COMPATIBLE_KEY": "sk-0123456789",
         "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider_server.url,

@@ -77,7 +77,7 @@ def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provid
 
 
 def _kernel_of(process: subprocess.Popen[str]) -> list[int]:
-    """Return the processes below `process` once they include a broker and a kernel."""
+    """Return the processes below `process` once they include a watcher and a kernel."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         assert process.poll() is None

@@ -11,8 +11,8 @@ import pytest
 
 from rlm import Limits
 from rlm.journal import Journal
-from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.kernel_process import KernelProcess
+from rlm.sandbox.launch.forkserver import shared_forkserver
 from rlm.testing import ScriptedModel
 
 DIE = "import os; os._exit(1)"
@@ -153,16 +153,16 @@ async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
     assert (await kinds(run, result.run_id)).count("kernel_died") == 1
 
 
-@pytest.mark.parametrize("victim", ["kernel", "broker"])
+@pytest.mark.parametrize("victim", ["kernel", "watcher"])
 async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
-    """After `kill -9` of the kernel or the broker in mid-cell, that cell is run again."""
+    """After `kill -9` of the kernel or the watcher in mid-cell, that cell is run again."""
     done = []
 
     async def child(request):
         if request.task == "now" and not done:
             done.append(True)
-            for broker in forked_supervisors():
-                os.kill(broker if victim == "broker" else leaf(broker), signal.SIGKILL)
+            for watcher in watchers():
+                os.kill(watcher if victim == "watcher" else leaf(watcher), signal.SIGKILL)
             await asyncio.sleep(0.2)
         return f"to {request.task}"
 
@@ -199,7 +199,7 @@ async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
 
 
 def parent_of(pid: int, _what: str) -> int:
-    """Return the nearest ancestor of a kernel that outlives it: its broker."""
+    """Return the nearest ancestor of a kernel that outlives it: its watcher."""
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     above = int(stat[1])
     while above not in (1, os.getpid()):
@@ -217,14 +217,14 @@ def direct_children() -> list[int]:
     ]
 
 
-def forked_supervisors() -> list[int]:
-    """Return the running supervisors of this process's forkserver."""
-    (server,) = [pid for pid in children(os.getpid()) if b"rlm.sandbox.forkserver" in command(pid)]
+def watchers() -> list[int]:
+    """Return the running watchers of this process's forkserver."""
+    (server,) = [pid for pid in children(os.getpid()) if b"forkserver_process" in command(pid)]
     return children(server)
 
 
 def leaf(pid: int) -> int:
-    """Return the last of the line of processes that begins with a broker: its kernel."""
+    """Return the last of the line of processes that begins with a watcher: its kernel."""
     below = children(pid)
     return leaf(below[0]) if below else pid
 

@@ -15,7 +15,7 @@ from rlm.events import CellRun, RoundStarted, Violated
 from rlm.journal import Journal
 from rlm.models.base import Reply, TokenUsage
 from rlm.results import RunResult
-from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.launch.forkserver import shared_forkserver
 from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
@@ -313,10 +313,10 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
         assert (summary.state, summary.stop_reason) == ("interrupted", "cancelled")
     server = shared_forkserver().pid
     assert server is not None
-    supervisors = Path(f"/proc/{server}/task/{server}/children")
+    watchers = Path(f"/proc/{server}/task/{server}/children")
     async with asyncio.timeout(10):
-        # An ended broker is a child process until the forkserver has reaped it.
-        while supervisors.read_text():
+        # An ended one is a child process until the forkserver has reaped it.
+        while watchers.read_text():
             await asyncio.sleep(0.01)
 
 

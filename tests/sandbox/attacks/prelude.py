@@ -2,12 +2,9 @@
 # Runs in the kernel before each attack, with `T` (the targets) already bound: what an attacker can find out.
 import ctypes, json, os, signal, socket, subprocess, sys, time
 
-from ipykernel.kernelapp import IPKernelApp
-
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-T["run"] = os.path.dirname(IPKernelApp.instance().abs_connection_file)
-T["own"] = [os.path.dirname(T["run"])]
+T["around"] = os.path.dirname(os.environ["HOME"])
 
 
 def through(how=""):

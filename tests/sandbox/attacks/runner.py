@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import tempfile
@@ -20,7 +21,7 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.isolation.bubblewrap import find
 from rlm.sandbox.isolation.probe import Candidate
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors
+from rlm.sandbox.launch.forkserver import Forkserver
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     CellResult,
@@ -46,6 +47,9 @@ WAYS: tuple[tuple[int, Way], ...] = (
     (2, "bubblewrap"),
 )
 """The levels, and the ways to launch a kernel at them, that the suite tries."""
+
+PROGRAMS = Forkserver("program")
+atexit.register(PROGRAMS.close)
 
 LIMITS = KernelLimits(memory_mb=512, scratch_mb=16)
 _SLACK_SECONDS = 1.0
@@ -128,7 +132,7 @@ class Runner:
         self._level = level
         kernels = BubblewrapKernels if way == "bubblewrap" else FreshKernels
         self._kernels = kernels(
-            LIMITS, level=level, minimum=level, supervisors=PlainSupervisors() if way == "programs" else None
+            LIMITS, level=level, minimum=level, forkserver=PROGRAMS if way == "programs" else None
         )
         self._root = os.getuid() == 0
         with tempfile.TemporaryDirectory(dir=world.folder) as folder:
@@ -151,7 +155,7 @@ class Runner:
                 outcomes.append(Outcome(attack, self._level, (), "", "", 0.0, 0, skipped))
                 continue
             if kernel is None:
-                self._world.snapshot()
+                self._world.snapshot(self._kernels._forkserver)
                 kernel = await self._open()
             self._world.begin()
             outcome = await self._attack(kernel, attack)
@@ -184,7 +188,7 @@ class Runner:
         return [outcomes[attack.name] for attack in attacks]
 
     async def _at_once(self, attacks: Sequence[Attack]) -> list[Outcome]:
-        self._world.snapshot()
+        self._world.snapshot(self._kernels._forkserver)
         opened = await asyncio.gather(*(self._open() for _ in attacks), return_exceptions=True)
         kernels = [kernel for kernel in opened if isinstance(kernel, JupyterSandbox)]
         for failure in opened:
@@ -251,14 +255,14 @@ class Runner:
 
 
 async def _computed_meanwhile(kernel: JupyterSandbox) -> float:
-    """Return the seconds that the broker and all below it compute in a while."""
+    """Return the seconds that the watcher and all below it compute in a while."""
     assert kernel._kernel is not None
     assert kernel._kernel._link is not None
-    facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.process._pidfd}").read_text()
-    broker = next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
-    before = processor_seconds(broker)
+    facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.pidfd}").read_text()
+    watcher = next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
+    before = processor_seconds(watcher)
     await asyncio.sleep(_IDLE_SECONDS)
-    return processor_seconds(broker) - before
+    return processor_seconds(watcher) - before
 
 
 def _output(result: CellResult) -> str:

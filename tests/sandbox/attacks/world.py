@@ -21,9 +21,8 @@ from pathlib import Path
 from types import TracebackType
 
 from rlm.sandbox.folders.removal import remove
-from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.isolation.syscalls import syscall
-from rlm.sandbox.launch import brokers
+from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 
 __all__ = ["MAX_GROWTH", "World", "processor_seconds"]
 
@@ -103,11 +102,10 @@ class World:
         self._memory = _status("VmRSS")
         self._descriptors = len(os.listdir("/proc/self/fd"))
 
-    def snapshot(self) -> None:
+    def snapshot(self, forkserver: Forkserver | None = None) -> None:
         """Record what exists before a kernel starts. Everything else must be gone when it ends."""
-        # They serve all kernels, and stay.
-        shared_forkserver().warm()
-        brokers._shared.start()
+        # It serves all kernels, and stays.
+        (forkserver or shared_forkserver()).warm()
         self._processes = _descendants()
         self._files = set(self._traces())
 

@@ -213,7 +213,7 @@ async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
 
 
 @pytest.mark.parametrize("size", [wire.MAX_CALL + 1, wire.MAX_FRAME])
-async def test_a_kernels_frames_are_smaller_than_the_supervisors(handler, size) -> None:
+async def test_a_kernels_frames_are_smaller_than_the_drivers(handler, size) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(struct.pack("<I", size))
         await wait_until(lambda: broken)

@@ -32,7 +32,7 @@ EMPTY_REPORT = {"read": [], "scanned": [], "changed": [], "rebound": []}
     ],
 )
 def test_a_report_no_honest_kernel_sends_breaks_the_bridge(handler, words) -> None:
-    """It came with the result of a cell, from a broker that may be as hostile as its kernel."""
+    """It came with the result of a cell, from a hostile kernel."""
     broken: list[ProtocolError] = []
     bridge = Bridge(handler, CHARS, broken.append)
     assert bridge.read_report("") == bridge.read_report(json.dumps(EMPTY_REPORT)) == CellReport()

@@ -15,8 +15,8 @@ from rlm.sandbox.host.pool import KernelPool, SparesFirst
 class CountingKernels(FreshKernels):
     """Counts the living kernels, and refuses on command."""
 
-    def __init__(self, supervisors) -> None:
-        super().__init__(minimum=0, supervisors=supervisors)
+    def __init__(self, forkserver) -> None:
+        super().__init__(minimum=0, forkserver=forkserver)
         self.started = self.starting = self.most = 0
         self.running: set[object] = set()
         self.refusing = False
@@ -44,8 +44,8 @@ class CountingKernels(FreshKernels):
 
 
 @pytest.fixture
-def source(supervisors) -> CountingKernels:
-    return CountingKernels(supervisors)
+def source(forkserver) -> CountingKernels:
+    return CountingKernels(forkserver)
 
 
 @pytest.fixture

@@ -169,7 +169,6 @@ def test_a_confinement_survives_its_journey() -> None:
         level=2,
         mount_point="/m",
         read_only={"/a": "/b"},
-        writable={},
         hidden=("/h",),
         scratch="/scratch",
         scratch_mb=1,

@@ -14,17 +14,24 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.errors import SandboxRefused
-from rlm.sandbox.forkserver.client import MAX_FAILURES, Forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.policy import required_layers
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors, SupervisorUnavailable
+from rlm.sandbox.launch.forkserver import MAX_FAILURES, Forkserver, ForkserverFailed
 
 
 @pytest.fixture
 def forkserver():
     """Yield a forkserver of this test alone, for tests that hurt it."""
     made = Forkserver()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def programs():
+    """Yield a forkserver that starts each kernel as a program."""
+    made = Forkserver("program")
     yield made
     made.close()
 
@@ -37,7 +44,7 @@ async def open_forked(make_context, handler, forkserver):
 
         async def open_(level: int | str = "auto") -> JupyterSandbox:
             kernel = JupyterSandbox(
-                context, handler, kernels=FreshKernels(level=level, minimum=0, supervisors=forkserver)
+                context, handler, kernels=FreshKernels(level=level, minimum=0, forkserver=forkserver)
             )
             stack.push_async_callback(kernel.close)
             try:
@@ -56,7 +63,7 @@ async def stdout_of(kernel, code: str) -> str:
 
 
 async def is_forked(kernel) -> bool:
-    return "rlm.sandbox.forkserver" in await stdout_of(kernel, "print(open('/proc/self/cmdline').read())")
+    return "forkserver_process" in await stdout_of(kernel, "print(open('/proc/self/cmdline').read())")
 
 
 def state(pid: int) -> str:
@@ -160,7 +167,9 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
     assert output.endswith("True\n")
 
 
-async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, make_context, handler) -> None:
+async def test_a_shell_made_before_the_fork_is_as_one_made_after(
+    open_forked, programs, make_context, handler
+) -> None:
     """The shell that the forkserver prepares holds no folder, no cell and no name."""
     code = (
         "import json, linecache, os, sys\n"
@@ -175,7 +184,7 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
         "    [name for name in sys.modules if name.split('.')[0] == 'rlm']}))"
     )
     plain = JupyterSandbox(
-        make_context("one\ntwo\n"), handler, kernels=FreshKernels(minimum=0, supervisors=PlainSupervisors())
+        make_context("one\ntwo\n"), handler, kernels=FreshKernels(minimum=0, forkserver=programs)
     )
     try:
         await plain.open()
@@ -189,7 +198,7 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
     assert {**before, "pid": 0} == {**after, "pid": 0}
 
 
-async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context, handler) -> None:
+async def test_the_layers_are_those_of_a_program(open_forked, programs, make_context, handler) -> None:
     """The way of the start does not change the confinement."""
     code = (
         "import os, resource, signal\n"
@@ -216,7 +225,7 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
 
     kernel = await open_forked(2)
     plain = JupyterSandbox(
-        make_context("one\ntwo\n"), handler, kernels=FreshKernels(level=2, supervisors=PlainSupervisors())
+        make_context("one\ntwo\n"), handler, kernels=FreshKernels(level=2, forkserver=programs)
     )
     try:
         await plain.open()
@@ -239,19 +248,18 @@ async def test_a_killed_forkserver_takes_nothing_with_it(open_forked, forkserver
 
 
 async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, forkserver) -> None:
-    """A plain launch is the fallback."""
     await open_forked()
-    os.kill(forkserver.pid, signal.SIGSTOP)
+    before = forkserver.pid
+    os.kill(before, signal.SIGSTOP)
     async with asyncio.timeout(5):
-        while state(forkserver.pid) != "T":
+        while state(before) != "T":
             await asyncio.sleep(0.001)
     opening = asyncio.ensure_future(open_forked())
     while not opening.done() and not _has_request(forkserver):
         await asyncio.sleep(0.001)
-    os.kill(forkserver.pid, signal.SIGKILL)
-    kernel = await opening
-    assert not await is_forked(kernel)
-    assert await is_forked(await open_forked())
+    os.kill(before, signal.SIGKILL)
+    assert await is_forked(await opening)
+    assert forkserver.pid not in (None, before)
 
 
 def _has_request(forkserver: Forkserver) -> bool:
@@ -265,21 +273,46 @@ def _has_request(forkserver: Forkserver) -> bool:
     return unsent[0] > 0
 
 
-async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, tmp_path, forkserver) -> None:
+async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, forkserver) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     for _ in range(MAX_FAILURES):
-        with pytest.raises(SupervisorUnavailable, match="the forkserver gave no supervisor"):
-            await forkserver.open(tmp_path / "log")
-    with pytest.raises(SupervisorUnavailable, match="3 times in a row"):
-        await forkserver.open(tmp_path / "log")
+        with pytest.raises(ForkserverFailed, match="the forkserver gave no watcher"):
+            await forkserver.open(2)
+    with pytest.raises(ForkserverFailed, match="3 times in a row"):
+        await forkserver.open(2)
 
 
-async def test_a_supervisor_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
+async def test_kernels_are_programs_where_an_import_starts_a_thread(
+    monkeypatch, tmp_path, make_context, handler, forkserver
+) -> None:
+    """A fork would take a broken copy of the thread's locks."""
+    from rlm.sandbox.launch import forkserver as module
+
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, threading, time\n"
+        "if 'fork' in sys.orig_argv:\n"
+        "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    clean = module.clean_environment
+    monkeypatch.setattr(
+        module, "clean_environment", lambda home: {**clean(home), "PYTHONPATH": str(tmp_path)}
+    )
+    kernel = JupyterSandbox(
+        make_context("x"), handler, kernels=FreshKernels(minimum=0, forkserver=forkserver)
+    )
+    try:
+        await kernel.open()
+        assert not await is_forked(kernel)
+    finally:
+        await kernel.close()
+
+
+async def test_a_watcher_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
     first, second = [await open_forked() for _ in range(2)]
-    supervisor = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
-    kernels = children_of(supervisor)
-    os.kill(supervisor, signal.SIGKILL)
-    await until_gone(supervisor, *kernels)
+    watcher = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
+    kernels = children_of(watcher)
+    os.kill(watcher, signal.SIGKILL)
+    await until_gone(watcher, *kernels)
     died = await first.execute("1", round=1, timeout=5) if first.alive else None
     assert died is None or died.status == "died"
     assert not first.alive
@@ -289,9 +322,8 @@ async def test_a_supervisor_that_is_killed_takes_its_kernel_only(open_forked, fo
 _DRIVER = """
 import asyncio, sys
 from pathlib import Path
-from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.forkserver.client import shared_forkserver, shutdown
+from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver, shutdown
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 
@@ -301,8 +333,9 @@ async def main():
     with ContextFileWriter(Path(sys.argv[1]) / "context") as writer:
         writer.begin_document("t"); writer.write("text")
         context = writer.finish()
-    supervisors = PlainSupervisors() if sys.argv[2] == "plain" else shared_forkserver()
-    kernel = JupyterSandbox(context, None, kernels=FreshKernels(minimum=0, supervisors=supervisors))
+    shared = shared_forkserver()
+    shared._way = sys.argv[2]
+    kernel = JupyterSandbox(context, None, kernels=FreshKernels(minimum=0, forkserver=shared))
     await kernel.open()
     print(kernel.isolation.level, flush=True)
     {then}
@@ -332,7 +365,7 @@ def _driver(tmp_path: Path, launch: str, then: str, temp: Path | None = None) ->
     )
 
 
-@pytest.mark.parametrize("launch", ["forkserver", "plain"])
+@pytest.mark.parametrize("launch", ["fork", "program"])
 @pytest.mark.parametrize("busy", ["", "import os\nos.fork()\nwhile True: pass"])
 async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
     tmp_path, short_folder, launch, busy
@@ -366,11 +399,11 @@ async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
         assert list(short_folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("launch", ["forkserver", "plain"])
+@pytest.mark.parametrize("launch", ["fork", "program"])
 async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
     tmp_path, short_folder, launch, make_context, handler, monkeypatch
 ) -> None:
-    """Nothing is left for ever, even if driver, forkserver and broker are all killed with -9."""
+    """Nothing is left for ever, even if driver, forkserver and watcher are all killed with -9."""
     with _driver(tmp_path, launch, "await asyncio.sleep(60)", short_folder) as driver:
         driver.stdout.readline()
         pids = children_of(driver.pid)
@@ -398,7 +431,7 @@ async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
 _LOADS = """
 import sys, time
 from rlm.documents.workspace import Workspace
-from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.launch.forkserver import shared_forkserver
 with Workspace() as workspace:
     (workspace.folder / "context").write_text("a secret document")
     shared_forkserver().warm()
@@ -421,7 +454,7 @@ async def test_a_forkserver_clears_up_after_its_killed_driver(short_folder) -> N
     assert list(short_folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("launch", ["forkserver", "plain"])
+@pytest.mark.parametrize("launch", ["fork", "program"])
 @pytest.mark.parametrize("ending", ["", "; await shutdown()"])
 async def test_a_driver_that_ends_does_so_quietly(tmp_path, launch, ending) -> None:
     """No process is left, and no warning appears at the interpreter's exit."""
@@ -456,7 +489,7 @@ def test_it_is_asked_from_several_threads(make_context, handler, forkserver) -> 
     context = make_context("x")
 
     async def one(number: int) -> str:
-        kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, supervisors=forkserver))
+        kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, forkserver=forkserver))
         try:
             await kernel.open()
             return await stdout_of(kernel, f"print({number})")

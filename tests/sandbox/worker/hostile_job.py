@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.worker import job_program
+from rlm.sandbox.worker import job
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {"ptrace": 101, "process_vm_readv": 310, "memfd_create": 319, "unshare": 272, "mount": 165}
@@ -25,6 +24,8 @@ NUMBERS |= {"setns": 308, "io_uring_setup": 425, "pidfd_open": 434, "vfork": 58,
 def prepare(argument: str) -> None:
     """Import what the attacks use, so that none fails for lack of a module."""
     json.dumps({})
+    if argument == "without a filter":
+        job.job_program = lambda: b"no filter"
 
 
 def read_all(channel: socket.socket) -> bytes:
@@ -160,10 +161,3 @@ def attack(argument: str, channel: socket.socket, files: list[int]) -> None:
             time.sleep(60)  # the child of a fork: it must not be there to be found
         through.append(name)
     channel.sendall(json.dumps({"through": through, "tried": len(tried)}).encode())
-
-
-def attack_as_broker(argument: str, channel: socket.socket, files: list[int]) -> None:
-    """Attack from where a broker is once its kernel may run cells."""
-    os.chdir("/")
-    allowlist.install(job_program("connected_broker"))
-    attack(argument, channel, files)

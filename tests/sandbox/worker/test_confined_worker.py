@@ -103,11 +103,11 @@ ATTACK = textwrap.dedent(
     sys.path.append(sys.argv.pop(1))
     from rlm.sandbox import ConfinedWorker
     from rlm.sandbox.isolation.probe import Candidate
-    site, level, launcher, calls, job, target = sys.argv[1:]
+    site, level, launcher, target = sys.argv[1:]
     sys.path.append(site)
     target = {**json.loads(target), "driver": os.getpid()}
     with ConfinedWorker(memory_mb=512, ways=[Candidate(int(level), launcher)]) as worker:
-        with worker.begin(f"hostile_job:{job}", calls=calls) as channel:
+        with worker.begin("hostile_job:attack") as channel:
             channel.sendall(json.dumps(target).encode())
             channel.shutdown(1)
             print(channel.recv(99999).decode())
@@ -135,10 +135,7 @@ def interpreter(user: int | None) -> str:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("user", [None, 65534], ids=["this user", "an ordinary user"])
-@pytest.mark.parametrize(("calls", "job"), [("parser", "attack"), ("broker", "attack_as_broker")])
-def test_a_job_that_is_taken_over_reaches_nothing(
-    library: Path, way: Candidate, user: int | None, calls: str, job: str
-) -> None:
+def test_a_job_that_is_taken_over_reaches_nothing(library: Path, way: Candidate, user: int | None) -> None:
     """Each attack is tried in a job, against things of the same user that are there."""
     python = interpreter(user)
     if user is None or not shutil.which("bwrap"):
@@ -173,7 +170,7 @@ def test_a_job_that_is_taken_over_reaches_nothing(
             "port": tcp.getsockname()[1],
         }
         more = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        words = [REPOSITORY, str(library), str(way.level), way.launcher, calls, job, json.dumps(target)]
+        words = [REPOSITORY, str(library), str(way.level), way.launcher, json.dumps(target)]
         ran = subprocess.run(
             [python, "-c", ATTACK, *words],
             capture_output=True, text=True, check=False, cwd="/", timeout=120, **more,
@@ -347,5 +344,5 @@ def test_a_job_that_cannot_be_prepared_is_named(start) -> None:
 
 def test_a_job_without_its_walls_does_not_run(start, library: Path) -> None:
     """A filter that the machine cannot install refuses the job at level 1 and above."""
-    with pytest.raises(WorkerFailed, match=r"was not confined: .*no such list"):
-        start().begin(f"{JOB}:echo", calls="no such list")
+    with pytest.raises(WorkerFailed, match=r"was not confined: seccomp"):
+        start().begin(f"{JOB}:echo", "without a filter")

@@ -1,15 +1,21 @@
-"""The kernel of cells: ipykernel on one thread, whose reply to a cell holds everything about it."""
+"""The kernel of cells: ipykernel on one thread and one inherited socket. A reply holds all about its cell."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
+from jupyter_client.session import Session
+from traitlets import Any as AnyTrait
 
+from .. import wire
 from ..helper_api.helpers import Finalized
 from .cells import Cells
 from .output import bounded
@@ -32,6 +38,34 @@ def _failed(error: Exception) -> dict[str, Any]:
     }
 
 
+class CellStream:
+    """What ipykernel and Session expect of a ZMQ stream. Sending blocks until all is written."""
+
+    def __init__(self, cells: socket.socket) -> None:
+        self._cells = cells
+
+    def send_multipart(self, parts: Sequence[bytes], **_: Any) -> None:
+        """Send a message as one frame."""
+        self._cells.setblocking(True)
+        try:
+            self._cells.sendall(wire.pack_parts(parts))
+        finally:
+            self._cells.setblocking(False)
+
+    def flush(self, *_: Any) -> None:
+        """Do nothing: what was sent is written."""
+
+
+class _Part(bytes):
+    """What ipykernel expects of a part that it received."""
+
+    @property
+    def bytes(self) -> _Part:
+        return self
+
+    buffer = bytes
+
+
 class CellKernel(IPythonKernel):
     """ipykernel without debugger, history and subshells, and without a thread between a cell and its socket.
 
@@ -43,15 +77,31 @@ class CellKernel(IPythonKernel):
     implementation = "rlm"
     shell: CellShell
     cells: Cells | None = None
+    shell_stream = AnyTrait()  # ipykernel would take a ZMQ stream only
 
     @property
     def _supports_kernel_subshells(self) -> bool:
         return False
 
-    def start(self) -> None:
-        super().start()  # type: ignore[no-untyped-call]
-        # A cell that awaits asks which thread may be interrupted.
+    async def serve(self, cells: socket.socket, key: bytes) -> None:
+        """Answer the messages on `cells`, one after another. The process ends with that socket."""
+        loop = asyncio.get_running_loop()
+        self.session = Session(key=key)
+        self.shell_stream = CellStream(cells)
+        # How a signal's handler wakes up the loop, for a cell that awaits.
+        self.io_loop: Any = SimpleNamespace(add_callback=loop.call_soon_threadsafe)
         self.shell_channel_thread = SimpleNamespace(parent_thread=threading.main_thread())
+        cells.setblocking(False)
+        while True:
+            size = wire.body_size(await _receive(cells, wire.HEADER_SIZE))
+            parts = wire.split_parts(await _receive(cells, size))
+            await self.dispatch_shell([_Part(part) for part in parts])
+
+    def pre_handler_hook(self) -> None:
+        """Do nothing. ipykernel's would let an interrupt hit its own code: that request has no reply."""
+
+    def post_handler_hook(self) -> None:
+        """Do nothing."""
 
     def _publish_status(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: nobody listens."""
@@ -62,6 +112,7 @@ class CellKernel(IPythonKernel):
     async def do_execute(self, code: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
         cells = self.cells
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             if cells is not None:
                 cells.before(code, kwargs.get("cell_id"))
             reply: dict[str, Any] = await super().do_execute(code, *args, **kwargs)  # type: ignore[no-untyped-call]
@@ -93,3 +144,15 @@ class CellKernel(IPythonKernel):
                 "report": record.report,
             }
         return reply
+
+
+async def _receive(cells: socket.socket, size: int) -> bytes:
+    """Receive exactly `size` bytes. If the watcher has gone, end this process."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while len(data) < size:
+        piece = await loop.sock_recv(cells, size - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data

@@ -52,9 +52,9 @@ _SIGNALS_AND_TIME = (
 )  # fmt: skip
 
 _WAITING_AND_SOCKETS = (
-    "accept", "accept4", "bind", "connect", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
+    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait",
     "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "getpeername", "getsockname", "getsockopt",
-    "listen", "pipe", "pipe2", "poll", "ppoll", "pselect6", "recvfrom", "recvmsg", "select", "sendmsg",
+    "pipe", "pipe2", "poll", "ppoll", "pselect6", "recvfrom", "recvmsg", "select", "sendmsg",
     "sendto", "setsockopt", "shutdown",
 )  # fmt: skip
 
@@ -68,8 +68,7 @@ _TCGETS, _TCGETS2, _TIOCGPGRP, _TIOCGWINSZ = 0x5401, 0x802C_542A, 0x540F, 0x5413
 _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_NAME, _PR_GET_NAME = 1, 2, 3, 15, 16
 _PR_CAPBSET_READ, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS, _PR_SET_VMA = 23, 38, 39, 0x5356_4D41
 _ARCH_SET_FS, _ARCH_GET_FS = 0x1002, 0x1003
-_SET_MODE_FILTER, _EVERY_THREAD = 1, 1
-_SCHED_OTHER, _SCHED_BATCH, _SCHED_IDLE = 0, 3, 5
+_TYPE_OF_SOCKET = 0xF
 
 _BY_ARGUMENT: Mapping[str, Rule] = {
     # No setuid or setgid file, on whatever disk. The C library passes mode 0 if no file is created.
@@ -102,13 +101,14 @@ _BY_ARGUMENT: Mapping[str, Rule] = {
     ),
     # A process may lower its own limits, but not those of another process.
     "prlimit64": one_of(0, 0),
-    # libzmq's threads set the policy that they have. No real-time policy.
-    "sched_setscheduler": one_of(1, _SCHED_OTHER, _SCHED_BATCH, _SCHED_IDLE),
-    # EOPNOTSUPP, because libzmq aborts the process on EPERM.
-    "socket": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
-    "socketpair": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
-    # For the filter that the kernel adds once its sockets are bound. No listener, which could answer calls.
-    "seccomp": Rule((Condition(0, (_SET_MODE_FILTER,)), Condition(1, (_EVERY_THREAD,)))),
+    # asyncio and subprocesses need pairs, but one end of a pair of datagram sockets can send to any address.
+    "socketpair": Rule(
+        (
+            Condition(0, (socket.AF_UNIX,)),
+            Condition(1, (socket.SOCK_STREAM, socket.SOCK_SEQPACKET), _TYPE_OF_SOCKET),
+        ),
+        errno.EOPNOTSUPP,
+    ),
 }  # fmt: skip
 
 _REFUSED_OTHERWISE: Mapping[str, int] = {
@@ -117,6 +117,10 @@ _REFUSED_OTHERWISE: Mapping[str, int] = {
     "openat2": errno.ENOSYS,
     "futex_waitv": errno.ENOSYS,
     "mseal": errno.ENOSYS,
+    # What programs answer by going on without a network. EPERM makes libzmq abort.
+    "socket": errno.EOPNOTSUPP,
+    "connect": errno.EOPNOTSUPP,
+    "bind": errno.EACCES,
     # Programs that copy files carry on where a file system has no attributes.
     **dict.fromkeys(
         (
@@ -132,7 +136,7 @@ KERNEL_RULES: Mapping[str, Rule] = {
     **_BY_ARGUMENT,
     **{name: refuse(error) for name, error in _REFUSED_OTHERWISE.items()},
 }
-"""What a kernel may call from its launch on. `post_start` takes away what only the start needs."""
+"""What a kernel may call from its launch on. Its sockets are inherited, and it can make pairs only."""
 
 
 def kernel_program(machine: str | None = None) -> bytes:

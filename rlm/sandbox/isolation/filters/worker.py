@@ -7,9 +7,7 @@ holds what parsing needs once everything is imported and open.
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Mapping
-from typing import Literal
 
 from rlm.sandbox.isolation.filters.allowlist import (
     ANY,
@@ -21,10 +19,7 @@ from rlm.sandbox.isolation.filters.allowlist import (
     without_bits,
 )
 
-__all__ = ["JOB_RULES", "Calls", "job_program", "worker_program"]
-
-Calls = Literal["parser", "broker", "connected_broker"]
-"""The lists of a job. A broker gets the second one at once, and the third before the first cell runs."""
+__all__ = ["job_program", "worker_program"]
 
 _WRITE, _EXECUTE = 2, 4
 _OPEN_TO_WRITE = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000
@@ -33,9 +28,8 @@ _NEW_NAMESPACES = 0x7E02_0080
 _GETFD, _SETFD, _GETFL, _SETFL = 1, 2, 3, 4
 _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
 _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_GET_NAME, _PR_SET_NO_NEW_PRIVS, _PR_SET_VMA = 4, 15, 16, 38, 0x5356_4D41
+
 _SET_MODE_FILTER, _EVERY_THREAD = 1, 1
-_THREAD = 0x0001_0000
-_SCHED_OTHER = 0
 
 _COMPUTE = (
     "brk", "clock_getres", "clock_gettime", "clock_nanosleep", "close", "exit", "exit_group", "futex",
@@ -50,7 +44,7 @@ _COMPUTE = (
 # A parser that is taken over may not load code of its own.
 _NOT_EXECUTABLE = without_bits(2, _EXECUTE)
 
-_PARSER: Mapping[str, Rule] = {
+_JOB: Mapping[str, Rule] = {
     **dict.fromkeys(_COMPUTE, ANY),
     "mmap": _NOT_EXECUTABLE,
     "mprotect": _NOT_EXECUTABLE,
@@ -59,56 +53,28 @@ _PARSER: Mapping[str, Rule] = {
     "fstat": ANY,
 }  # fmt: skip
 
-_WAIT = (
-    "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_wait", "eventfd2", "getpeername", "getsockname",
-    "getsockopt", "pselect6", "select", "set_robust_list", "setsockopt", "rseq",
-)  # fmt: skip
-
-_CONNECTED_BROKER: Mapping[str, Rule] = {
-    **_PARSER,
-    **dict.fromkeys(_WAIT, ANY),
-    # On a busy machine libzmq's second thread begins only now. It sets its scheduling and its name.
-    **dict.fromkeys(("sched_getparam", "sched_getscheduler"), ANY),
-    "sched_setscheduler": one_of(1, _SCHED_OTHER),
-    "prctl": one_of(0, _PR_SET_NAME),
-    # libzmq aborts the process on EPERM.
-    "socket": refuse(errno.EOPNOTSUPP),
-    "connect": refuse(errno.EOPNOTSUPP),
-}
-
-_BROKER: Mapping[str, Rule] = {
-    **_CONNECTED_BROKER,
-    **dict.fromkeys(("chdir", "fchdir", "pipe2", "prlimit64", "setrlimit"), ANY),
-    "connect": ANY,
-    "socket": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
-    "socketpair": one_of(0, socket.AF_UNIX, error=errno.EOPNOTSUPP),
-    # Threads, but no processes. The C library falls back from clone3, whose flags no filter can read.
-    "clone": Rule((Condition(0, (_THREAD,), _THREAD | _NEW_NAMESPACES),)),
-    "clone3": refuse(errno.ENOSYS),
-    "seccomp": Rule((Condition(0, (_SET_MODE_FILTER,)), Condition(1, (_EVERY_THREAD,)))),
-}
-
-JOB_RULES: Mapping[Calls, Mapping[str, Rule]] = {
-    "parser": _PARSER,
-    "broker": _BROKER,
-    "connected_broker": _CONNECTED_BROKER,
-}
-
 _FILES = (
     "access", "chdir", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fadvise64", "getcwd", "getdents64",
     "lstat", "newfstatat", "readlink", "readlinkat", "stat", "statfs", "statx",
 )  # fmt: skip
 
 _PROCESSES = (
-    "arch_prctl", "execve", "fork", "getpgrp", "getpriority", "getresgid", "getresuid", "getrlimit",
-    "landlock_create_ruleset", "landlock_restrict_self", "kill", "pipe", "prlimit64", "rt_sigpending",
-    "sched_get_priority_max", "sched_get_priority_min", "set_tid_address", "sysinfo", "tgkill", "umask",
-    "uname", "vfork", "wait4", "waitid",
+    "arch_prctl", "execve", "fchdir", "fork", "getpeername", "getpgrp", "getpriority", "getresgid",
+    "getresuid", "getrlimit", "getsockname", "getsockopt", "kill", "landlock_create_ruleset",
+    "landlock_restrict_self", "pipe", "pipe2", "prlimit64", "rseq", "rt_sigpending",
+    "sched_get_priority_max", "sched_get_priority_min", "select", "set_robust_list", "set_tid_address",
+    "setrlimit", "setsockopt", "sysinfo", "tgkill", "umask", "uname", "vfork", "wait4", "waitid",
 )  # fmt: skip
 
 _WORKER: Mapping[str, Rule] = {
-    **_BROKER,
+    **_JOB,
     **dict.fromkeys((*_FILES, *_PROCESSES), ANY),
+    # What programs answer by going on without a network. libzmq aborts the process on EPERM.
+    **dict.fromkeys(("connect", "socket", "socketpair"), refuse(errno.EOPNOTSUPP)),
+    # For the filters of jobs. No listener, which could answer calls.
+    "seccomp": Rule((Condition(0, (_SET_MODE_FILTER,)), Condition(1, (_EVERY_THREAD,)))),
+    # The C library falls back to clone: no filter can read the flags of clone3.
+    "clone3": refuse(errno.ENOSYS),
     "mmap": ANY,
     "mprotect": ANY,
     "open": without_bits(1, _OPEN_TO_WRITE),
@@ -128,6 +94,6 @@ def worker_program(machine: str | None = None) -> bytes:
     return compile_allowlist(_WORKER, machine)
 
 
-def job_program(calls: Calls, machine: str | None = None) -> bytes:
+def job_program(machine: str | None = None) -> bytes:
     """Return the filter of a job."""
-    return compile_allowlist(JOB_RULES[calls], machine)
+    return compile_allowlist(_JOB, machine)

@@ -1,4 +1,4 @@
-"""Changes the root to a minimal read-only one: interpreter, system libraries, sockets and one scratch folder.
+"""Changes the root to a minimal read-only one: interpreter, system libraries and one scratch folder.
 
 No other file of the host has a path in it.
 """
@@ -40,15 +40,13 @@ def change_root(
     *,
     mount_point: str,
     read_only: Mapping[str, str],
-    writable: Mapping[str, str],
     hidden: Iterable[str],
     scratch: str,
     scratch_mb: int,
 ) -> str:
-    """Make the new root on `mount_point` (an empty folder of the host's) and move into it. `read_only` and
-    `writable` map host paths to paths inside; `hidden` are folders inside that become empty; `scratch` is a
-    fresh tmpfs of that many megabytes. Must run in a mount namespace of our own. Gives words for the
-    report."""
+    """Make the new root on `mount_point` (an empty folder of the host's) and move into it. `read_only` maps
+    host paths to paths inside; `hidden` are folders inside that become empty; `scratch` is a fresh tmpfs of
+    that many megabytes. Must run in a mount namespace of our own. Gives words for the report."""
     check_result(libc.sethostname(_HOST_NAME, len(_HOST_NAME)), "sethostname")
     _mount(None, "/", None, _REC | _PRIVATE)
     new = mount_point
@@ -56,9 +54,7 @@ def change_root(
     for path in SYSTEM_PATHS:
         _mirror(path, new)
     for source, target in read_only.items():
-        _bind(source, new + target, read_only=True)
-    for source, target in writable.items():
-        _bind(source, new + target, read_only=False)
+        _bind(source, new + target)
     for folder in hidden:
         if Path(new + folder).is_dir():
             _mount("tmpfs", new + folder, "tmpfs", _NOSUID | _NODEV | _RDONLY, "size=4k,mode=555")
@@ -66,7 +62,7 @@ def change_root(
     _mount("tmpfs", new + scratch, "tmpfs", _NOSUID | _NODEV, scratch_options(scratch_mb))
     for device in _DEVICES:
         # It can still be written to, but nobody can change the mode, owner or times of the host's device.
-        _bind(f"/dev/{device}", f"{new}/dev/{device}", read_only=True, device=True)
+        _bind(f"/dev/{device}", f"{new}/dev/{device}", device=True)
     _make_folder(new + "/dev/shm")  # noqa: S108 - the sandbox's own
     _mount("tmpfs", new + "/dev/shm", "tmpfs", _NOSUID | _NODEV | _NOEXEC, _SHARED_MEMORY)  # noqa: S108
     _make_folder(new + "/proc")
@@ -128,17 +124,17 @@ def _mirror(path: str, new: str) -> None:
     if Path(path).is_symlink():
         Path(new + path).symlink_to(Path(path).readlink())
     elif Path(path).exists():
-        _bind(path, new + path, read_only=True)
+        _bind(path, new + path)
 
 
-def _bind(source: str, target: str, *, read_only: bool, device: bool = False) -> None:
+def _bind(source: str, target: str, *, device: bool = False) -> None:
     if Path(source).is_dir():
         _make_folder(target)
     elif not Path(target).exists():
         _make_folder(str(Path(target).parent))
         Path(target).touch()
     _mount(source, target, None, _BIND | _REC)
-    flags = _REMOUNT | _BIND | _NOSUID | (_RDONLY if read_only else 0) | (0 if device else _NODEV)
+    flags = _REMOUNT | _BIND | _NOSUID | _RDONLY | (0 if device else _NODEV)
     present = os.statvfs(target).f_flag
     for seen, kept in _KEPT_FLAGS:
         if present & seen:

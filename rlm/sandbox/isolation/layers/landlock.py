@@ -16,15 +16,12 @@ from rlm.sandbox.isolation.syscalls import syscall
 __all__ = ["available", "restrict"]
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
-_REMOVE_FILE = 1 << 5
-_MAKE_SOCK = 1 << 9
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _RULE_PATH_BENEATH = 1
 _VERSION_QUERY = 1
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
-SOCKETS = _READ_FILE | _READ_DIR | _MAKE_SOCK | _REMOVE_FILE
 
 
 def available() -> int:
@@ -35,11 +32,11 @@ def available() -> int:
         return 0
 
 
-def restrict(*, read: Iterable[str], write: Iterable[str], sockets: Iterable[str]) -> int:
+def restrict(*, read: Iterable[str], write: Iterable[str]) -> int:
     """Restrict this process for good and return the Landlock version.
 
-    Paths in `read` can be read and executed, paths in `write` can be changed, sockets can be created in
-    `sockets`. From version 4 on TCP is refused, from version 6 on the abstract sockets of other processes.
+    Paths in `read` can be read and executed, paths in `write` can be changed. From version 4 on TCP is
+    refused, from version 6 on the abstract sockets of other processes.
     """
     version = syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
     every = (1 << 13) - 1
@@ -53,7 +50,7 @@ def restrict(*, read: Iterable[str], write: Iterable[str], sockets: Iterable[str
     size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = syscall("landlock_create_ruleset", ctypes.c_char_p(attributes[:size]), size, 0)
     try:
-        for paths, access in ((read, READ), (write, every), (sockets, SOCKETS)):
+        for paths, access in ((read, READ), (write, every)):
             for path in paths:
                 _allow(ruleset, path, access & every)
         syscall("landlock_restrict_self", ruleset, 0)

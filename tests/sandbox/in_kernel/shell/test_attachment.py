@@ -141,10 +141,10 @@ async def test_addresses_are_limited_by_the_body_there_is(open_kernel, make_cont
     assert raised.status == "error" or kernel.isolation.level == 0
 
 
-async def test_a_damaged_context_is_a_named_failure(make_context, handler, supervisors) -> None:
+async def test_a_damaged_context_is_a_named_failure(make_context, handler, forkserver) -> None:
     context = make_context("some text\n")
     (context.folder / MANIFEST_NAME).write_text("{")
-    kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, supervisors=supervisors))
+    kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, forkserver=forkserver))
     with pytest.raises(KernelStartError, match=r"could not read its context: .*damaged"):
         await kernel.open()
     (context.folder / BODY_NAME).unlink()
@@ -153,8 +153,8 @@ async def test_a_damaged_context_is_a_named_failure(make_context, handler, super
     assert not kernel.alive
 
 
-async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handler, supervisors) -> None:
-    source = FreshKernels(minimum=0, supervisors=supervisors)
+async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handler, forkserver) -> None:
+    source = FreshKernels(minimum=0, forkserver=forkserver)
     kernel = await source.acquire()
     await kernel.kill("a test")
     while (await kernel.event())["event"] != "died":
@@ -166,11 +166,11 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     await source.release(kernel)
 
 
-async def test_the_tools_of_the_host_come_with_the_context(make_context, handler, supervisors) -> None:
+async def test_the_tools_of_the_host_come_with_the_context(make_context, handler, forkserver) -> None:
     """The kernel gets them with its context, however many there are."""
     tools = [Helper(f"tool_{n}", "(" + "x" * 900 + ")", "y" * 200) for n in range(100)]
     kernel = JupyterSandbox(
-        make_context("x"), handler, kernels=FreshKernels(minimum=0, supervisors=supervisors), tools=tools
+        make_context("x"), handler, kernels=FreshKernels(minimum=0, forkserver=forkserver), tools=tools
     )
     await kernel.open()
     try:

@@ -1,4 +1,4 @@
-"""Test that output is bounded in the kernel and again in the broker."""
+"""Test that output is bounded in the kernel and again in the watcher."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.shell.output import BoundedStream
 from rlm.sandbox.in_kernel.shell.variables import MAX_CHANGES, VariableWatch, describe
-from rlm.sandbox.launch.outputs import REPORT_LIMIT, STREAM_LIMITS, outcome_of
+from rlm.sandbox.launch.kernel_messages import outcome_of
 
 
 def test_head_and_tail_are_kept_however_they_are_written() -> None:
@@ -82,15 +83,13 @@ def test_a_million_empty_pieces_take_no_memory() -> None:
 
 @pytest.mark.parametrize("value", [None, 7, ["x"], {"a": "x"}, "x" * 5_000_000])
 def test_a_reply_is_bounded_again(value) -> None:
-    """The broker bounds the output again, whatever the kernel sends."""
+    """The watcher bounds the output again, whatever the kernel sends."""
     cell = dict.fromkeys(("stdout", "stderr", "result", "report"), value)
     outcome = outcome_of({"status": "ok", "cell": cell, "traceback": [value] * 30, "evalue": value})
     assert outcome["ok"] is True
     text = isinstance(value, str)
-    assert {name: len(outcome[name]) for name in STREAM_LIMITS} == (
-        STREAM_LIMITS if text else dict.fromkeys(STREAM_LIMITS, 0)
-    )
-    assert len(outcome["report"]) == (REPORT_LIMIT if text else 0)
+    sizes = {"stdout": 1_010_000, "stderr": 210_000, "report": wire.MAX_CALL}
+    assert {name: len(outcome[name]) for name in sizes} == (sizes if text else dict.fromkeys(sizes, 0))
     assert (outcome["result"] is None) is not text
     assert sum(len(outcome[name] or "") for name in ("result", "ename", "evalue", "traceback")) < 40_000
 
@@ -106,7 +105,7 @@ def test_a_reply_without_a_cell_has_an_empty_outcome(cell) -> None:
 
 @given(st.text(alphabet=st.sampled_from('a\x01\n"中\U0001f600'), max_size=300).map(lambda text: text * 40))
 def test_what_grows_on_the_wire_is_cut_there(text) -> None:
-    """The broker bounds it again. A control character takes six characters in JSON."""
+    """The watcher bounds it again. A control character takes six characters in JSON."""
     kept = outcome_of({"cell": {"stdout": text}})["stdout"]
     assert text.startswith(kept)
     assert len(json.dumps(kept, ensure_ascii=False)) <= 4 * len(text) + 2

@@ -1,49 +1,84 @@
-"""The driver's end of a forkserver."""
+"""The driver's end of a forkserver, which has imported everything and forks watchers with their kernels.
+
+`forkserver_process` is the other end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
-from rlm.sandbox.folders.private_folder import socket_top
-from rlm.sandbox.forkserver.words import END, SUPERVISOR
-from rlm.sandbox.launch.brokers import shutdown_brokers, warm_brokers
 from rlm.sandbox.launch.kernel_view import clean_environment
-from rlm.sandbox.launch.one_per_process import OnePerProcess
-from rlm.sandbox.launch.readiness import readable
-from rlm.sandbox.launch.supervisor_process import (
-    SupervisorLink,
-    SupervisorProcess,
-    SupervisorUnavailable,
-    socket_pairs,
-)
 
-__all__ = ["Forkserver", "shared_forkserver", "shutdown", "warm_forkserver"]
+__all__ = [
+    "WATCH",
+    "Forkserver",
+    "ForkserverFailed",
+    "WatcherLink",
+    "shared_forkserver",
+    "shutdown",
+    "warm_forkserver",
+]
 
 MAX_FAILURES = 3
 """Failures in a row after which it is not tried again."""
+WATCH = b"w"
+"""The request for a watcher, with three descriptors: its channel, the kernel's helper channel, its stderr."""
+_END = b"e"
+"""Exit. This is a normal shutdown, nothing has to be cleaned up."""
 _HELLO_SECONDS = 30.0
 _END_SECONDS = 2.0
 _COMPLAINT_LIMIT = 100_000
 _NOWHERE = Path("/nonexistent")
+_HELPER_BUFFER = 2**20
+
+
+class ForkserverFailed(Exception):
+    """The forkserver gave no watcher. The next call tries a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherLink:
+    """A watcher that waits for its start request. The owner closes the sockets and the pidfd.
+
+    `channel` leads to the watcher, `helper` is the kernel's helper channel. Unlike a pid, the pidfd cannot
+    come to mean another process.
+    """
+
+    pidfd: int
+    channel: socket.socket
+    helper: socket.socket
+
+    def kill(self) -> None:
+        """Kill the watcher, and with it its kernel. Does nothing if it has ended."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Wait until the watcher has ended."""
+        await _readable(self.pidfd)
 
 
 class Forkserver:
-    """A process that forks supervisors. Safe to use from any thread.
+    """A process that forks watchers. Safe to use from any thread.
 
     It is started on first use, restarted if it has died, and ends with this process, even if that is killed.
-    Its supervisors and kernels do not depend on it.
+    Its watchers and kernels do not depend on it. `way` is how kernels start: forked, or as programs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, way: Literal["fork", "program"] = "fork") -> None:
+        self._way = way
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
@@ -58,25 +93,30 @@ class Forkserver:
     def warm(self) -> None:
         """Start the process now, so that its imports overlap the caller's work. Returns at once.
 
-        Raises SupervisorUnavailable.
+        Raises ForkserverFailed.
         """
         with self._lock:
             self._ensure()
 
-    async def open(self, log: Path) -> SupervisorLink:
-        """Fork a supervisor. The first call waits until the forkserver has finished its imports.
+    async def open(self, log: int) -> WatcherLink:
+        """Fork a watcher, whose stderr is the file `log`. The first call waits for the forkserver's imports.
 
-        Raises SupervisorUnavailable if that fails. The next call tries a new forkserver.
+        Raises ForkserverFailed.
         """
-        channel, channel_theirs, helper, helper_theirs = socket_pairs()
+        channel, channel_theirs = socket.socketpair()
+        helper, helper_theirs = socket.socketpair()
+        for end in (helper, helper_theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELPER_BUFFER)
         asked: subprocess.Popen[bytes] | None = None
         try:
-            with channel_theirs, helper_theirs, log.open("ab") as complaints:
+            channel.setblocking(False)
+            helper.setblocking(False)
+            with channel_theirs, helper_theirs:
                 with self._lock:
                     requests, asked = self._ensure()
                 # A sequenced socket sends a message whole or not at all, even with concurrent callers.
-                given = [channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()]
-                socket.send_fds(requests, [SUPERVISOR], given)
+                given = [channel_theirs.fileno(), helper_theirs.fileno(), log]
+                socket.send_fds(requests, [WATCH], given)
             pidfd = await asyncio.wait_for(_receive_pidfd(channel), _HELLO_SECONDS)
         except BaseException as error:
             channel.close()
@@ -85,13 +125,13 @@ class Forkserver:
                 # A full socket only means that the forkserver is busy: it is kept.
                 said = "" if isinstance(error, BlockingIOError) else self._give_up(asked)
                 reason = said or str(error) or "it did not answer"
-                raise SupervisorUnavailable(f"the forkserver gave no supervisor: {reason}") from error
+                raise ForkserverFailed(f"the forkserver gave no watcher: {reason}") from error
             raise
         self._failures = 0
-        return SupervisorLink(SupervisorProcess(pidfd), channel, helper)
+        return WatcherLink(pidfd, channel, helper)
 
     def close(self) -> None:
-        """Shut down the forkserver. Its supervisors keep running. A later `open` starts a new one."""
+        """Shut down the forkserver. Its watchers keep running. A later `open` starts a new one."""
         with self._lock:
             self._shut_down()
 
@@ -109,17 +149,19 @@ class Forkserver:
         if self._requests is not None and self._process is not None and self._process.poll() is None:
             return self._requests, self._process
         if self._failures >= MAX_FAILURES:
-            raise SupervisorUnavailable(f"the forkserver failed {self._failures} times in a row")
+            raise ForkserverFailed(f"the forkserver failed {self._failures} times in a row")
         self._shut_down()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _shut_down
-        tops = {tempfile.gettempdir(), str(socket_top())}
         with theirs:
             try:
                 process = subprocess.Popen(
-                    # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
-                    [sys.executable, "-s", "-P", "-m", "rlm.sandbox.forkserver", str(theirs.fileno()), *tops],
+                    [
+                        # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
+                        *(sys.executable, "-s", "-P", "-m", "rlm.sandbox.launch.forkserver_process"),
+                        *(str(theirs.fileno()), self._way, tempfile.gettempdir()),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=complaints,
@@ -131,7 +173,7 @@ class Forkserver:
                 ours.close()
                 complaints.close()
                 self._failures += 1
-                raise SupervisorUnavailable(f"no forkserver could be started: {error}") from error
+                raise ForkserverFailed(f"no forkserver could be started: {error}") from error
         self._requests, self._process, self._complaints = ours, process, complaints
         return ours, process
 
@@ -139,7 +181,7 @@ class Forkserver:
         if self._requests is not None:
             # Without this message it would treat the closed socket as our death and clean up after us.
             with suppress(OSError):
-                self._requests.send(END)
+                self._requests.send(_END)
             self._requests.close()
             self._requests = None
         if self._process is not None:
@@ -166,34 +208,44 @@ class Forkserver:
 
 
 async def _receive_pidfd(channel: socket.socket) -> int:
-    """Receive a supervisor's first message: a pidfd of itself."""
-    await readable(channel.fileno())
+    """Receive a watcher's first message: a pidfd of itself."""
+    await _readable(channel.fileno())
     data, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if not data or not descriptors:
         raise ConnectionResetError("it ended")
     return descriptors[0]
 
 
-_shared = OnePerProcess(Forkserver)
+async def _readable(descriptor: int) -> None:
+    """Wait until `descriptor` is readable. A pidfd is readable once its process has ended."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+_shared = Forkserver()
+atexit.register(_shared.close)
+os.register_at_fork(after_in_child=_shared.abandon)
 
 
 def shared_forkserver() -> Forkserver:
     """Return the forkserver of this process. It is shut down at exit."""
-    return _shared.get()
+    return _shared
 
 
 def warm_forkserver() -> None:
-    """Start the shared forkserver and the brokers' worker in the background, so that their imports overlap.
+    """Start the shared forkserver in the background, so that its imports overlap the caller's.
 
-    Does nothing where a forkserver cannot run: kernels then start without one.
+    Does nothing where none can run: the first kernel then reports why.
     """
-    with suppress(SupervisorUnavailable):
-        shared_forkserver().warm()
-    warm_brokers()
+    with suppress(ForkserverFailed):
+        _shared.warm()
 
 
 async def shutdown() -> None:
-    """Shut down the shared forkserver and the brokers' worker. The next kernel starts new ones."""
-    if _shared.made is not None:
-        await asyncio.to_thread(_shared.made.close)
-    shutdown_brokers()
+    """Shut down the shared forkserver. The next kernel starts a new one."""
+    await asyncio.to_thread(_shared.close)
