@@ -104,7 +104,7 @@ class RLM(Completions):
         self.summary_model = self.sub_model
         if summary_model is not None:
             self.summary_model, _ = resolver.resolve(summary_model, own.sub_options, "")
-        self.settings = own.with_reply_caps(calls.max_output_tokens, sub_calls.max_output_tokens)
+        self.settings = own.with_reply_caps(calls.output, sub_calls.output)
 
     @property
     def sub_model(self) -> Model:
@@ -273,9 +273,7 @@ class RLM(Completions):
             settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
         )
         own = self.settings
-        other.settings = other.settings.with_reply_caps(
-            own.options.max_output_tokens, own.sub_options.max_output_tokens
-        )
+        other.settings = other.settings.with_reply_caps(own.options.output, own.sub_options.output)
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
         if other.settings.slow and not self.settings.slow:
             other._make_models_slow()

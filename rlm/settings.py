@@ -106,7 +106,7 @@ class Settings:
         """Return the settings with other options of the models; None leaves them as they are. A mapping has
         the keys of a settings file. Raises ConfigurationError."""
         changed: dict[str, Any] = {
-            name: given if isinstance(given, CallSettings) else CallSettings.from_table(name, given)
+            name: given if isinstance(given, CallSettings) else CallSettings.from_table(f"{name}.", given)
             for name, given in (("options", options), ("sub_options", sub_options))
             if given is not None
         }

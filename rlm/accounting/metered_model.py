@@ -29,7 +29,7 @@ from rlm.models.base import (
     collects_later,
 )
 from rlm.models.call_settings import settings_of
-from rlm.models.catalog.image_tokens import image_tokens
+from rlm.models.catalog.families import image_tokens
 from rlm.models.catalog.info import Prices
 from rlm.models.structured import as_text
 from rlm.playback.cursor import ReplayCursor

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from typing import Any, Literal, get_args
 
 from rlm.errors import ConfigurationError
@@ -20,19 +20,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Api = Literal["chat", "responses"]
 """Which of OpenAI's two protocols is spoken."""
 
-_FIELDS = {
-    "output": "max_output_tokens",
-    "effort": "effort",
-    "thinking": "thinking_tokens",
-    "temperature": "temperature",
-    "seed": "seed",
-    "api": "api",
-    "body": "extra_body",
-    "headers": "extra_headers",
-}
-"""The field behind each key of a settings file or an option."""
-SETTING_KEYS = tuple(_FIELDS)
-"""The keys of a settings file or an option."""
+SETTING_KEYS = ("output", "effort", "thinking", "temperature", "seed", "api", "body", "headers")
+"""The keys of a settings file or an option: the fields of CallSettings."""
 _TABLES = ("body", "headers")
 _OURS = frozenset({"model", "messages", "input", "stream", "stream_options", "max_tokens"}) | {
     "max_completion_tokens",
@@ -49,20 +38,19 @@ class CallSettings:
     """What every call of one model asks for. None leaves it to the provider, or to the default of the
     model's family.
 
-    `max_output_tokens` limits the text of a reply, without thinking. `thinking_tokens` limits the thinking;
-    0 turns it off where the model can do without. `extra_body` is merged into the body of each request, and
-    `extra_headers` are sent with it. `api` chooses between OpenAI's protocols. Raises ConfigurationError,
-    which names the key of the value.
+    `output` limits the text of a reply, without thinking. `thinking` limits the thinking, in tokens; 0 turns
+    it off where the model can do without. `body` is merged into the body of each request, and `headers` into
+    its headers. A mistake is a ConfigurationError, which names the key of the value.
     """
 
-    max_output_tokens: int | None = None
+    output: int | None = None
     effort: Effort | None = None
-    thinking_tokens: int | None = None
+    thinking: int | None = None
     temperature: float | None = None
     seed: int | None = None
     api: Api | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    extra_headers: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fault = self._find_fault()
@@ -73,15 +61,15 @@ class CallSettings:
         return self != CallSettings()
 
     @classmethod
-    def from_table(cls, path: str, table: Mapping[str, Any]) -> CallSettings:
-        """Build the settings from a table. Raises ConfigurationError, which begins with `path`."""
+    def from_table(cls, prefix: str, table: Mapping[str, Any]) -> CallSettings:
+        """Build the settings from a table. Raises ConfigurationError, which begins with `prefix`."""
         for key in table:
-            if key not in _FIELDS:
-                raise ConfigurationError(f"{path}.{key} is no setting{_suggest(key)}")
+            if key not in SETTING_KEYS:
+                raise ConfigurationError(f"{prefix}{key} is no setting{_suggest(key)}")
         try:
-            return cls(**{_FIELDS[key]: value for key, value in table.items()})
+            return cls(**table)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{path}.{error}") from None
+            raise ConfigurationError(f"{prefix}{error}") from None
 
     @classmethod
     def from_pairs(cls, option: str, pairs: Iterable[str]) -> CallSettings:
@@ -90,12 +78,11 @@ class CallSettings:
         table: dict[str, Any] = {}
         for pair in pairs:
             key, equals, text = pair.partition("=")
-            key = key.strip()
-            head, dot, name = key.partition(".")
-            if not equals or not key:
+            head, dot, name = key.strip().partition(".")
+            if not equals or not head:
                 raise ConfigurationError(f"{option} {pair!r} is not KEY=VALUE: write {option} effort=high")
-            if head not in _FIELDS or (dot and (head not in _TABLES or not name)):
-                raise ConfigurationError(f"{option}: {key!r} is no setting{_suggest(head)}")
+            if head not in SETTING_KEYS or (dot and (head not in _TABLES or not name)):
+                raise ConfigurationError(f"{option}: {key.strip()!r} is no setting{_suggest(head)}")
             if dot:
                 table.setdefault(head, {})[name] = text if head == "headers" else _read_value(text)
             elif head in _TABLES:
@@ -108,34 +95,29 @@ class CallSettings:
                 table.setdefault(head, {}).update(value)
             else:
                 table[head] = text if head in ("effort", "api") else _read_value(text)
-        try:
-            return cls(**{_FIELDS[key]: value for key, value in table.items()})
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{option} {error}") from None
+        return cls.from_table(f"{option} ", table)
 
     def over(self, other: CallSettings) -> CallSettings:
-        """Return these settings, with those of `other` where nothing is set."""
-        own = {
-            one.name: value
-            for one in fields(self)
-            if (value := getattr(self, one.name)) is not None and not isinstance(value, Mapping)
-        }
-        if self.effort is not None and self.thinking_tokens is None:
-            own["thinking_tokens"] = None  # the effort was chosen later than the number
-        if self.thinking_tokens and self.effort is None and other.effort == "none":
+        """Return these settings, with those of `other` where nothing is set. What is said here of thinking
+        counts alone: an effort replaces a number, and a number replaces the effort none."""
+        own: dict[str, Any] = {key: value for key, value in self._set.items() if key not in _TABLES}
+        if self.effort is not None:
+            own.setdefault("thinking", None)
+        elif self.thinking and other.effort == "none":
             own["effort"] = None
-        return replace(
-            other,
-            **own,
-            extra_body={**other.extra_body, **self.extra_body},
-            extra_headers={**other.extra_headers, **self.extra_headers},
-        )
+        own |= {key: {**getattr(other, key), **getattr(self, key)} for key in _TABLES}
+        return replace(other, **own)
+
+    @property
+    def _set(self) -> dict[str, Any]:
+        return {key: value for key in SETTING_KEYS if (value := getattr(self, key)) not in (None, {})}
 
     def to_json(self) -> dict[str, Any]:
         """Return what is set, by key, for a journal. Of headers only the names: they may hold secrets."""
-        found = {key: getattr(self, name) for key, name in _FIELDS.items() if key not in _TABLES}
-        found |= {"body": dict(self.extra_body), "headers": sorted(self.extra_headers)}
-        return {key: value for key, value in found.items() if value not in (None, {}, [])}
+        return {
+            key: sorted(value) if key == "headers" else dict(value) if key == "body" else value
+            for key, value in self._set.items()
+        }
 
     def to_pairs(self) -> list[str]:
         """Return what is set as `from_pairs` takes it, without headers."""
@@ -147,13 +129,12 @@ class CallSettings:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> CallSettings:
         """Return the settings that `to_json` wrote, without headers."""
-        known = {key: value for key, value in stored.items() if key in _FIELDS and key != "headers"}
-        return cls(**{_FIELDS[key]: value for key, value in known.items()})
+        return cls(**{key: stored[key] for key in SETTING_KEYS if key in stored and key != "headers"})
 
     def _find_fault(self) -> str | None:
         """Return what is wrong, beginning with the key; None if nothing is."""
         for key, low in (("output", 1), ("thinking", 0), ("seed", None)):
-            value = getattr(self, _FIELDS[key])
+            value = getattr(self, key)
             if value is not None and (type(value) is not int or (low is not None and value < low)):
                 least = "" if low is None else f" of at least {low}"
                 return f"{key} is {value!r}: give a whole number{least}"
@@ -166,12 +147,12 @@ class CallSettings:
             type(heat) in (int, float) and math.isfinite(heat) and 0 <= heat <= _MAX_TEMPERATURE
         ):
             return f"temperature is {heat!r}: give a number from 0 to {_MAX_TEMPERATURE:g}"
-        if self.effort == "none" and self.thinking_tokens:
-            return f"thinking is {self.thinking_tokens}, and effort is none: leave one out"
+        if self.effort == "none" and self.thinking:
+            return f"thinking is {self.thinking}, and effort is none: leave one out"
         return self._find_body_fault() or self._find_header_fault()
 
     def _find_body_fault(self) -> str | None:
-        body: object = self.extra_body
+        body: object = self.body
         if not isinstance(body, Mapping):
             return f"body is {body!r}: give a table of fields"
         ours = sorted(_OURS.intersection(body))
@@ -185,7 +166,7 @@ class CallSettings:
         return None
 
     def _find_header_fault(self) -> str | None:
-        headers: object = self.extra_headers
+        headers: object = self.headers
         if not isinstance(headers, Mapping):
             return f"headers is {headers!r}: give a table of names and texts"
         for name, value in headers.items():
@@ -212,7 +193,7 @@ def _read_value(text: str) -> Any:
 
 
 def _suggest(key: str) -> str:
-    return f"{did_you_mean(key, tuple(_FIELDS))}: use one of {', '.join(_FIELDS)}"
+    return f"{did_you_mean(key, SETTING_KEYS)}: use one of {', '.join(SETTING_KEYS)}"
 
 
 def did_you_mean(value: object, known: tuple[str, ...]) -> str:

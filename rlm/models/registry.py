@@ -58,8 +58,8 @@ class ProviderSpec:
     """An ending that users write in the gateway's URL and the SDK adds itself."""
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Tokens of context and of output by model. Dated versions of a model share its entry."""
-    outputs: Mapping[str, int] = field(default_factory=dict)
-    """Tokens of output of models whose context window is in the data of genai-prices."""
+    models: tuple[str, ...] = ()
+    """Other models of it to name to users."""
     other_key_variables: tuple[str, ...] = ()
     """Variables that may hold the key where `key_variable` does not. They make no model the default."""
     needs_key: bool = True
@@ -94,8 +94,7 @@ class ProviderSpec:
 
 
 # Models as of 2026-11-20. Default models are the middle sizes, none deprecated. A provider of many vendors'
-# models has none, nor has a cloud whose variables are set for other reasons. Output limits are from the model
-# pages of platform.claude.com and developers.openai.com.
+# models has none, nor has a cloud whose variables are set for other reasons.
 PROVIDERS: dict[str, ProviderSpec] = {
     "anthropic": ProviderSpec(
         factory="rlm.models.providers.anthropic:AnthropicModel",
@@ -110,21 +109,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         strip_from_gateway="/v1",
         own_sdk=True,
         windows={"claude-mythos-5": (1_000_000, 128_000)},
-        outputs={
-            "claude-fable-5": 128_000,
-            "claude-opus-5": 128_000,
-            "claude-opus-5-5": 128_000,
-            "claude-sonnet-5": 128_000,
-            "claude-sonnet-5-5": 128_000,
-            "claude-haiku-5-5": 128_000,
-            "claude-opus-4-8": 128_000,
-            "claude-opus-4-7": 128_000,
-            "claude-opus-4-6": 128_000,
-            "claude-sonnet-4-6": 128_000,
-            "claude-opus-4-5": 64_000,
-            "claude-sonnet-4-5": 64_000,
-            "claude-haiku-4-5": 64_000,
-        },
+        models=("claude-fable-5", "claude-opus-5-5", "claude-haiku-5-5"),
     ),
     "openai": ProviderSpec(
         factory="rlm.models.providers.openai_responses:make_openai_model",
@@ -138,34 +123,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         bare_forms=("gpt-*", "o1|o3|o4-*"),
         server_key_variable=_SERVER_KEY,
         own_sdk=True,
-        outputs={
-            "gpt-6-astra": 128_000,
-            "gpt-6-sol": 128_000,
-            "gpt-6-luna": 128_000,
-            "gpt-6.1-sol": 128_000,
-            "gpt-6.1-terra": 128_000,
-            "gpt-5.6-sol": 128_000,
-            "gpt-5.6-terra": 128_000,
-            "gpt-5.6-luna": 128_000,
-            "gpt-5.5": 128_000,
-            "gpt-5.4": 128_000,
-            "gpt-5.4-mini": 128_000,
-            "gpt-5.4-nano": 128_000,
-            "gpt-5.2": 128_000,
-            "gpt-5.1": 128_000,
-            "gpt-5": 128_000,
-            "gpt-5-mini": 128_000,
-            "gpt-5-nano": 128_000,
-            "gpt-4.1": 32_768,
-            "gpt-4.1-mini": 32_768,
-            "gpt-4.1-nano": 32_768,
-            "gpt-4o": 16_384,
-            "gpt-4o-mini": 16_384,
-            "o1": 100_000,
-            "o3": 100_000,
-            "o3-mini": 100_000,
-            "o4-mini": 100_000,
-        },
+        models=("gpt-6-astra", "gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra", "gpt-5", "gpt-5-mini"),
     ),
     "gemini": ProviderSpec(
         factory=COMPATIBLE,
@@ -176,11 +134,8 @@ PROVIDERS: dict[str, ProviderSpec] = {
         default_model="gemini-3.8-flash",
         telemetry_name="gcp.gemini",
         price_list="google",
-        windows={
-            "gemini-2.5-flash": (1_048_576, 65_536),
-            "gemini-2.5-pro": (1_048_576, 65_536),
-        },
-        outputs={"gemini-3.5-flash": 65_536, "gemini-3.8-flash": 65_536},
+        windows={"gemini-2.5-pro": (1_048_576, 65_536)},
+        models=("gemini-3.5-flash",),
         facts="gemini",
         title="Google Gemini",
     ),
@@ -286,6 +241,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
             "location": ("GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION", "GOOGLE_CLOUD_REGION"),
         },
         required=("project", "location"),
+        windows={"gemini-2.5-pro": (1_048_576, 65_536)},
         title="Google Vertex AI",
         extra="vertex",
     ),
@@ -354,7 +310,7 @@ def known_models() -> tuple[str, ...]:
     return tuple(
         f"{prefix}:{model}"
         for prefix, spec in PROVIDERS.items()
-        for model in dict.fromkeys((*spec.windows, *spec.outputs, spec.default_model))
+        for model in dict.fromkeys((*spec.windows, *spec.models, spec.default_model))
         if model
     )
 

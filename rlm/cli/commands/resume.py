@@ -150,8 +150,8 @@ def _with_headers(
     model = stored.facts[kind]
     facts = options.files.models.get(model)
     if facts is not None:
-        given = given.over(CallSettings(extra_headers=facts.calls.extra_headers))
-    missing = [one for one in wanted if one not in given.extra_headers]
+        given = given.over(CallSettings(headers=facts.calls.headers))
+    missing = [one for one in wanted if one not in given.headers]
     if missing:
         raise UsageError(
             f"run {stored.run_id} was begun with the header {missing[0]} for {model}, whose value is not "

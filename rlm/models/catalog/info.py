@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import lru_cache
@@ -17,8 +16,9 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, ModelWindow, TokenUsage, price_share
 from rlm.models.call_settings import SETTING_KEYS, CallSettings, did_you_mean
 from rlm.models.catalog.addresses import is_private_server
+from rlm.models.catalog.families import family_of, sees
 from rlm.models.catalog.names import ModelName, parse_name
-from rlm.models.registry import OFFLINE, PROVIDERS, ProviderSpec
+from rlm.models.registry import OFFLINE, PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -86,7 +86,7 @@ class ModelInfo:
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
         asked = {key: value for key, value in table.items() if key == "output" or key in _CALLS}
         facts = {key: value for key, value in table.items() if key not in _CALLS}
-        return cls(**facts, calls=CallSettings.from_table(path, asked))
+        return cls(**facts, calls=CallSettings.from_table(f"{path}.", asked))
 
     @classmethod
     def split_for_folder(
@@ -210,34 +210,27 @@ class Prices:
 
 @lru_cache(maxsize=256)
 def window_of(model: str, provider: str | None = None, *, own_server: bool = False) -> ModelWindow:
-    """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at all makers
-    of models. The longest known name that fits wins. An unknown name has the defaults, with `known` False.
-    For a server of the user's own the price data is asked only for names like those of the provider's own
-    models: its import takes half a second."""
-    own = PROVIDERS.get(provider) if provider is not None else None
-    # Two ways to one provider's models, such as Gemini's, share what is known of them.
+    """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at the makers
+    of models. An unknown name has the defaults, with `known` False. For a server of the user's own the price
+    data is asked only for names like those of hosted models: its import takes half a second."""
+    family = family_of(model)
+    # Of names without a provider, only those of the makers: many servers have a `llama3`.
     specs = [
-        spec
-        for prefix, spec in PROVIDERS.items()
-        if provider in (None, prefix)
-        or (own is not None and spec.price_list and spec.price_list == own.price_list)
+        spec for prefix, spec in PROVIDERS.items() if prefix == provider or (not provider and spec.own_sdk)
     ]
     windows = {name: size for spec in specs for name, size in spec.windows.items()}
-    listed = _find_version(model, tuple(windows)) or _find_version(_strip_cloud(model), tuple(windows))
+    listed = max(
+        (name for name in windows if model == name or model.startswith(f"{name}-")), key=len, default=None
+    )
     if listed is not None:
-        return ModelWindow(*windows[listed], sees=_sees(model))
-    # Of names without a provider, only those of the makers: many servers have a `llama3`.
-    lists = [spec.price_list for spec in specs if spec.price_list and (provider or spec.own_sdk)]
-    if own_server and not any(_family(model) in _families(spec) for spec in specs):
-        lists = []
-    contexts = (_find_context(model, price_list) for price_list in lists)
-    context = next((found for found in contexts if found is not None), None)
+        return ModelWindow(*windows[listed], sees=sees(model))
+    asked = [] if own_server and family.output is None else [spec.price_list for spec in specs]
+    listings = (_find_listing(model, price_list) for price_list in asked)
+    context = next((found.model.context_window for found in listings if found is not None), None)
     if context is None:
-        return replace(DEFAULT_WINDOW, sees=_sees(model))
-    outputs = {name: size for spec in PROVIDERS.values() for name, size in spec.outputs.items()}
-    limited = _find_version(_strip_cloud(model), tuple(outputs))
-    output = DEFAULT_WINDOW.output if limited is None else outputs[limited]
-    return ModelWindow(context, min(output, max(1, context // 2)), sees=_sees(model))
+        return replace(DEFAULT_WINDOW, sees=sees(model))
+    output = family.output or DEFAULT_WINDOW.output
+    return ModelWindow(context, min(output, max(1, context // 2)), sees=sees(model))
 
 
 @lru_cache(maxsize=256)
@@ -258,67 +251,3 @@ def _find_listing(model: str, price_list: str | None, url: str | None = None) ->
         except LookupError:  # no such provider or model in the data
             continue
     return None
-
-
-def _find_context(model: str, price_list: str) -> int | None:
-    """Return the context window in the price data, or None."""
-    listed = _find_listing(model, price_list)
-    return None if listed is None else listed.model.context_window
-
-
-def _find_version(model: str, names: tuple[str, ...]) -> str | None:
-    """Return the longest of `names` that `model` is, or is a version of."""
-    candidates = [name for name in names if model == name or _is_version(model, name)]
-    return max(candidates, key=len, default=None)
-
-
-def _families(spec: ProviderSpec) -> set[str]:
-    return {_family(name) for name in (*spec.windows, *spec.outputs, spec.default_model)}
-
-
-def _family(model: str) -> str:
-    """Return the first word of a name: `gpt` of `gpt-5`, `o` of `o3`."""
-    name = model.rpartition("/")[2].casefold()
-    return name[: next((at for at, letter in enumerate(name) if not letter.isalpha()), len(name))]
-
-
-def _strip_cloud(model: str) -> str:
-    """Return a cloud's name of a model without what the cloud adds to its maker's: `us.anthropic.`, `-v1:0`,
-    `@20250929`."""
-    name = model.rpartition("/")[2].partition(":")[0].partition("@")[0]
-    name = name.rpartition("anthropic.")[2]
-    return name.removesuffix("-v1")
-
-
-def _is_version(model: str, name: str) -> bool:
-    """Whether `model` is `name` followed by a date or `latest`: `gpt-5-2025-08-07`, but not `gpt-5-pro`."""
-    if not model.startswith(f"{name}-"):
-        return False
-    tail = model[len(name) + 1 :]
-    return tail == "latest" or (len(tail) >= 8 and tail.replace("-", "").isdigit())
-
-
-_SEES = re.compile(
-    r"claude-(?:3|4|5|opus|sonnet|haiku|fable|mythos)"
-    r"|gpt-(?:4o|4\.1|4\.5|4-turbo|4-vision|[5-9])|chatgpt-4o|o1(?!-mini|-preview)|o3(?!-mini)|o4"
-    r"|gemini|gemma-?3(?!.{0,3}(?:1b|270m))|gemma-?[4-9]|paligemma"
-    r"|pixtral|mistral-small-?3\.[1-9]|mistral-small-(?:25|26|latest)|mistral-medium|mistral-large-(?:3|25|26)"
-    r"|ministral-3|magistral-\w+-(?:2509|1\.2)"
-    r"|llama-?3\.2-(?:11b|90b)|llama-?3\.2-vision|llama-?4|llava|bakllava|vila"
-    r"|qwen[\d.]*-?vl|qwen-vl|qwen3\.5|qvq|internvl|minicpm-v|minicpm-o|molmo|moondream|smolvlm|granite.*vision"
-    r"|phi-?3(?:\.5)?-vision|phi-?4-multimodal|glm-\d(?:\.\d)?v|deepseek-(?:vl|ocr)|kimi-vl|kimi-k2\.[5-9]"
-    r"|nova-(?:lite|pro|premier|2)|grok-(?:[4-9]|\d?-?vision)|grok-2-vision|command-a-vision|aya-vision"
-    r"|.*[-_.:/](?:vl|vision|multimodal)(?:[-_.:]|$)"
-)
-_SEES_NOT = re.compile(r"gpt-oss|.*(?:embed|rerank|tts|whisper|audio|realtime|transcribe|search)")
-
-
-@lru_cache(maxsize=256)
-def _sees(model: str) -> bool | None:
-    """Return whether `model`, a provider's own name without prefix, sees pictures. None means unknown."""
-    # Routers and clouds put vendors before the name: `anthropic/claude-…`, `us.anthropic.claude-…`.
-    name = model.lower().rpartition("/")[2]
-    name = re.sub(r"^(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|mistral|qwen|google)\.", "", name)
-    if _SEES_NOT.match(name):
-        return False
-    return True if _SEES.match(name) else None

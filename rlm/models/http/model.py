@@ -75,7 +75,7 @@ class HttpModel(ABC):
         self._lease = SessionLease(endpoint, self._options)
         self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
-        self._concessions = Concessions(self.calls.extra_body)
+        self._concessions = Concessions(self.calls.body)
         self._told: set[str] = set()
 
     def __repr__(self) -> str:
@@ -144,7 +144,7 @@ class HttpModel(ABC):
         window of the options that is not `known` sets the limit of the output alone."""
         whole = self._whole_window
         thinking = thinking_room(self._model, self.calls, whole.context)
-        output = self.calls.max_output_tokens
+        output = self.calls.output
         if output is not None:
             whole = replace(whole, output=output if self._most is None else min(output, self._most))
         return replace(whole, context=whole.context - thinking, thinking=thinking)
@@ -179,7 +179,7 @@ class HttpModel(ABC):
 
     def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
         """Return the body to send. `limit` is that of a Concession."""
-        return self._concessions.apply(merged(self.body(request), self.calls.extra_body), limit)
+        return self._concessions.apply(merged(self.body(request), self.calls.body), limit)
 
     async def learn(self, *, only_here: bool = False) -> None:
         """Ask the server for the facts of this model, if servers of its kind report any and it was not asked
@@ -254,7 +254,7 @@ class HttpModel(ABC):
             url, sent = self.target(body)
             content = encode_json(sent).encode()
             headers = await self.authorize(url, content)
-            response = await session.send(url, headers, content, extra_headers=self.calls.extra_headers)
+            response = await session.send(url, headers, content, extra_headers=self.calls.headers)
         except Exception as error:  # the boundary to the provider: it may send anything
             return self._mapper.map_exception(error)
         return await collect_reply(
@@ -279,7 +279,7 @@ class HttpModel(ABC):
     def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
         """Return the fields that make the provider enforce `schema`; a user's own fields win."""
         fields = self.schema_fields(schema)
-        return {} if set(fields) & set(self.calls.extra_body) else fields
+        return {} if set(fields) & set(self.calls.body) else fields
 
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""

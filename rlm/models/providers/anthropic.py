@@ -78,8 +78,8 @@ class AnthropicModel(HttpModel):
         """Return the fields that say how much to think; none where the user leaves it to the model. `wanted`
         is that of the request."""
         calls, family = self.calls, family_of(self._model)
-        effort = "none" if calls.thinking_tokens == 0 else wanted or calls.effort
-        if effort is None and calls.thinking_tokens is None:
+        effort = "none" if calls.thinking == 0 else wanted or calls.effort
+        if effort is None and calls.thinking is None:
             return {}
         if effort == "none":
             # A model that thinks only when it is told to is not told to.
@@ -87,7 +87,7 @@ class AnthropicModel(HttpModel):
         if family.style == "budget":
             budget = max(_LEAST_BUDGET, self.window.thinking)
             return {"thinking": {"type": "enabled", "budget_tokens": min(budget, max_tokens - 1)}}
-        level = nearest_effort(effort or effort_of_tokens(calls.thinking_tokens or 0), _EFFORTS)
+        level = nearest_effort(effort or effort_of_tokens(calls.thinking or 0), _EFFORTS)
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class OllamaModel(HttpModel):
             "options": options,
         }
         thinks = self.facts is not None and self.facts.thinks
-        effort = "none" if calls.thinking_tokens == 0 else request.effort or calls.effort
+        effort = "none" if calls.thinking == 0 else request.effort or calls.effort
         if effort is not None and thinks:
             levels = self.facts.think_levels if self.facts is not None else ()
             nearest = _LEVELS.get(effort, effort)

@@ -76,8 +76,8 @@ class OpenAIModel(HttpModel):
         """Return the fields that say how much to think; none where the user leaves it to the server. `wanted`
         is that of the request."""
         calls = self.calls
-        if calls.thinking_tokens and not wanted and self._host.endswith("openrouter.ai"):
-            return {"reasoning": {"max_tokens": calls.thinking_tokens}}
+        if calls.thinking and not wanted and self._host.endswith("openrouter.ai"):
+            return {"reasoning": {"max_tokens": calls.thinking}}
         effort = self._effort(wanted)
         if effort is None:
             return {}
@@ -89,7 +89,7 @@ class OpenAIModel(HttpModel):
     def _effort(self, wanted: Effort | None) -> Effort | None:
         """Return the effort to ask for: none at all if the user allows no thinking, else that of the request,
         of the user, or nearest to the user's number of tokens, which the protocol can't say."""
-        number = self.calls.thinking_tokens
+        number = self.calls.thinking
         if number == 0:
             return "none"
         takes_effort = number is not None and family_of(self._model).style != "none"

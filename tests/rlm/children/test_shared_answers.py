@@ -65,7 +65,7 @@ async def test_an_answer_is_cached_with_the_settings_of_its_model(run, block) ->
 
     async def ask(effort: str, reply: str) -> list[list[object]]:
         model = ScriptedModel.of(root=asker(block, call), child=reply)
-        model.calls = CallSettings(effort=effort, extra_headers={"X-Key": reply})
+        model.calls = CallSettings(effort=effort, headers={"X-Key": reply})
         return (await run(model, settings=CACHING)).answer
 
     assert await ask("low", "first") == [["first", False]]

@@ -7,9 +7,8 @@ import pytest
 from rlm.errors import ConfigurationError
 from rlm.models import ModelOptions, resolve
 from rlm.models.base import Image, ModelWindow
-from rlm.models.catalog.image_tokens import image_tokens
+from rlm.models.catalog.families import image_tokens, sees
 from rlm.models.catalog.info import ModelInfo, reported_info
-from rlm.models.catalog.info import _sees as sees
 
 
 @pytest.mark.parametrize(

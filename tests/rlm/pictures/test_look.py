@@ -16,7 +16,7 @@ from rlm.cli.console.render_result import answer_text, full_account
 from rlm.errors import BudgetExhausted, DocumentError
 from rlm.journal import Journal
 from rlm.models.base import Image, Message, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.catalog.image_tokens import image_tokens
+from rlm.models.catalog.families import image_tokens
 from rlm.models.catalog.info import Prices
 from rlm.playback.cursor import ReplayCursor
 from rlm.prompts import NOT_FOUND

@@ -40,7 +40,7 @@ async def test_thinking_and_a_cut_reply_are_read_as_in_a_stream(slow, batch_serv
 
 
 async def test_a_batch_has_the_settings_of_the_calls(slow, batch_server):
-    model = slow(calls=CallSettings(extra_body={"top_p": 0.7}))
+    model = slow(calls=CallSettings(body={"top_p": 0.7}))
     await model.generate(ask("q"))
     (batch,) = batch_server.created
     (entry,) = batch.entries.values()

@@ -60,14 +60,14 @@ async def test_thinking_that_is_not_counted_is_estimated(
         ("claude-sonnet-5-5", {"effort": "low"}, {"type": "adaptive", "effort": "low"}, 9_000),
         ("claude-sonnet-5-5", {"effort": "minimal"}, {"type": "adaptive", "effort": "low"}, 3_000),
         ("claude-opus-5-5", {"effort": "max"}, {"type": "adaptive", "effort": "max"}, 65_000),
-        ("claude-opus-5", {"thinking_tokens": 10_000}, {"type": "adaptive", "effort": "medium"}, 11_000),
+        ("claude-opus-5", {"thinking": 10_000}, {"type": "adaptive", "effort": "medium"}, 11_000),
         ("claude-haiku-5-5", {"effort": "none"}, {"type": "disabled"}, 1_000),
-        ("claude-haiku-5-5", {"thinking_tokens": 0}, {"type": "disabled"}, 1_000),
+        ("claude-haiku-5-5", {"thinking": 0}, {"type": "disabled"}, 1_000),
         ("claude-opus-4-7", {}, {}, 1_000),
         ("claude-opus-4-7", {"effort": "none"}, {}, 1_000),
         ("claude-opus-4-7", {"effort": "high"}, {"type": "adaptive", "effort": "high"}, 33_000),
-        ("claude-haiku-4-5", {"thinking_tokens": 4_000}, {"type": "enabled", "budget_tokens": 4_000}, 5_000),
-        ("claude-haiku-4-5", {"thinking_tokens": 10}, {"type": "enabled", "budget_tokens": 1_009}, 1_010),
+        ("claude-haiku-4-5", {"thinking": 4_000}, {"type": "enabled", "budget_tokens": 4_000}, 5_000),
+        ("claude-haiku-4-5", {"thinking": 10}, {"type": "enabled", "budget_tokens": 1_009}, 1_010),
         ("claude-sonnet-4-5", {"effort": "low"}, {"type": "enabled", "budget_tokens": 8_000}, 9_000),
     ],
 )
@@ -91,7 +91,7 @@ async def test_neither_temperature_nor_seed_is_sent(make, provider_server) -> No
 
 
 async def test_body_and_headers(make, provider_server) -> None:
-    settings = {"extra_body": {"service_tier": "auto"}, "extra_headers": {"anthropic-beta": "context-1m"}}
+    settings = {"body": {"service_tier": "auto"}, "headers": {"anthropic-beta": "context-1m"}}
     await make("claude-sonnet-5-5", **settings).generate(ask())
     sent = provider_server.requests[0]
     assert (sent.body["service_tier"], sent.headers["anthropic-beta"]) == ("auto", "context-1m")

@@ -22,13 +22,13 @@ def test_pairs_of_the_command_line() -> None:
         "effort=high",
     ]
     assert CallSettings.from_pairs("--option", pairs) == CallSettings(
-        max_output_tokens=16_000,
+        output=16_000,
         effort="high",
-        thinking_tokens=4_096,
+        thinking=4_096,
         temperature=0.2,
         seed=7,
-        extra_body={"top_p": 0.9, "stop": ["END"]},
-        extra_headers={"X-Team": "law=1"},
+        body={"top_p": 0.9, "stop": ["END"]},
+        headers={"X-Team": "law=1"},
     )
 
 
@@ -66,26 +66,24 @@ def test_errors_name_the_key_and_the_remedy(pair: str, message: str) -> None:
 
 def test_an_effort_and_a_number_that_contradict_each_other() -> None:
     with pytest.raises(ConfigurationError, match="thinking is 5, and effort is none: leave one out"):
-        CallSettings(effort="none", thinking_tokens=5)
+        CallSettings(effort="none", thinking=5)
 
 
 def test_later_settings_win_and_tables_are_merged() -> None:
-    table = CallSettings(thinking_tokens=9_000, temperature=1.0, extra_body={"a": 1, "b": 1})
-    option = CallSettings(effort="low", extra_body={"b": 2}, extra_headers={"X-A": "1"})
+    table = CallSettings(thinking=9_000, temperature=1.0, body={"a": 1, "b": 1})
+    option = CallSettings(effort="low", body={"b": 2}, headers={"X-A": "1"})
     assert option.over(table) == CallSettings(
-        effort="low", temperature=1.0, extra_body={"a": 1, "b": 2}, extra_headers={"X-A": "1"}
+        effort="low", temperature=1.0, body={"a": 1, "b": 2}, headers={"X-A": "1"}
     )
     assert CallSettings().over(table) == table
 
 
 def test_a_journal_keeps_no_value_of_a_header() -> None:
-    calls = CallSettings(
-        effort="high", temperature=0.0, extra_body={"top_p": 1}, extra_headers={"X-Key": "s"}
-    )
+    calls = CallSettings(effort="high", temperature=0.0, body={"top_p": 1}, headers={"X-Key": "s"})
     stored = calls.to_json()
     assert stored == {"effort": "high", "temperature": 0.0, "body": {"top_p": 1}, "headers": ["X-Key"]}
     restored = CallSettings.from_json(stored)
-    assert restored == CallSettings(effort="high", temperature=0.0, extra_body={"top_p": 1})
+    assert restored == CallSettings(effort="high", temperature=0.0, body={"top_p": 1})
     assert CallSettings.from_pairs("--option", restored.to_pairs()) == restored
     assert CallSettings().to_json() == {}
 
@@ -94,7 +92,7 @@ def test_the_table_of_a_settings_file() -> None:
     table = {"window": 32_000, "output": 3_000, "effort": "low", "body": {"top_k": 20}}
     facts = ModelInfo.from_table('models."m"', table)
     assert (facts.window, facts.output) == (32_000, 3_000)
-    assert facts.calls == CallSettings(max_output_tokens=3_000, effort="low", extra_body={"top_k": 20})
+    assert facts.calls == CallSettings(output=3_000, effort="low", body={"top_k": 20})
     with pytest.raises(ConfigurationError, match=r'models."m".efort is no setting, did you mean effort\?'):
         ModelInfo.from_table('models."m"', {"efort": "low"})
     with pytest.raises(ConfigurationError, match=r'models."m".temperature is 3: give a number from 0 to 2'):
@@ -118,7 +116,7 @@ def test_a_folder_that_is_not_trusted_sets_neither_body_nor_headers_nor_prices()
 
 def test_a_number_of_thinking_tokens_replaces_no_effort() -> None:
     """What is chosen later wins, in both orders."""
-    number, none = CallSettings(thinking_tokens=2_000), CallSettings(effort="none")
+    number, none = CallSettings(thinking=2_000), CallSettings(effort="none")
     assert number.over(none) == number
     assert none.over(number) == none
-    assert number.over(CallSettings(effort="high")) == CallSettings(effort="high", thinking_tokens=2_000)
+    assert number.over(CallSettings(effort="high")) == CallSettings(effort="high", thinking=2_000)

@@ -125,7 +125,7 @@ async def test_a_server_that_counts_thinking_beside_the_reply(
         ("gpt-5", {}, 17_000),
         ("gpt-5", {"effort": "high"}, 33_000),
         ("gpt-5", {"effort": "none"}, 1_000),
-        ("gpt-5", {"thinking_tokens": 5_000}, 6_000),
+        ("gpt-5", {"thinking": 5_000}, 6_000),
         ("gpt-5-chat-latest", {}, 1_000),
         ("llama3.1:8b", {"effort": "low"}, 9_000),
     ],
@@ -142,8 +142,8 @@ async def test_options_are_in_the_request(make, provider_server) -> None:
         "effort": "low",
         "temperature": 0.5,
         "seed": 3,
-        "extra_body": {"top_p": 0.9},
-        "extra_headers": {"X-Team": "law"},
+        "body": {"top_p": 0.9},
+        "headers": {"X-Team": "law"},
     }
     await make("gpt-oss:20b", **settings).generate(ask())
     sent = provider_server.requests[0]
@@ -165,7 +165,7 @@ async def test_a_plain_request_has_no_new_field(make, provider_server) -> None:
 
 
 async def test_no_thinking_for_a_model_of_ones_own(make, provider_server) -> None:
-    await make("qwen3:8b", thinking_tokens=0).generate(ask())
+    await make("qwen3:8b", thinking=0).generate(ask())
     body = provider_server.requests[0].body
     assert body["reasoning_effort"] == "none"
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
@@ -186,7 +186,7 @@ async def test_a_temperature_is_not_sent_to_models_that_think(make, provider_ser
 @pytest.mark.parametrize("name", ["gpt-5-mini", "claude-sonnet-5-5"])
 async def test_a_user_s_zero_is_obeyed_by_every_protocol(make, provider_server, name) -> None:
     """Also by a follow-up, which asks for a low effort."""
-    await make(name, thinking_tokens=0).generate(replace(ask(), effort="low"))
+    await make(name, thinking=0).generate(replace(ask(), effort="low"))
     body = provider_server.requests[0].body
     assert (body.get("reasoning_effort", "none"), body.get("output_config")) == ("none", None)
     assert body.get("max_completion_tokens", body.get("max_tokens")) == 1_000
@@ -206,7 +206,7 @@ async def test_a_number_of_tokens_is_sent_as_the_nearest_effort(
     make, provider_server, name, number, effort
 ) -> None:
     """The protocol takes no number. Without an effort the model would think at its default into the room."""
-    await make(name, thinking_tokens=number).generate(ask())
+    await make(name, thinking=number).generate(ask())
     body = provider_server.requests[0].body
     assert body.get("reasoning_effort") == effort
     assert body["max_tokens"] == 1_000 + number

@@ -141,7 +141,7 @@ async def test_reasoning_that_a_server_does_not_take_back(make, provider_server,
 async def test_what_the_user_wrote_himself_is_not_given_up(make, provider_server, providers) -> None:
     provider_server.play(refusal(providers, "seed is not supported"))
     with pytest.raises(ModelRejected, match="seed is not supported"):
-        await make("m", extra_body={"seed": 5}).generate(ask())
+        await make("m", body={"seed": 5}).generate(ask())
     assert len(provider_server.requests) == 1
 
 

@@ -82,7 +82,7 @@ async def test_a_reply_its_thinking_and_what_goes_back(make, provider_server, pr
     provider_server.play(
         providers.Raw(stream(*events)), providers.Raw(stream(created(), text("ok"), ended()))
     )
-    model = make(effort="high", temperature=0.5, extra_body={"reasoning": {"summary": "auto"}})
+    model = make(effort="high", temperature=0.5, body={"reasoning": {"summary": "auto"}})
     reply = await model.generate(ask())
     assert (reply.text, reply.finish_reason, reply.thinking) == ("```repl\n1\n```", "stop", "a plan")
     assert reply.usage == TokenUsage(50, 300, cached_tokens=20, reasoning_tokens=256)

@@ -66,7 +66,7 @@ async def test_it_sends_what_the_official_sdk_sends(
     url = provider_server.url
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    calls = CallSettings(extra_headers={"X-Mine": "three"}, extra_body={"words": "née"}, api=api)
+    calls = CallSettings(headers={"X-Mine": "three"}, body={"words": "née"}, api=api)
     env = {
         "OPENAI_API_KEY": "sk-the-key",
         "ANTHROPIC_API_KEY": "sk-the-key",
