@@ -219,9 +219,8 @@ def window_of(model: str, provider: str | None = None, *, own_server: bool = Fal
         spec for prefix, spec in PROVIDERS.items() if prefix == provider or (not provider and spec.own_sdk)
     ]
     windows = {name: size for spec in specs for name, size in spec.windows.items()}
-    listed = max(
-        (name for name in windows if model == name or model.startswith(f"{name}-")), key=len, default=None
-    )
+    versions = (name for name in windows if model == name or model.startswith(f"{name}-"))
+    listed = max(versions, key=len, default=None)
     if listed is not None:
         return ModelWindow(*windows[listed], sees=sees(model))
     asked = [] if own_server and family.output is None else [spec.price_list for spec in specs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -39,7 +40,7 @@ from rlm.models.http.sessions import SessionLease, import_http
 from rlm.models.http.streaming import EventDecoder, StreamDecoder, collect_reply
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS
-from rlm.models.structured import PortableSchema, SchemaMode, merged
+from rlm.models.structured import PortableSchema, merged, portable
 
 if TYPE_CHECKING:
     from rlm.models.http.session import HttpResponse, HttpSession
@@ -73,7 +74,6 @@ class HttpModel(ABC):
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = SessionLease(endpoint, self._options)
-        self._schema_mode = SchemaMode(endpoint.base_url, model)
         self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.body)
         self._told: set[str] = set()
@@ -219,24 +219,21 @@ class HttpModel(ABC):
         """Send the request. If the server refuses a field that is not needed, send it again without: a
         refusal costs nothing."""
         limit: int | None = None
-        schema = self._schema_mode.schema_of(request)
-        refused: PortableSchema | None = None
+        fields = self._schema_fields_of(request)
+        refused = None
         for remaining in reversed(range(_MAX_CONCESSIONS + 1)):
-            fields = {} if schema is None else self._enforcing_fields(schema)
             plain = self.request_body(request, limit)
             body = merged(plain, fields)
             result = await self._send(session, request, body)
             if isinstance(result, Reply):
-                if refused is not None:
-                    self._schema_mode.remember(refused)
+                if refused is not None and len(_refused_schemas) < _MAX_REFUSED:
+                    _refused_schemas.add(refused)
                 return result
-            if not remaining:
-                return result
-            if schema is not None and fields and result.refuses_schema and "effort" not in result.refusal:
+            if fields and remaining and result.refuses_schema and "effort" not in result.refusal:
                 # The prompt holds the schema, too. If the reply comes without, the schema was the reason.
-                refused, schema = schema, None
+                refused, fields = self._schema_key(fields), {}
                 continue
-            if not result.refusal:
+            if not remaining or not result.refusal:
                 return result
             if self.request_body(request, limit) != plain:
                 continue  # another call has learned of this refusal meanwhile
@@ -246,6 +243,17 @@ class HttpModel(ABC):
             limit = conceded.limit
             self.tell_refused(conceded.what, f"{self._endpoint.address} refuses it")
         raise AssertionError("the last attempt returns")
+
+    def _schema_fields_of(self, request: Request) -> dict[str, Any]:
+        """Return the fields that make the provider enforce the schema of the reply: none if there is none, if
+        it cannot or has refused to; a user's own fields win."""
+        schema = None if request.schema is None else portable(request.schema)
+        fields = {} if schema is None else self.schema_fields(schema)
+        is_refused = bool(set(fields) & set(self.calls.body)) or self._schema_key(fields) in _refused_schemas
+        return {} if is_refused else fields
+
+    def _schema_key(self, fields: dict[str, Any]) -> tuple[str, str, str]:
+        return self._endpoint.base_url, self._model, json.dumps(fields)
 
     async def _send(
         self, session: HttpSession, request: Request, body: dict[str, Any]
@@ -276,11 +284,6 @@ class HttpModel(ABC):
     def mapper(self) -> ErrorMapper:
         return self._mapper
 
-    def _enforcing_fields(self, schema: PortableSchema) -> dict[str, Any]:
-        """Return the fields that make the provider enforce `schema`; a user's own fields win."""
-        fields = self.schema_fields(schema)
-        return {} if set(fields) & set(self.calls.body) else fields
-
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""
         if what not in self._told and self._options.on_refused is not None:
@@ -309,6 +312,10 @@ def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry |
     return tell
 
 
+_MAX_REFUSED = 1_000
+_refused_schemas: set[tuple[str, str, str]] = set()
+"""Refused schemas, by base URL, model and fields. They hold for all models of this process: a server would
+else be asked in vain by each run."""
 _answered: set[tuple[str, str]] = set()
 """Models, by name and base URL, whose servers have answered. The others are asked again by the next run."""
 _asking: WeakKeyDictionary[

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from conformance_models import QUICK, make_variant
 
-from rlm.models import structured
+from rlm.models.http import model as http_model
 
 
 @pytest.fixture(autouse=True)
 def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which servers refused a schema: a port may be used again by another test's server."""
-    monkeypatch.setattr(structured, "_refusals", set())
+    monkeypatch.setattr(http_model, "_refused_schemas", set())
 
 
 @pytest.fixture(autouse=True)
