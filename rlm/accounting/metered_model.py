@@ -37,7 +37,7 @@ from rlm.playback.sent_messages import SentMessages
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
-from rlm.telemetry import note_retry, trace_call
+from rlm.telemetry import note_event, span
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -243,7 +243,7 @@ class MeteredModel:
         ), text
 
     def _note_retry(self, attempt: int, wait: float, reason: RetryReason) -> None:
-        note_retry(attempt, wait, reason)
+        note_event("rlm.retry", attempt=attempt, wait=wait, reason=reason)
         self._observe(Retrying(attempt, wait, reason))
 
     async def _complete(self, model: Model, request: Request, sent: _Sent) -> _Sent:
@@ -337,7 +337,7 @@ class MeteredModel:
                 request = replace(request, thinking=thinking)
         began = time.monotonic()
         on_sent()
-        with trace_call(model, request) as note:
+        with span("call", model=model, request=request) as note:
             try:
                 reply = as_text(await model.generate(request), request)
             except asyncio.CancelledError:

@@ -19,7 +19,7 @@ from rlm.errors import BudgetExhausted
 from rlm.events import ToolEnded
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ToolCall
-from rlm.telemetry import trace_tool
+from rlm.telemetry import span
 
 __all__ = ["ToolCalls"]
 
@@ -52,7 +52,7 @@ class ToolCalls:
         if recorded is None:
             self._playback.miss()
             began = time.monotonic()
-            with trace_tool(call.name, arguments) as note:
+            with span("tool", name=call.name, arguments=arguments) as note:
                 recorded = self._log.redact(await self._call(call))
                 note(recorded.get("value"), recorded.get("type", ""))
             self._observe(ToolEnded(call.name, "value" in recorded, round(time.monotonic() - began, 3)))

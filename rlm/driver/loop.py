@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -43,7 +43,7 @@ from rlm.results import StopReason
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
-from rlm.telemetry import note_violation, trace_cell, trace_round
+from rlm.telemetry import note_event, span
 
 __all__ = ["Driver"]
 
@@ -153,7 +153,7 @@ class Driver:
                 try:
                     await self._hold_last_round()
                     round_ = self._budget.begin_round()
-                    with trace_round(round_, final=False):
+                    with span("round", number=round_, final=False):
                         answer = await self._round(round_)
                 except BudgetExhausted as error:
                     return await self._run_last_round(error)
@@ -246,11 +246,12 @@ class Driver:
         recorded = None if past is None else past.cell
         if recorded is None:
             self._observe(CellRun(round_, cell.code))
-        with trace_cell(cell.code, is_replayed=recorded is not None) as note:
+        with span("cell", code=cell.code) if recorded is None else nullcontext() as note:
             ran = await self._cells.run(cell.code, round_, recorded)
             result = ran.result
             output = bare_output(result, self._settings.output_limit)
-            note(result.status, result.ename, output)
+            if note is not None:
+                note(result.status, result.ename, output)
         notes.extend(ran.notes)
         self._last_cell = result
         self._round_positions[-1] = replace(self._round_positions[-1], output=output)
@@ -335,7 +336,7 @@ class Driver:
     ) -> None:
         """Add a correction to the messages in place of the reply."""
         if past is None or past.violation is None:
-            note_violation(violation.kind)
+            note_event("rlm.violation", kind=violation.kind)
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
                 "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
@@ -361,7 +362,7 @@ class Driver:
         self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
         number = self._budget.rounds + 1
-        with suppress(BudgetExhausted, TimeoutError), trace_round(number, final=True):
+        with suppress(BudgetExhausted, TimeoutError), span("round", number=number, final=True):
             answer = await self._round(number, final=True)
         return self._last_round_outcome(answer)
 

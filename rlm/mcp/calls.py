@@ -12,7 +12,7 @@ import anyio
 from mcp.server.mcpserver import Context
 
 from rlm import events
-from rlm.telemetry.progress_lines import describe
+from rlm.telemetry.lines import describe
 
 __all__ = ["Call", "Calls"]
 

@@ -54,7 +54,7 @@ from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildSlice, Span
-from rlm.telemetry import trace_run
+from rlm.telemetry import span
 
 __all__ = ["Run"]
 
@@ -220,9 +220,8 @@ class Run:
     async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
         log, model, chars = self._log, self.config.model.name, self.input.body.chars
         session = None if self._options.parent is not None else self._options.session or log.run_id
-        with trace_run(
-            log.run_id, model, self._task, depth=self._depth, chars=chars, session=session
-        ) as note:
+        facts = {"run_id": log.run_id, "model": model, "task": self._task}
+        with span("run", **facts, depth=self._depth, chars=chars, session=session) as note:
             result = await answering
             note(result)
         return result

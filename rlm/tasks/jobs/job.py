@@ -33,7 +33,7 @@ from rlm.runtime import RLM
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
-from rlm.telemetry import trace_job
+from rlm.telemetry import span
 
 __all__ = ["Job", "PreviousJob", "open_job", "open_stored_job", "previous_job"]
 
@@ -357,7 +357,7 @@ async def open_stored_job(
 @asynccontextmanager
 async def _recorded(job: Job, kind: JobKind, task: str) -> AsyncIterator[None]:
     """Trace the job, and write its interruption to the journal."""
-    with trace_job(kind, job.run_id, task) as note:
+    with span("job", name=kind, run_id=job.run_id, task=task) as note:
         try:
             yield
         except asyncio.CancelledError:

@@ -103,7 +103,7 @@ async def test_a_run_is_written_to_the_standard_log(rlm, caplog) -> None:
         result = await rlm.run("What?", SECRET)
     lines = [record.getMessage() for record in caplog.records if record.name == "rlm"]
     assert any(result.run_id in line for line in lines)
-    assert any("round 1: no_block" in line for line in lines)
+    assert any("round 1: the reply" in line for line in lines)
     assert not any(SECRET in line for line in lines)
 
 
@@ -112,9 +112,13 @@ async def test_a_run_is_written_to_the_standard_log(rlm, caplog) -> None:
     [
         (ToolEnded("price", True, 0.5), logging.INFO, "tool price gave a value in 0.50 s"),
         (ToolEnded("price", False, 0.5), logging.INFO, "tool price failed in 0.50 s"),
-        (Retrying(2, 1.5, "timeout"), logging.WARNING, "attempt 2 failed (timeout), next in 1.5 s"),
-        (ChildrenStarted(3), logging.INFO, "3 children"),
-        (Warned("so it is"), logging.WARNING, "so it is"),
+        (
+            Retrying(2, 1.5, "timeout"),
+            logging.WARNING,
+            "provider: timeout; attempt 2 failed, retrying in 1.5 s",
+        ),
+        (ChildrenStarted(3), logging.INFO, "asking 3 children"),
+        (Warned("so it is"), logging.WARNING, "warning: so it is"),
     ],
 )
 def test_each_event_is_a_line_of_the_log(caplog, event, level, line) -> None:
