@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from rlm.answers.quote_places import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
@@ -72,7 +71,7 @@ def quotes_in(answer: str) -> list[str]:
 
 def cite_spans(spans: Sequence[Span], body: Body) -> tuple[Citation, ...]:
     """Cite each span in order, equal ones too. A span outside the body is unverified."""
-    return tuple(_citation(number, body, *_entry(span, body)) for number, span in enumerate(spans, 1))
+    return tuple(_citation(number, body, _text_at(span, body), span) for number, span in enumerate(spans, 1))
 
 
 async def cite(
@@ -97,40 +96,39 @@ async def cite(
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if isinstance(piece, Span)]
     places = await _look_up([piece for piece in pieces if isinstance(piece, str)], body, spans)
-    cited: list[tuple[str, Span | None, bool]] = [
-        (piece, places[piece].span, places[piece].span is not None)
-        if isinstance(piece, str)
-        else _seen_entry(piece.span, body)
-        if isinstance(piece, SeenPages)
-        else _entry(piece.rows[0], body)
-        if isinstance(piece, ComputedFrom)
-        else _entry(piece, body)
-        for piece in pieces
-    ]
+    citations: list[Citation] = []
+
+    def add(quote: str, place: Span | None) -> None:
+        number = len(citations) + 1
+        if place is not None and _has_no_text(quote, place, body):
+            citations.append(_seen_citation(number, body, place, is_seen=was_seen(place)))
+        elif place is None and (page := read_on(quote)) is not None:
+            citations.append(_seen_citation(number, body, page, quote, is_seen=True))
+        else:
+            citations.append(_citation(number, body, quote, place))
+
+    for piece in pieces:
+        if isinstance(piece, str):
+            add(piece, places[piece].span)
+        elif isinstance(piece, SeenPages):
+            is_seen = was_seen(piece.span)
+            citations.append(_seen_citation(len(citations) + 1, body, piece.span, is_seen=is_seen))
+        elif isinstance(piece, ComputedFrom):
+            add(_text_at(piece.rows[0], body), piece.rows[0])
+            citations[-1] = _computed(citations[-1], piece, body)
+        else:
+            add(_text_at(piece, body), piece)
+    verified = [Span(one.start or 0, one.end or 0) for one in citations if one.verified]
     answer_quotes = list(dict.fromkeys(quote.rstrip(_SENTENCE_END) for quote in quotes_in(answer)))
-    evidence_spans = [place for _, place, verified in cited if place is not None and verified]
-    answer_places = await _look_up_passages(answer_quotes, body, evidence_spans)
+    answer_places = await _look_up_passages(answer_quotes, body, verified)
     for quote, found in answer_places.items():
         span = found.span
-        if span is None or not any(
-            place.start <= span.start and span.end <= place.end for place in evidence_spans
-        ):
-            cited.append((quote, span, span is not None))
+        if span is None or not any(one.start <= span.start and span.end <= one.end for one in verified):
+            add(quote, span)
 
     def with_status(status: str) -> tuple[str, ...]:
         return tuple(quote for quote, found in (places | answer_places).items() if found.status == status)
 
-    citations = [
-        _seen_citation(number, body, entry[1], is_seen=was_seen(entry[1]))
-        if _is_blank(entry, body)
-        else _citation(number, body, *entry)
-        if entry[1] is not None or (page := read_on(entry[0])) is None
-        else _seen_citation(number, body, page, entry[0], is_seen=True)
-        for number, entry in enumerate(cited, 1)
-    ]
-    for at, piece in enumerate(pieces):
-        if isinstance(piece, ComputedFrom):
-            citations[at] = _computed(citations[at], piece, body)
     return Cited(
         tuple(citations),
         weak=with_status("common"),
@@ -171,22 +169,20 @@ def _proves_nothing(quote: str) -> bool:
     return _width("".join(words)) < _MIN_WIDTH or all(word in FUNCTION_WORDS for word in words)
 
 
-def _entry(span: Span, body: Body) -> tuple[str, Span, bool]:
-    if 0 <= span.start < span.end <= body.chars:
-        return body.text(span.start, min(span.end, span.start + _MAX_SHOWN_CHARS)), span, True
-    return "", span, False
+def _is_inside(span: Span, body: Body) -> bool:
+    return 0 <= span.start < span.end <= body.chars
 
 
-def _seen_entry(span: Span, body: Body) -> tuple[str, Span, bool]:
-    return "", span, False
+def _text_at(span: Span, body: Body) -> str:
+    """Return the text of a span as it is shown; "" outside the body."""
+    return (
+        body.text(span.start, min(span.end, span.start + _MAX_SHOWN_CHARS)) if _is_inside(span, body) else ""
+    )
 
 
-def _is_blank(entry: tuple[str, Span | None, bool], body: Body) -> TypeGuard[tuple[str, Span, bool]]:
+def _has_no_text(quote: str, span: Span, body: Body) -> bool:
     """Return whether evidence is a place of pages that holds no text of its own."""
-    quote, span, _ = entry
-    if span is None or not 0 <= span.start < span.end <= body.chars:
-        return False
-    document = body.document_at(span.start)
+    document = body.document_at(span.start) if _is_inside(span, body) else None
     if document is None or not document.pages:
         return False
     return not quote.strip() or document.kind == PICTURE_KIND
@@ -208,7 +204,8 @@ def _seen_citation(number: int, body: Body, place: Span, quote: str = "", *, is_
     )
 
 
-def _citation(number: int, body: Body, quote: str, place: Span | None, verified: bool) -> Citation:
+def _citation(number: int, body: Body, quote: str, place: Span | None) -> Citation:
+    verified = place is not None and _is_inside(place, body)
     location = body.place(place.start) if place is not None and verified else None
     document = body.document_at(place.start) if place is not None and location is not None else None
     return Citation(
@@ -232,7 +229,7 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
 def _computed(citation: Citation, piece: ComputedFrom, body: Body) -> Citation:
     """Return the citation of the first row with the places of all: `orders.csv:3, 7 and 12 more rows`. It is
     unverified if one of the rows is outside the body."""
-    others = [_citation(0, body, *_entry(row, body)) for row in piece.rows[1:]]
+    others = [_citation(0, body, _text_at(row, body), row) for row in piece.rows[1:]]
     if not citation.verified or not all(one.verified for one in others):
         return replace(citation, verified=False)
     told = dict.fromkeys(
