@@ -150,13 +150,6 @@ async def test_a_wrong_value_is_no_answer_in_the_last_round_either(run, block) -
     assert (result.answer, result.parsed, result.stop_reason) == (None, None, "rounds")
 
 
-async def test_a_direct_answer_has_the_type_too(run, block) -> None:
-    """A short context is answered by one call in the requested form."""
-    model = ScriptedModel.of(direct='{"n": 3}\nEvidence:\n"one two three"')
-    result = await run(model, schema=SCHEMA, settings=Settings(strategy="direct"))
-    assert (result.answer, result.strategy) == ({"n": 3}, "direct")
-
-
 async def test_a_direct_answer_of_the_wrong_type_falls_back_to_an_rlm(run, block) -> None:
     model = ScriptedModel.of(
         direct='three\nEvidence:\n"one two three"', root=[block("peek(0, 3)\nfinalize({'n': 3})")]

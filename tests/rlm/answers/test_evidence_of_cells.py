@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from rlm.testing import ScriptedModel
 
 TEXT = "some value here\n" * 21_000 + "The lease ends in 2031.\n"
@@ -56,16 +54,12 @@ async def test_mistakes_are_told_and_the_run_goes_on(run, block) -> None:
         assert expected in got, call
 
 
-@pytest.mark.parametrize(
-    ("evidence", "told"),
-    [
-        ("[(0, 10**40)]", "ValueError: not finalised: 1 of 1 pieces of evidence were not found"),
-        ("['T']", "ValueError: not finalised: 1 pieces of evidence are too short or too common"),
-        ("['value']", "too short or too common to prove anything: 'value'"),
-    ],
-)
-async def test_evidence_that_proves_nothing_is_told_once(run, block, evidence, told) -> None:
-    assert told in (await try_calls(run, block, [f"finalize('x', evidence={evidence})"]))[0]
+async def test_evidence_that_proves_nothing_is_told_once(run, block) -> None:
+    weak = "[(0, 10**40), 'T', 'value']"
+    (told,) = await try_calls(run, block, [f"finalize('x', evidence={weak})"])
+    assert told.startswith("ValueError: not finalised: ")
+    assert "1 of 3 pieces of evidence were not found" in told
+    assert "2 pieces of evidence are too short or too common to prove anything: 'T'; 'value'" in told
 
 
 async def test_negative_offsets_mean_what_they_mean_in_peek(run, block) -> None:

@@ -73,13 +73,11 @@ async def test_a_large_text_is_searched(make_body: MakeBody) -> None:
     assert window.text(*places[0].span or (0, 0)) == "the needle\nis here"
 
 
-@pytest.mark.parametrize(
-    "near", [Span(5, 5), Span(9, 3), Span(-4, 3), Span(0, 10**9), Span(10**9, 10**9 + 1)]
-)
-async def test_a_claim_outside_the_body_is_no_hint(make_body: MakeBody, near: Span) -> None:
+async def test_a_claim_outside_the_body_is_no_hint(make_body: MakeBody) -> None:
     """A cell may claim any numbers as its evidence."""
-    body = make_body("The first line.")
-    assert await find_places([Wanted("first line")], body, [near]) == [QuotePlace("found", Span(4, 14))]
+    near = [Span(5, 5), Span(9, 3), Span(-4, 3), Span(0, 10**9), Span(10**9, 10**9 + 1)]
+    found = await find_places([Wanted("first line")], make_body("The first line."), near)
+    assert found == [QuotePlace("found", Span(4, 14))]
 
 
 async def test_a_search_ends_after_its_seconds(make_body: MakeBody, monkeypatch: pytest.MonkeyPatch) -> None:
