@@ -1,4 +1,4 @@
-"""Writes the tables of docs/benchmarks.md and RESULTS.md, and the pictures, from the committed results.
+"""Writes the tables of RESULTS.md, and the pictures, from the committed results.
 
     python -m benchmarks.page [--check]
 
@@ -20,10 +20,9 @@ from benchmarks.overhead.table import robustness_table, times_table
 from benchmarks.quality.table import quality_table
 from benchmarks.scale.table import growth_pictures, growth_table
 
-__all__ = ["DETAILS", "PAGE", "TABLES", "main", "page_of", "pictures_of"]
+__all__ = ["DETAILS", "TABLES", "main", "page_of", "pictures_of"]
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
 DETAILS = ROOT / "benchmarks" / "RESULTS.md"
 PICTURES = ROOT / "benchmarks" / "scale" / "results" / "growth"
 NOT_MEASURED = "Not measured yet.\n"
@@ -51,13 +50,11 @@ def _details_of(written: _Table) -> _Table:
 _TIMES, _ROBUSTNESS = "overhead/results/times.json", "overhead/results/robustness.json"
 _GROWTH = "scale/results/growth.json"
 TABLES: Mapping[Path, Mapping[str, tuple[str, _Table]]] = {
-    PAGE: {
+    DETAILS: {
         "times": (_TIMES, _table_of(times_table)),
         "robustness": (_ROBUSTNESS, _table_of(robustness_table)),
         "quality-short": ("quality/results/short.json", quality_table),
         "quality-long": ("quality/results/long.json", quality_table),
-    },
-    DETAILS: {
         "times-details": (_TIMES, _details_of(times_table)),
         "robustness-details": (_ROBUSTNESS, _details_of(robustness_table)),
         "growth": (_GROWTH, _growth),

@@ -43,12 +43,12 @@ def test_the_page_and_the_pictures_are_what_the_results_give() -> None:
 
 def test_a_table_without_results_says_so(tmp_path: Path) -> None:
     for path in page.TABLES:
-        assert page.page_of(path, path.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 4
+        assert page.page_of(path, path.read_text("utf-8"), tmp_path).count(page.NOT_MEASURED) == 8
 
 
 def test_a_page_without_a_mark_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no marks for times"):
-        page.page_of(page.PAGE, "# Benchmarks\n", tmp_path)
+        page.page_of(page.DETAILS, "# Benchmarks\n", tmp_path)
 
 
 def test_results_reach_the_page(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_results_reach_the_page(tmp_path: Path) -> None:
     results.mkdir(parents=True)
     ours, other = {"values": [2.0, 3.0, 4.0], "noisy": [9.0]}, {"values": [1.5], "noisy": []}
     (results / "times.json").write_text(json.dumps(facts_of(row(ours, other, 4))))
-    text = page.page_of(page.PAGE, page.PAGE.read_text("utf-8"), tmp_path)
+    text = page.page_of(page.DETAILS, page.DETAILS.read_text("utf-8"), tmp_path)
     assert "| a round, ms | 3 (2–4, n 3) | 1.5 (1.5–1.5, n 1) | ≤ 4 | **behind**: 2 of 2, 2 × other |" in text
-    assert page.page_of(page.PAGE, text, tmp_path) == text
+    assert page.page_of(page.DETAILS, text, tmp_path) == text
     details = page.page_of(page.DETAILS, page.DETAILS.read_text("utf-8"), tmp_path)
     assert "dropped as noisy: ours 1." in details
 
