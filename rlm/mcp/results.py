@@ -79,7 +79,7 @@ class Cited(BaseModel):
 class Answer(BaseModel):
     """An answer, a report or a summary with its verified citations."""
 
-    run_id: str = Field(description="Name of the run: for status, resume and the resources rlm://run/…")
+    run_id: str = Field(description="Name of the run: for runs, resume and the resources rlm://run/…")
     answer: str | None = Field(description="None: there is no answer; stop_reason says why")
     found: bool = Field(description="False: the documents do not hold the answer")
     is_cut: bool = Field(description="The answer was too long: read the resource for all of it")

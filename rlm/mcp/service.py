@@ -116,11 +116,11 @@ class Service:
             warnings=[terminal_line(one) for one in found["warnings"][:_MAX_HITS]],
         )
 
-    async def read(self, path: str, wanted: Wanted) -> Passage:
+    async def peek(self, path: str, wanted: Wanted) -> Passage:
         """Read a place of a document. Raises RLMError."""
         return await read_passage(self._sources([path], ""), wanted)
 
-    async def status(self, run: str | None, limit: int) -> Runs:
+    async def runs(self, run: str | None, limit: int) -> Runs:
         """List the newest runs whose files may be read. Raises JournalError."""
         doing = {one.run_id: one.doing for one in self.calls.running if one.run_id is not None}
         self._own_runs.update(doing)
@@ -164,7 +164,7 @@ class Service:
             name = await self._resolve(journal, run)
             result = stored_result(name, await journal.events(name))
         if result is None:
-            raise JournalError(f"run {name} has not ended: the tool status shows what it does")
+            raise JournalError(f"run {name} has not ended: the tool runs shows what it does")
         return result.markdown()
 
     async def citation_of(self, run: str, number: int) -> str:
@@ -192,7 +192,7 @@ class Service:
 
     async def _resolve(self, journal: Journal, run: str) -> str:
         """Return the name of a run that the client may see. Another one is as if it did not exist."""
-        unknown = JournalError(f"no run {run[:100]!r} may be read here: the tool status lists them")
+        unknown = JournalError(f"no run {run[:100]!r} may be read here: the tool runs lists them")
         try:
             name = await journal.resolve(run)
             facts = (await journal.get(name)).settings

@@ -33,7 +33,7 @@ Examples:
   rlm mcp --http --port 8765 --root ~/contracts
   claude mcp add rlm -- rlm mcp --root .
 
-Tools: ask, research, summarize, search, read, status, resume. The client may have read what is below --root,
+Tools: ask, research, summarize, search, peek, runs, resume. The client may have read what is below --root,
 and nothing else. The limits apply to each call.
 --http listens on this machine only, and asks for a token: RLM_MCP_TOKEN, or a new one that is printed.
 """

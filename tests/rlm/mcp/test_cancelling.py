@@ -45,14 +45,14 @@ async def test_a_cancelled_run_is_kept_and_resumed(connect: Connect, place: Plac
             group.start_soon(ask, client)
             with anyio.fail_after(90):
                 await waiting.wait()
-            during = await client.call_tool("status", {})
+            during = await client.call_tool("runs", {})
             group.cancel_scope.cancel()
         (run,) = during.structured_content["runs"]  # type: ignore[index]
         assert run["state"] == "running"
         assert "child" in run["doing"]
         assert any(run["run_id"] in line for line in lines), lines
         for _ in range(100):
-            after = (await client.call_tool("status", {"run": run["run_id"]})).structured_content
+            after = (await client.call_tool("runs", {"run": run["run_id"]})).structured_content
             if after["runs"][0]["state"] != "running":  # type: ignore[index]
                 break
             await asyncio.sleep(0.1)
@@ -83,7 +83,7 @@ async def test_a_client_that_goes_away_interrupts_its_run(connect: Connect, plac
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
     async with connect("--model", model, "--strategy", "rlm") as client:
-        listed = (await client.call_tool("status", {})).structured_content
+        listed = (await client.call_tool("runs", {})).structured_content
     (run,) = listed["runs"]  # type: ignore[index]
     assert run["state"] == "interrupted" or run["stop_reason"] == "cancelled"
 
@@ -100,7 +100,7 @@ async def test_every_kind_of_run_is_resumed(connect: Connect, place: Place) -> N
     run("ask", "What does the crane cost?", "--attempts", "2")
     run("compare", "What does the crane cost?", "--method", "direct")
     async with connect("--model", model) as client:
-        listed = (await client.call_tool("status", {})).structured_content
+        listed = (await client.call_tool("runs", {})).structured_content
         answers = [
             await client.call_tool("resume", {"run": one["run_id"]})
             for one in listed["runs"]  # type: ignore[index]
@@ -113,7 +113,7 @@ async def test_a_cancelled_summary_is_made_again_from_what_was_paid(connect: Con
     async with connect("--model", model) as client:
         calling = asyncio.ensure_future(client.call_tool("summarize", {"paths": ["."], "kind": "document"}))
         for _ in range(300):
-            listed = (await client.call_tool("status", {})).structured_content
+            listed = (await client.call_tool("runs", {})).structured_content
             if listed["runs"]:  # type: ignore[index]
                 break
             await asyncio.sleep(0.1)

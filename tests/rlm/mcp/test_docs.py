@@ -30,7 +30,7 @@ def test_every_client_starts_a_command_that_we_have() -> None:
         for key in ("mcpServers", "servers", "mcp_servers")
         if key in table
     ]
-    assert len(started) == 3
+    assert len(started) == 1
     command = typer.main.get_command(app).commands["mcp"]  # type: ignore[attr-defined]
     for one in started:
         assert (one["command"], one["args"][0]) == ("rlm", "mcp")

@@ -32,7 +32,7 @@ async def test_a_path_outside_of_the_roots_is_refused_in_one_line(connect: Conne
     async with connect("--model", "extractive") as client:
         for path in wrong:
             for tool, arguments in (
-                ("read", {"path": path}),
+                ("peek", {"path": path}),
                 ("search", {"query": "password", "paths": [path]}),
                 ("ask", {"question": "The password?", "paths": ["offer.md", path]}),
             ):
@@ -42,7 +42,7 @@ async def test_a_path_outside_of_the_roots_is_refused_in_one_line(connect: Conne
                 assert "\n" not in text_of(result), text_of(result)
         # A folder is read without the links that lead out of it.
         found = await client.call_tool("search", {"query": "password swordfish", "paths": ["."]})
-        linked = await client.call_tool("read", {"path": "stays"})
+        linked = await client.call_tool("peek", {"path": "stays"})
     assert "swordfish" not in text_of(found)
     assert "90,000" in text_of(linked)
 
@@ -52,8 +52,8 @@ async def test_runs_over_other_files_are_as_if_they_did_not_exist(connect: Conne
         theirs = await client.call_tool("ask", {"question": "The password?", "paths": ["secret.txt"]})
     run = theirs.structured_content["run_id"]  # type: ignore[index]
     async with connect("--model", "extractive") as client:
-        listed = await client.call_tool("status", {})
-        one = await client.call_tool("status", {"run": run})
+        listed = await client.call_tool("runs", {})
+        one = await client.call_tool("runs", {"run": run})
         resumed = await client.call_tool("resume", {"run": run})
         for resource in ("answer", "citation/1"):
             with pytest.raises(Exception, match="may be read here"):

@@ -22,7 +22,7 @@ OPENING = {
         "clientInfo": {"name": "x", "version": "1"},
     },
 }
-TOOLS = {"ask", "research", "summarize", "search", "read", "status", "resume"}
+TOOLS = {"ask", "research", "summarize", "search", "peek", "runs", "resume"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -71,9 +71,9 @@ async def test_search_and_read_show_a_place_without_a_model(connect: Connect) ->
     async with connect("--model", "extractive") as client:
         words = await client.call_tool("search", {"query": "liability", "paths": ["."]})
         pattern = await client.call_tool("search", {"query": "9.,0+", "paths": ["."], "regex": True})
-        line = await client.call_tool("read", {"path": "offer.md", "line": 3, "chars": 30})
-        rest = await client.call_tool("read", {"path": "offer.md", "start": 39})
-        listed = await client.call_tool("status", {})
+        line = await client.call_tool("peek", {"path": "offer.md", "line": 3, "chars": 30})
+        rest = await client.call_tool("peek", {"path": "offer.md", "start": 39})
+        listed = await client.call_tool("runs", {})
     assert words.structured_content["hits"][0]["line"] == 5  # type: ignore[index]
     assert pattern.structured_content["total"] == 1  # type: ignore[index]
     shown = line.structured_content
@@ -93,10 +93,10 @@ async def test_search_and_read_show_a_place_without_a_model(connect: Connect) ->
         ("ask", {"question": " ", "text": "x"}, "question"),
         ("search", {"query": "(", "paths": ["."], "regex": True}, "pattern"),
         ("search", {"query": "x", "paths": ["."], "limit": 9_999}, "limit is 9999"),
-        ("read", {"path": "offer.md", "line": 99}, "the document has 7 lines"),
-        ("read", {"path": "offer.md", "page": 1}, "has no pages"),
-        ("read", {"path": "offer.md", "start": 1, "line": 1}, "give only one of them"),
-        ("read", {"path": "gone.md"}, "not there"),
+        ("peek", {"path": "offer.md", "line": 99}, "the document has 7 lines"),
+        ("peek", {"path": "offer.md", "page": 1}, "has no pages"),
+        ("peek", {"path": "offer.md", "start": 1, "line": 1}, "give only one of them"),
+        ("peek", {"path": "gone.md"}, "not there"),
         ("resume", {"run": "nope"}, "no run 'nope'"),
         ("ask", {"question": 3}, "question"),
     ],
@@ -114,8 +114,8 @@ async def test_a_wrong_call_gets_one_line(
 async def test_a_folder_of_several_documents_names_them(connect: Connect, place: Place) -> None:
     (place.root / "b.txt").write_text("second\n", encoding="utf-8")
     async with connect("--model", "extractive") as client:
-        refused = await client.call_tool("read", {"path": "."})
-        chosen = await client.call_tool("read", {"path": ".", "document": "b.txt"})
+        refused = await client.call_tool("peek", {"path": "."})
+        chosen = await client.call_tool("peek", {"path": ".", "document": "b.txt"})
     assert "give document as one of b.txt, offer.md" in text_of(refused)
     assert chosen.structured_content["text"] == "second\n"  # type: ignore[index]
 
@@ -140,7 +140,7 @@ async def test_what_a_document_says_reaches_the_client_without_controls_and_live
     (place.root / "offer.md").write_text(hostile, encoding="utf-8")
     async with connect("--model", "extractive") as client:
         answer = await client.call_tool("ask", {"question": "What does the crane cost?", "paths": ["."]})
-        read = await client.call_tool("read", {"path": "offer.md"})
+        read = await client.call_tool("peek", {"path": "offer.md"})
         found = await client.call_tool("search", {"query": "crane", "paths": ["."]})
     for result in (answer, read, found):
         assert "\x1b" not in text_of(result)
@@ -151,7 +151,7 @@ async def test_what_a_document_says_reaches_the_client_without_controls_and_live
 
 async def test_an_unknown_resource_is_an_error_that_names_the_remedy(connect: Connect) -> None:
     async with connect("--model", "extractive") as client:
-        with pytest.raises(MCPError, match="status lists them"):
+        with pytest.raises(MCPError, match="runs lists them"):
             await client.read_resource("rlm://run/20200101-000000-aaaaaa/citation/1")
 
 
