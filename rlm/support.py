@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, Literal
 
 from rlm.lazy_dataclass import dataclass
@@ -97,17 +97,5 @@ class Support:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Support:
         """Return the support that `to_json` wrote."""
-        known = {one.name for one in fields(ClaimSupport)}
-        return cls(
-            tuple(
-                ClaimSupport(
-                    **{
-                        **{name: value for name, value in claim.items() if name in known},
-                        "sources": tuple(claim["sources"]),
-                    }
-                )
-                for claim in data["claims"]
-            ),
-            data["model"],
-            tuple(data["notes"]),
-        )
+        claims = (ClaimSupport(**{**claim, "sources": tuple(claim["sources"])}) for claim in data["claims"])
+        return cls(tuple(claims), data["model"], tuple(data["notes"]))

@@ -471,8 +471,11 @@ class Run:
                 self._note(*cut_reply(number))
 
     def _note(self, kind: str, detail: str) -> None:
-        """Note what the observers know from another event."""
-        self._notes.add(Warned(detail, kind=kind))
+        """Note what the observers know from another event, if it is not that of a sub-RLM."""
+        if self._depth:
+            self.warn(detail, kind)
+        else:
+            self._notes.add(Warned(detail, kind=kind))
 
     def _forget_answers(self) -> None:
         self._child_calls.forget_answers()

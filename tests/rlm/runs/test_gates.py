@@ -189,3 +189,17 @@ async def test_what_a_run_did_without_is_listed(run, block) -> None:
     result = await run(ScriptedModel.of(root=root, child="-"))
     assert "kernel" in [one.kind for one in result.notes]
     assert RunResult.from_json(result.to_json()) == result
+
+
+async def test_what_a_sub_rlm_did_without_is_a_note_of_its_run(run, block) -> None:
+    def root(request) -> str:
+        if "the sub-task" not in request.messages[1].content:
+            return block(f"{LOOK}finalize(str(sub_rlm('the sub-task', (0, 7))))")
+        code = "finalize('one')" if request.round > 1 else "import os; os.kill(os.getpid(), 9)"
+        return block(f"{LOOK}{code}")
+
+    result = await run(ScriptedModel.of(root=root, child="-"))
+    assert result.answer == "one"
+    assert ("kernel", "in a sub-RLM: a kernel died and was replaced") in [
+        (one.kind, one.text) for one in result.notes
+    ]
