@@ -224,10 +224,9 @@ class Budget:
         if not self._is_branch:
             self._ledger.started = self._ledger.clock() - seconds
 
-    def count_replayed_round(self, *, is_last: bool) -> None:
-        """Count a round that is replayed. Checks no limit and reserves nothing."""
-        self._is_last_round_taken = self._is_last_round_taken or is_last
-        self._rounds += 1
+    def restore_rounds(self, rounds: int, *, is_last: bool) -> None:
+        """Set the rounds that this RLM has begun. `is_last`: the last round is one of them."""
+        self._rounds, self._is_last_round_taken = rounds, is_last
 
     def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
         """Replace the estimate of the last round. Raises BudgetExhausted if it does not fit. If it does not

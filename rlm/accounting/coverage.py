@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal, Protocol
+from typing import Protocol
 
 from rlm.accounting.intervals import MAX_SPANS, IntervalSet
+from rlm.playback.recording import Noted, Recording
 from rlm.results import Coverage
 from rlm.sandbox.types import Span
 
-__all__ = ["Above", "CoverageLedger", "Noted"]
-
-Noted = Literal["read", "scanned", "sent", "answered", "failed", "looked"]
-"""What is noted of a span: text handed to a cell (`read`) or searched by code (`scanned`), as the kernel
-reports it; text sent to a child, about which a child answered, or whose child failed. An answer about the
-same text, before or after, takes precedence. `looked`: pages that a child saw and answered about."""
+__all__ = ["Above", "CoverageLedger"]
 
 _GAPS_SHOWN = 20
 
@@ -83,6 +79,12 @@ class CoverageLedger:
             one.update(inside)
         if self._above is not None and inside:
             self._above.note(what, inside)
+
+    def restore(self, recording: Recording) -> None:
+        """Note what a recorded run saw of this body."""
+        self.note_chunks(recording.chunks)
+        for what, spans in recording.seen.items():
+            self.note(what, spans)
 
     def note_chunks(self, spans: Iterable[Span]) -> None:
         """Note the chunks of a batch over `chunk()`. Each is counted once, and is processed when all of it

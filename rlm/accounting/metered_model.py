@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from rlm.models.call_settings import settings_of
 from rlm.models.catalog.families import image_tokens
 from rlm.models.catalog.info import Prices
 from rlm.models.structured import as_text
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import RecordedReply, Recording
 from rlm.playback.sent_messages import SentMessages
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
@@ -63,11 +64,13 @@ def _estimate_again(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MeteredReply:
-    """A reply and its cost; None if the price is unknown. `cached`: another run paid for it."""
+    """A reply and its cost; None if the price is unknown. `cached`: another run paid for it. `event` is what
+    was journalled with it now."""
 
     reply: Reply
     cost_usd: float | None
     cached: bool = False
+    event: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +88,16 @@ class _Sent:
 class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
-    A call whose reply is in `playback` is not sent. Root rounds are looked up by the driver. With `remember`,
-    a child's answer is also taken from any run in the store. Every reply is reported to `observe`, and its
-    text to `observe_text` while it is written.
+    A call whose reply is in `recording` is not sent, those of a root aside. With `remember`, a child's answer
+    is also taken from any run in the store. Every reply is reported to `observe`, and its text to
+    `observe_text` while it is written.
     """
 
     def __init__(
         self,
         budget: Budget,
         log: RunLog,
-        playback: ReplayCursor,
+        recording: Recording,
         observe: Observer,
         prices: Prices,
         *,
@@ -107,12 +110,12 @@ class MeteredModel:
         self._has_shown_answer = False
         self._budget = budget
         self._log = log
-        self._playback = playback
+        self._known = _queues(recording)
         self._observe = observe
         self._use_store = remember
         self._sent = SentMessages(has_spans=True)
         self._branches: tuple[dict[str, Usage], ...] = ()
-        spent = playback.recording.spent
+        spent = recording.spent
         self._sums = {one.model: one for one in spent.usage}
         self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
         self._slice_calibrations: dict[str, Calibration] = {}
@@ -121,25 +124,34 @@ class MeteredModel:
         )
         budget.restore_seconds(spent.seconds)
 
-    def branch(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
+    def branch(self, budget: Budget, log: RunLog, recording: Recording) -> MeteredModel:
         """Return a MeteredModel for a sub-RLM. Its spending also counts here."""
         other = copy(self)
-        other._budget, other._log, other._playback = budget, log, playback
+        other._budget, other._log, other._known = budget, log, _queues(recording)
         # The spans of a sub-RLM are those of its own source.
         other._sent = SentMessages(has_spans=False)
         other._branches = (*self._branches, {})
         return other
 
-    def part(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
+    def part(self, budget: Budget, log: RunLog, recording: Recording) -> MeteredModel:
         """Return a MeteredModel for a part of a job. Its own usage includes what an earlier process spent."""
-        other = self.branch(budget, log, playback)
+        other = self.branch(budget, log, recording)
         other._sent = SentMessages(has_spans=True)
-        spent = playback.recording.spent
+        spent = recording.spent
         other._branches[-1].update((one.model, one) for one in spent.usage)
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
         return other
+
+    @property
+    def has_replies(self) -> bool:
+        """Return whether some recorded replies were not used yet."""
+        return any(self._known.values())
+
+    def has_reply(self, asked: str) -> bool:
+        """Return whether the call of that identity has a recorded reply that was not used yet."""
+        return bool(self._known.get(asked))
 
     @property
     def tokens(self) -> int:
@@ -182,7 +194,7 @@ class MeteredModel:
         *,
         prompt_tokens: int,
         key: str | None = None,
-        question_id: str = "",
+        asked: str = "",
         last_round: bool = False,
         on_sent: Callable[[], None] = lambda: None,
         answer: ShownPart | None = None,
@@ -191,10 +203,10 @@ class MeteredModel:
         """Return one reply.
 
         `prompt_tokens` is an estimate, which the usage of earlier calls corrects. `key` is the request's
-        `call_key` if the caller has computed it. `question_id` identifies the question in a run that is
-        resumed or replayed after our prompts have changed. `last_round` uses the amount held for the last
-        round. `on_sent` is called when the request is sent. `answer` says that the reply is that of the whole
-        run, and which part of it. `event_fields` go into the journal's event with the reply.
+        `call_key` if the caller has computed it. `asked` identifies the call by what is asked, without the
+        words of our prompt around it: a resumed run finds its reply by it. `last_round` uses the amount held
+        for the last round. `on_sent` is called when the request is sent. `answer` says that the reply is that
+        of the whole run, and which part of it. `event_fields` go into the journal's event with the reply.
 
         A call that fits the budget only when calls in flight are settled waits for them. A call that is
         cancelled in flight is charged for its prompt, because the provider bills it. Raises
@@ -203,9 +215,10 @@ class MeteredModel:
         """
         if key is None and request.role != "root":
             key = call_key(model.name, request)
-        event_fields = {**(event_fields or {}), **({"asked": question_id} if question_id else {})}
+        event_fields = dict(event_fields or {})
         if key is not None:
-            found = await self._lookup(key, question_id, model, request, event_fields)
+            event_fields["asked"] = asked = asked or key
+            found = await self._lookup(key, asked, model, request, event_fields)
             if found is not None:
                 on_sent()
                 return found
@@ -219,8 +232,10 @@ class MeteredModel:
         event_fields["prompt_tokens"] = sent.prompt_tokens
         if sent.follow_ups:
             event_fields["follow_ups"] = sent.follow_ups
-        await self._append_reply(model, request, key, sent.reply, sent.cost_usd, sent.seconds, event_fields)
-        return MeteredReply(sent.reply, sent.cost_usd)
+        event = await self._append_reply(
+            model, request, key, sent.reply, sent.cost_usd, sent.seconds, event_fields
+        )
+        return MeteredReply(sent.reply, sent.cost_usd, event=event)
 
     def withdraw_answer(self) -> None:
         """Report that the answer that was reported while it was written is none."""
@@ -289,7 +304,7 @@ class MeteredModel:
             {
                 "role": request.role,
                 "model": model.name,
-                "round": request.round or self._playback.round,
+                "round": request.round or self._budget.rounds,
                 "usage": asdict(usage),
                 "cost_usd": cost,
                 "error": error,
@@ -379,12 +394,13 @@ class MeteredModel:
         return _Sent(reply, cost, seconds, estimated)
 
     async def _lookup(
-        self, key: str, question_id: str, model: Model, request: Request, event_fields: dict[str, Any]
+        self, key: str, asked: str, model: Model, request: Request, event_fields: dict[str, Any]
     ) -> MeteredReply | None:
         """Return the recorded reply to a call: from this run, or from any run in the store (`remember`)."""
-        past = self._playback.reply(key, question_id)
-        if past is not None:
-            return MeteredReply(past.reply, past.cost_usd, past.cached)
+        for name in (asked, key):
+            if known := self._known.get(name):
+                past = known.popleft()
+                return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._use_store or request.role != "child":
             return None
         settings = settings_of(model)
@@ -404,29 +420,28 @@ class MeteredModel:
         cost_usd: float | None,
         seconds: float,
         fields: Mapping[str, Any],
-    ) -> None:
-        """Journal a reply, with more `fields` of its event."""
+    ) -> Mapping[str, Any]:
+        """Journal a reply, with more `fields` of its event. Return the event's data."""
         is_child, settings = request.role == "child", settings_of(model)
-        await self._log.append(
-            "child" if is_child else "model_call",
-            {
-                **fields,
-                "key": key,
-                "role": request.role,
-                "model": model.name,
-                "round": request.round or self._playback.round,
-                "max_output_tokens": request.max_output_tokens,
-                **self._sent.fields(request),
-                "reply": reply.text,
-                "finish_reason": reply.finish_reason,
-                "usage": asdict(reply.usage),
-                "cost_usd": cost_usd,
-                "seconds": seconds,
-                **({"batch": reply.batch} if reply.batch else {}),
-                **({"settings": settings} if is_child and settings else {}),
-                **(_kept_for_next_round(reply) if request.role == "root" else {}),
-            },
-        )
+        event = {
+            **fields,
+            "key": key,
+            "role": request.role,
+            "model": model.name,
+            "round": request.round or self._budget.rounds,
+            "max_output_tokens": request.max_output_tokens,
+            **self._sent.fields(request),
+            "reply": reply.text,
+            "finish_reason": reply.finish_reason,
+            "usage": asdict(reply.usage),
+            "cost_usd": cost_usd,
+            "seconds": seconds,
+            **({"batch": reply.batch} if reply.batch else {}),
+            **({"settings": settings} if is_child and settings else {}),
+            **(_kept_for_next_round(reply) if request.role == "root" else {}),
+        }
+        await self._log.append("child" if is_child else "model_call", event)
+        return event
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         cost = self.prices.of(model, usage)
@@ -434,6 +449,11 @@ class MeteredModel:
         for sums in (self._sums, *self._branches):
             sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, cost)
         return cost
+
+
+def _queues(recording: Recording) -> dict[str, deque[RecordedReply]]:
+    """Return the recorded replies by their names: each is used once."""
+    return {name: deque(replies) for name, replies in recording.replies.items()}
 
 
 def least_thinking(model: Model) -> int:

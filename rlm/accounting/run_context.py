@@ -1,4 +1,4 @@
-"""Holds what the parts of one run share: budget, metered calls, coverage, log, playback, observer."""
+"""Holds what the parts of one run share: budget, metered calls, coverage, log, observer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.sightings import Sightings
 from rlm.events import Observer
 from rlm.lazy_dataclass import dataclass
-from rlm.playback.cursor import ReplayCursor
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -28,7 +27,6 @@ class RunContext:
     metered: MeteredModel
     coverage: CoverageLedger
     log: RunLog
-    playback: ReplayCursor
     concurrency: ConcurrencyLimits
     observe: Observer
     sightings: Sightings = field(default_factory=Sightings)

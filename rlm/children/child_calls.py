@@ -23,7 +23,6 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.models.base import Model
 from rlm.prompts.templates import table
-from rlm.prompts.tokens.calibration import MIN_FACTOR
 from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
@@ -42,7 +41,6 @@ _PROMPT_CHARS, _PIECE_CHARS = 1_500, 80
 slice. Names of documents may take more, which is rare."""
 _MAX_FAILURES = 10_000
 """Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
-_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit", "page"})
 _MAX_FAILED_SPANS = 100
 """Spans of a failed child that the journal keeps."""
 
@@ -99,7 +97,6 @@ class ChildCalls:
         self._coverage = run_context.coverage
         self._sightings = run_context.sightings
         self._log = run_context.log
-        self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
         self._slots = run_context.concurrency.children
@@ -140,10 +137,6 @@ class ChildCalls:
         """Return the counts of the children since the last call of this method."""
         tally, self._tally = self._tally, ChildTally()
         return tally
-
-    def forget_answers(self) -> None:
-        """Forget all answers. The cells are re-run and find their answers in the journal."""
-        self._answers.clear()
 
     async def ask_all(self, batch: ChildBatch, answered: AnswerSink = _tell_nobody) -> list[ChildAnswer]:
         """Ask every child of `batch`. Pass on each answer as it comes, and return all of them in order.
@@ -218,12 +211,7 @@ class ChildCalls:
         return lambda: self._metered.slice_calibration(model).planned_factor
 
     def _factor(self, model: Model) -> float:
-        """Return the model's own tokens for each estimated one, as its children's usage shows.
-
-        A slice that was accepted in the recorded run is accepted again, whatever is known by now.
-        """
-        if self._playback.repeating:
-            return MIN_FACTOR
+        """Return the model's own tokens for each estimated one, as its children's usage shows."""
         return self._metered.slice_calibration(model).accepted_factor
 
     async def _askable(self, batch: ChildBatch, child: ChildModel) -> list[ChildSpec]:
@@ -243,14 +231,12 @@ class ChildCalls:
                     position=position, size=size, tokens=tokens, fits=fits, max_chars=fits
                 )
                 raise BadCall("slice_too_large", message)
-        if not self._playback.repeating:
-            # Known answers cost nothing. Replies of a resumed run that are not used yet are for this batch.
-            refusal = forecaster.refusal([spec.size for spec in specs])
-            if refusal is not None:
-                new = [spec.size for spec in specs if spec.key not in self._answers]
-                refusal = forecaster.refusal(new[self._playback.unserved :])
-            if refusal is not None:
-                raise BadCall("value", refusal)
+        refusal = forecaster.refusal([spec.size for spec in specs])
+        if refusal is not None:  # known answers cost nothing
+            new = [spec for spec in specs if not self._is_known(spec.key)]
+            refusal = forecaster.refusal([spec.size for spec in new])
+        if refusal is not None:
+            raise BadCall("value", refusal)
         for position, spec in enumerate(specs):
             most = spec.size + _PROMPT_CHARS + _PIECE_CHARS * len(spec.pieces)
             if most * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR) > child.prompt_tokens:
@@ -261,18 +247,14 @@ class ChildCalls:
                 await asyncio.sleep(0)
         return specs
 
+    def _is_known(self, key: str) -> bool:
+        return key in self._answers or self._metered.has_reply(key)
+
     async def _ask(self, spec: ChildSpec) -> ChildAnswer:
         try:
             child = self._prompts.prepare(spec)
         except BadCall as error:
             return failure("slice_too_large", str(error))
-        spans = spec.spans
-        past = self._playback.failure(child.key, child.question_id)
-        if past is not None:
-            if past.type == "model":
-                self._coverage.note("sent", spans)
-            self._coverage.note("failed", spans)
-            return failure(past.type, past.message)
         answer = paid = ChildAnswer("", found=False)
         try:
             answer = paid = await self._send(child)
@@ -306,26 +288,26 @@ class ChildCalls:
             self._sightings.note(pages, answer.text)
             return
         self._coverage.note("failed", spec.spans)
-        if not self._playback.repeating:
-            self._failures += 1
-            # A re-run cell finds a failure without a reply by its key, and any other by its reply.
-            fields = {
-                "round": self._playback.round,
-                "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
-                "asked": child.question_id,
-                "spans": spec.spans[:_MAX_FAILED_SPANS],
-                "error": answer.error,
-                "error_type": answer.error_type,
-            }
-            await self._log.append("child", fields)
+        self._failures += 1
+        fields = {
+            "round": self._budget.rounds,
+            "asked": child.asked,
+            "spans": spec.spans[:_MAX_FAILED_SPANS],
+            "error": answer.error,
+            "error_type": answer.error_type,
+            **({"chunked": True} if spec.part else {}),
+        }
+        await self._log.append("child", fields)
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
         spec, request = child.spec, child.request
         fields: dict[str, Any] = {"prompt": spec.prompt, "spans": spec.spans}
+        if spec.part:
+            fields["chunked"] = True
         if spec.pages:
             fields["pages"] = [page.reference for page in spec.pages]
         with waiting():
-            is_sent = not self._playback.has_reply(child.key, child.question_id)
+            is_sent = not self._metered.has_reply(child.asked)
             if self._looks is not None and spec.pages and is_sent:
                 request = await self._looks.with_pictures(request, spec.pages)
             async with seconds_left(self._budget):
@@ -333,7 +315,7 @@ class ChildCalls:
                     spec.model.model,
                     request,
                     key=child.key,
-                    question_id=child.question_id,
+                    asked=child.asked,
                     on_sent=lambda: self._coverage.note("sent", spec.spans),
                     prompt_tokens=child.tokens,
                     event_fields=fields,

@@ -17,7 +17,6 @@ from rlm.children.sub_models import ChildModel
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request, SliceText, call_key
-from rlm.playback.question_id import identify_child
 from rlm.prompts import BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
 from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
@@ -151,14 +150,14 @@ async def batch_specs(
 
 @dataclass(frozen=True, slots=True)
 class PreparedChild:
-    """A child that can be sent. `tokens` is the estimate of its prompt. Its recorded reply is found by `key`
-    or `question_id`."""
+    """A child that can be sent. `tokens` is the estimate of its prompt, `key` the hash of its request.
+    `asked` identifies what it is asked: a resumed run finds its reply by it."""
 
     spec: ChildSpec
     request: Request
     tokens: int
     key: str
-    question_id: str
+    asked: str
 
 
 class ChildPrompts:
@@ -215,20 +214,10 @@ class ChildPrompts:
             sample=spec.sample,
             schema=None if form is None else form.reply_form.schema,
         )
-        question_id = identify_child(
-            child.model.name,
-            spec.prompt,
-            texts,
-            numbered=numbered,
-            part=spec.part,
-            sample=spec.sample,
-            schema=schema,
-            retry=spec.refusal or retry_reason is not None,
-            pages=[page.reference for page in spec.pages],
-        )
         key = call_key(child.model.name, request)
         key = key_with_pages(key, spec.pages) if spec.pages else key
-        return PreparedChild(spec, request, prompt.report.totals.prompt, key, question_id)
+        asked = spec.key if retry_reason is None else digest_of(spec.key, "again")
+        return PreparedChild(spec, request, prompt.report.totals.prompt, key, asked)
 
     def _described(self, piece: Span | str, numbered: bool) -> ChildSliceText:
         """Return a piece with its place. A text that a cell made has none."""

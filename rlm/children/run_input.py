@@ -8,39 +8,28 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import islice
-from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
-from rlm.accounting.coverage import CoverageLedger, Noted
+from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.intervals import IntervalSet
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
+from rlm.playback.recording import MappedSpan, Noted, spans_above
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
-__all__ = ["MappedSpan", "ParentCoverage", "RunInput"]
+__all__ = ["ParentCoverage", "RunInput"]
 
 _MAX_COPIED_CHARS = 16_000_000
 """Characters of a source that is copied. At most 4 sub-RLMs of a depth run at a time, so that their copies
 take some 64 MB of the disk."""
 _NAME_CHARS = 200
 """Characters of a document's name, which each piece of the document repeats."""
-
-
-class MappedSpan(NamedTuple):
-    """Maps `length` characters from `start` of a sub-RLM's body to those from `origin` of its parent's."""
-
-    start: int
-    origin: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +43,8 @@ class RunInput:
     stretches: tuple[MappedSpan, ...] = ()
 
     def above(self, spans: Iterable[Span]) -> Iterator[Span]:
-        """Return these characters in the body of the run above. Leave out text that is not from there."""
-        for start, end in spans:
-            # The stretch before the first that begins later may hold `start`.
-            first = max(0, bisect_right(self.stretches, start, key=itemgetter(0)) - 1)
-            last = bisect_left(self.stretches, end, key=itemgetter(0))
-            for stretch in islice(self.stretches, first, last):
-                low = max(start, stretch.start)
-                high = min(end, stretch.start + stretch.length)
-                if low < high:
-                    shift = stretch.origin - stretch.start
-                    yield Span(low + shift, high + shift)
+        """Return spans of `body` in the body of the run above. Leave out text that is not from there."""
+        return spans_above(self.stretches, spans)
 
     @asynccontextmanager
     async def part(self, source: ChildSlice | None, folder: Path) -> AsyncIterator[RunInput]:

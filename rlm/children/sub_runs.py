@@ -18,6 +18,8 @@ from rlm.children.child_prompts import digest_of
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMStarted
 from rlm.lazy_dataclass import dataclass
+from rlm.playback.border import changed_fields
+from rlm.playback.recording import Recording
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult, Usage
@@ -30,6 +32,7 @@ from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span, SubRLMB
 __all__ = ["SubRunResult", "SubRuns"]
 
 _PROMPT_SHOWN = 200
+_NAME_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class SubRuns:
         descend: Descend,
         child_calls: ChildCalls,
         run_context: RunContext,
+        recording: Recording,
         *,
         depth: int,
         max_depth: int,
@@ -67,14 +71,9 @@ class SubRuns:
         self._concurrency = run_context.concurrency
         self._depth = depth
         self._max_depth = max_depth
-        self._playback = run_context.playback
+        self._recording = recording
         self._answers: SharedAnswers = {}
-        self._begun: Counter[str] = Counter()
-
-    def forget_answers(self) -> None:
-        """Forget all answers. The cells are re-run and their sub-RLMs are replayed."""
-        self._answers.clear()
-        self._begun.clear()
+        self._begun = Counter(recording.begun)
 
     async def ask_all(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
         """Run every sub-RLM of `batch` and pass on each answer as it comes. Raises BadCall, before any
@@ -111,22 +110,23 @@ class SubRuns:
 
     def _refuse_impossible(self, keys: set[str]) -> None:
         # Known answers cost nothing. A sub-RLM that began before the run stopped is counted already.
-        below = self._playback.recording.below
+        below = self._recording.below
         new = [key for key in keys if key not in self._answers and self._name(key) not in below]
         left = int(self._budget.remaining()["sub_calls"])
-        if not self._playback.repeating and len(new) > left:
+        if len(new) > left:
             words = table("feedback.toml")["forecast"]["sub_rlms"]
             raise BadCall("value", words.format(wanted=f"{len(new):,}", left=f"{left:,}"))
 
     def _name(self, key: str) -> str:
         """Return the name that the next sub-RLM of this key has in the journal."""
-        return f"{key[:12]}.{self._begun[key] + 1}"
+        start = key[:_NAME_CHARS]
+        return f"{start}.{self._begun[start] + 1}"
 
     async def _run(self, prompt: str, source: ChildSlice | None, model: str, key: str) -> ChildAnswer:
         name, depth = self._name(key), self._depth + 1
-        self._begun[key] += 1
-        # If the journal says that it failed, it is replayed only for its coverage.
-        past = self._playback.end(name)
+        self._begun[key[:_NAME_CHARS]] += 1
+        if (known := self._recording.sub_answers.get(name)) is not None:
+            return known
         self._observe(SubRLMStarted(depth, prompt[:_PROMPT_SHOWN]))
         try:
             # The run's limits bound a sub-RLM, and a clock of their own its cells.
@@ -137,13 +137,9 @@ class SubRuns:
         except (RLMError, SandboxError) as error:
             ended = SubRunResult(error)
         answer = _answer_of(ended)
-        if past is not None:
-            answer = replace(
-                answer, text="", error=past.message, error_type=past.type, found=False, evidence=()
-            )
-        if not self._playback.repeating:
-            facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
-            await self._log.append("sub_rlm_ended", facts)
+        facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
+        given = None if answer.error is not None else changed_fields(answer)
+        await self._log.append("sub_rlm_ended", {**facts, "answer": given})
         return answer
 
 

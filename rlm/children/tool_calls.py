@@ -1,12 +1,10 @@
-"""Serves a kernel's calls of the host's functions and journals their results.
+"""Serves a kernel's calls of the host's functions, and journals each result at once.
 
-A result is journalled by round, function, arguments and order. A cell that is re-run, after a crash or in a
-replay, gets the same results: the effects of a function happen once.
+The effects of a function happen once: a cell that is run again gets the journalled results.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -17,6 +15,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.children.tools import Toolbox
 from rlm.errors import BudgetExhausted
 from rlm.events import ToolEnded
+from rlm.playback.border import call_digest
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.types import ToolCall
 from rlm.telemetry import span
@@ -38,36 +37,37 @@ class ToolCalls:
         self._toolbox = toolbox
         self._budget = run_context.budget
         self._log = run_context.log
-        self._playback = run_context.playback
         self._observe = run_context.observe
         self._bytes = 0
+        self._round, self._calls = 0, 0
 
     async def serve(self, call: ToolCall) -> Any:
         """Return the result of the function, with secrets redacted. Raises BadCall."""
         arguments = json.dumps([call.args, call.kwargs], sort_keys=True)
-        digest = hashlib.sha256(arguments.encode()).hexdigest()[:16]
-        name = f"tool {call.name} {digest}"
-        order = self._playback.order(name)
-        recorded = self._playback.helper(name, order)
-        if recorded is None:
-            self._playback.miss()
-            began = time.monotonic()
-            with span("tool", name=call.name, arguments=arguments) as note:
-                recorded = self._log.redact(await self._call(call))
-                note(recorded.get("value"), recorded.get("type", ""))
-            self._observe(ToolEnded(call.name, "value" in recorded, round(time.monotonic() - began, 3)))
-            facts = {"round": self._playback.round, "helper": name, "order": order, "result": recorded}
-            await self._log.append(
-                "helper", {**facts, "tool": call.name, "arguments": arguments[:_ARGUMENTS_SHOWN]}
-            )
-        if "value" not in recorded:
-            raise BadCall(recorded["type"], recorded["message"])
-        self._bytes += len(json.dumps(recorded["value"]))
-        return recorded["value"]
+        began = time.monotonic()
+        with span("tool", name=call.name, arguments=arguments) as note:
+            got = self._log.redact(await self._call(call))
+            type_, message = got.get("refused", ("", ""))
+            note(got.get("value"), type_)
+        self._observe(ToolEnded(call.name, not type_, round(time.monotonic() - began, 3)))
+        facts = {
+            "round": self._budget.rounds,
+            "call": call_digest("tool", call.name, call.args, call.kwargs),
+            "tool": call.name,
+            "arguments": arguments[:_ARGUMENTS_SHOWN],
+        }
+        await self._log.append("tool", {**facts, **got})
+        if type_:
+            raise BadCall(type_, message)
+        self._bytes += len(json.dumps(got["value"]))
+        return got["value"]
 
     async def _call(self, call: ToolCall) -> Mapping[str, Any]:
         """Return the result or the error of a call, as the journal keeps it."""
-        if self._playback.order("tools") >= MAX_CALLS:
+        if self._budget.rounds != self._round:
+            self._round, self._calls = self._budget.rounds, 0
+        self._calls += 1
+        if self._calls > MAX_CALLS:
             return _failure(
                 "tool", f"{MAX_CALLS:,} calls of tools in one block are the limit; continue in the next block"
             )
@@ -88,4 +88,4 @@ class ToolCalls:
 
 
 def _failure(type_: str, message: str) -> Mapping[str, Any]:
-    return {"type": type_, "message": message}
+    return {"refused": [type_, message]}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.answers.thinking import without_reasoning
+from rlm.driver.root_state import HEAD, RootState, Round
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
-from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.playback.question_id import identify_notes
-from rlm.playback.recording import RecordedCompaction
 from rlm.prompts.recipes.folded import folded_rounds
 from rlm.prompts.tokens.counters import get_counter
 
@@ -23,35 +21,17 @@ if TYPE_CHECKING:
     from rlm.prompts.history import Message as Said
     from rlm.prompts.history import Summary
 
-__all__ = ["Compactor", "Folded", "Round"]
+__all__ = ["Compactor"]
 
 KEPT_ROUNDS = 4
 """The latest rounds, which stay word for word."""
 
-_HEAD = 2  # the system prompt and the task
 _NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
 _MIN_GAIN = 0.1
 _MIN_NOTES = 200
 """The least tokens of notes that are worth a call."""
 _PROMPT_TOKENS = 100_000
 _COUNTER = get_counter()
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round: its number, the index of its first message, and the output of its block."""
-
-    number: int
-    start: int
-    output: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """The messages and the rounds after folding."""
-
-    messages: tuple[Message, ...]
-    rounds: tuple[Round, ...]
 
 
 class Compactor:
@@ -79,75 +59,59 @@ class Compactor:
         self._window = window.context - output_tokens
         self._limit = min(int(window.context * compact_at), self._window)
         self._run_context = run_context
-        self._folded: list[Round] = []
-        self._notes = ""
 
-    async def fold(
-        self,
-        messages: Sequence[Message],
-        rounds: Sequence[Round],
-        variables: Sequence[str],
-        begun: RecordedCompaction | None = None,
-    ) -> Folded | None:
-        """Fold all rounds but the last four. Return None if there is room, or folding would gain too little.
+    async def fold(self, state: RootState) -> dict[str, Any] | None:
+        """Return the data of the event that folds all rounds but the last four. Return None if there is room,
+        or folding would gain too little.
 
         The system prompt and the task stay as they are. If the window does not hold four rounds, as many stay
-        as it holds, but at least one. A folding that was `begun` before the run stopped makes the same calls
-        again, and finds its replies in the journal.
+        as it holds, but at least one.
         """
-        before = _tokens(messages)
-        if begun is not None:
-            old, kept = _parted(rounds, begun.last_round)
-            room = begun.room
-        else:
-            counted = self._run_context.metered.calibrated(self._root, before)
-            if counted <= self._limit:
-                return None
-            if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and counted <= self._window):
-                return None
-            # As estimates, like all that follows.
-            limit, window = self._limit * before // counted, self._window * before // counted
-            for count in range(min(KEPT_ROUNDS, len(rounds) - 1), 0, -1):
-                old, kept = list(rounds[:-count]), list(rounds[-count:])
-                tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
-                around = estimate(folded_rounds(old[-1].number, "", variables))
-                room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
-                if room >= _MIN_NOTES or tail + around <= window:
-                    break
-            if before - tail - estimate(self._notes) < before * _MIN_GAIN:
-                return None
+        messages, rounds, variables = state.messages, state.positions, tuple(state.variables.values())
+        before = state.tokens
+        counted = self._run_context.metered.calibrated(self._root, before)
+        if counted <= self._limit:
+            return None
+        if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and counted <= self._window):
+            return None
+        # As estimates, like all that follows.
+        limit, window = self._limit * before // counted, self._window * before // counted
+        for count in range(min(KEPT_ROUNDS, len(rounds) - 1), 0, -1):
+            old, kept = rounds[:-count], rounds[-count:]
+            tail = _tokens((*messages[:HEAD], *messages[kept[0].start :]))
+            around = estimate(folded_rounds(old[-1].number, "", variables))
+            room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
+            if room >= _MIN_NOTES or tail + around <= window:
+                break
+        if before - tail - estimate(state.notes) < before * _MIN_GAIN:
+            return None
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
-        self._folded += old
-        fault = await self._note(said, names, room, last)
-        folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
-        after = _tokens(folded.messages)
+        notes, fault = await self._note(said, names, room, last, state.notes, (*state.folded, *old))
+        message = folded_rounds(last, notes, variables)
+        after = tail + estimate(message)
         self._run_context.observe(RoundsFolded(last, before, after, fault))
-        await self._run_context.log.append(
-            "compaction",
-            {
-                "last_round": last,
-                "tokens_before": before,
-                "tokens_after": after,
-                "message": folded.messages[_HEAD].content,
-                "notes": self._notes,
-                "room": room,
-                "fault": fault,
-            },
-        )
-        return folded
+        return {
+            "last_round": last,
+            "tokens_before": before,
+            "tokens_after": after,
+            "message": message,
+            "notes": notes,
+            "room": room,
+            "fault": fault,
+        }
 
-    def repeat(
-        self, messages: Sequence[Message], rounds: Sequence[Round], past: RecordedCompaction
-    ) -> Folded:
-        """Fold the messages as recorded, without a call."""
-        old, kept = _parted(rounds, past.last_round)
-        self._folded += old
-        self._notes = past.notes
-        return _folded(messages, kept, past.message or "")
-
-    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
-        """Make the notes. Return why the model's are not used, "" when they are or no model was asked."""
+    async def _note(
+        self,
+        said: Sequence[Said],
+        names: Sequence[str],
+        room: int,
+        last: int,
+        notes: str,
+        folded: Sequence[Round],
+    ) -> tuple[str, str]:
+        """Return new notes, which continue `notes`, and why the model's are not used: "" when they are or no
+        model was asked. `folded` are all rounds that were ever folded."""
         # Most runs end before they fold.
         from rlm.prompts.history import Folding, drive_async, extract, summary_steps
         from rlm.prompts.history import Message as Said
@@ -157,19 +121,17 @@ class Compactor:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
-                summary_steps(said, names, folding, so_far=self._notes),
+                summary_steps(said, names, folding, so_far=notes),
                 lambda prompt: self._ask(prompt, room, last),
                 failures=(ModelError, BudgetExhausted),
             )
             if summary.text is not None:
-                self._notes = summary.text
-                return ""
+                return summary.text, ""
             fault = summary.fault
         # Pick from all rounds that were ever folded, not from earlier picks: other lines may be salient now.
         # The code is left out, since its variables are in the kernel.
-        outputs = [Said("assistant", one.output) for one in self._folded]
-        self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
-        return fault
+        outputs = [Said("assistant", one.output) for one in folded]
+        return extract(outputs, [_name(one) for one in folded], room, _COUNTER), fault
 
     async def _ask(self, prompt: str, room: int, last: int) -> str:
         request = Request(
@@ -183,7 +145,7 @@ class Compactor:
                 self._model,
                 request,
                 prompt_tokens=estimate(prompt),
-                question_id=identify_notes(self._model.name, last, room),
+                asked=identify_notes(self._model.name, last, room),
                 event_fields={"last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":
@@ -197,20 +159,6 @@ class Compactor:
 
 def _tokens(messages: Sequence[Message]) -> int:
     return sum(estimate(message.content) for message in messages)
-
-
-def _parted(rounds: Sequence[Round], last: int) -> tuple[list[Round], list[Round]]:
-    """Split the rounds after number `last`."""
-    return [one for one in rounds if one.number <= last], [one for one in rounds if one.number > last]
-
-
-def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Folded:
-    """Replace all rounds but the `kept` ones by `note`."""
-    start = kept[0].start
-    # Signed thinking is bound to all that was before it, so a provider refuses it behind other messages.
-    later = [replace(message, carry=()) for message in messages[start:]]
-    folded = (*messages[:_HEAD], Message("user", note, stable=True), *later)
-    return Folded(folded, tuple(replace(one, start=one.start + _HEAD + 1 - start) for one in kept))
 
 
 def _said(messages: Sequence[Message], rounds: Sequence[Round]) -> tuple[list[Said], list[str]]:

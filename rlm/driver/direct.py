@@ -206,7 +206,7 @@ async def ask_directly(
             request,
             prompt_tokens=prompt.report.totals.prompt,
             on_sent=lambda: run_context.coverage.note("sent", spans),
-            question_id=identify_direct(
+            asked=identify_direct(
                 model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
             ),
             answer=_answer_so_far,

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import cast
 
 from rlm.children.child_answers import ChildTally
-from rlm.driver.cell_runner import DIED
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.prompts.templates import table
 from rlm.results import Coverage
-from rlm.sandbox.types import CellResult
+from rlm.sandbox.types import DIED, CellResult
 
 __all__ = ["Feedback", "bare_output", "coverage_line", "head_and_tail", "render"]
 

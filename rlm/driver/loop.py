@@ -1,18 +1,18 @@
 """Drives the root of a run, round by round, from the first prompt to the answer.
 
 In each round, the root writes one block, the driver runs it, and its output goes into the next prompt. One
-round is kept in reserve to answer when a limit is hit. Rounds that the journal holds are replayed without the
-model: their cells run in the new kernel and get the recorded replies.
+round is kept in reserve to answer when a limit is hit. What happened is journalled and applied to the root's
+state; a resumed root begins in the state of its journal, with its cells run again in a new kernel.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS, seconds_left
 from rlm.accounting.metered_model import estimate, least_thinking
@@ -20,26 +20,27 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.cache_lifetime import CacheLifetime
-from rlm.driver.cell_runner import CellRunner
-from rlm.driver.compaction import Compactor, Folded, Round
+from rlm.driver.cell_runner import CellOutcome, CellRunner
+from rlm.driver.compaction import Compactor
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.outcome import NoAnswer, Outcome
-from rlm.driver.reply_contract import Cell, Violation, ViolationKind, fenced, parse
+from rlm.driver.reply_contract import Cell, Violation, ViolationKind, parse
+from rlm.driver.root_state import HEAD, RootState
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellRun, RoundStarted, Violated, describe_violation
-from rlm.models.base import FinishReason, Message, Model, Reply, Request
-from rlm.playback.recording import RecordedCompaction, RecordedRound
+from rlm.events import CellRun, RoundStarted, Violated, Warned, describe_violation
+from rlm.journal import EventKind
+from rlm.models.base import FinishReason, Message, Model, Request
+from rlm.playback.border import Border
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import (
-    correction,
     excerpt,
     last_round_notice,
     repetition_notice,
     soft_breach_reminders,
 )
 from rlm.prompts.templates import table
-from rlm.results import StopReason
+from rlm.results import RunTotals, StopReason
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
 from rlm.settings import RootSettings
@@ -62,8 +63,8 @@ LAST_ROUND_TOKENS = 1_000
 
 
 class Driver:
-    """Runs the root of one run. `new_sandbox` makes a kernel that is not open yet. `forget_answers` is called
-    before the cells of the run are re-run in a new kernel. So many `violations` in a row end the rounds."""
+    """Runs the root of one run, from `state`. `new_sandbox` makes a kernel that is not open yet, whose calls
+    go to `border`. So many `violations` in a row end the rounds."""
 
     def __init__(
         self,
@@ -73,9 +74,10 @@ class Driver:
         new_sandbox: Callable[[], Sandbox],
         child_calls: ChildCalls,
         handler: RunHandler,
+        border: Border,
+        state: RootState,
         run_context: RunContext,
         settings: RootSettings,
-        forget_answers: Callable[[], None],
         violations: int,
         summary_model: Model | None = None,
     ) -> None:
@@ -83,11 +85,12 @@ class Driver:
         self._task = task
         self._child_calls = child_calls
         self._handler = handler
+        self._border = border
+        self._state = state
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
         self._log = run_context.log
-        self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
@@ -100,114 +103,96 @@ class Driver:
             compact_at=settings.compact_at,
             run_context=run_context,
         )
-        self._is_last_round = False
-        self._violations = 0
+        self._is_last_round = state.is_last_round
         self._max_violations = violations
-        self._last_violation: Violation | None = None
-        self._blocks = BlockHistory()
-        # Only appended to until rounds are folded. Each request then begins with the messages of the request
-        # before it, so that provider caches work.
-        self._messages: list[Message] = []
-        self._sent: list[tuple[str, str]] = []  # in the round that is replayed
         calls = child_calls.plan()["calls"] or 0
         self._cache_lifetime = CacheLifetime(calls, run_context.budget.limits.concurrency)
-        self._round_positions: list[Round] = []
-        self._begun_compaction: RecordedCompaction | None = None
         self._report: dict[str, Any] = {}
-        self._tokens = 0
-        self._last_cell: CellResult | None = None
         self._cells = CellRunner(
             handler,
+            border,
+            state,
             run_context,
             new_sandbox=new_sandbox,
-            forget=forget_answers,
-            forget_costs=child_calls.take_tally,
             last_round_seconds=lambda: self._last_round_seconds() if self._is_last_round else None,
         )
-        self._limit = self._playback.recording.limit or ("rounds", "")
 
     async def run(self, prompt: RootInput) -> Outcome:
         """Run rounds until there is an answer or a reason to stop. Always closes the kernel. Raises
         BudgetExceeded (the task is too long), SandboxRefused and KernelStartError before any model call."""
-        first = RootPrompt().assemble(prompt)
-        self._report = first.report.to_json()
-        self._add_message(Message("system", first.system, stable=True))
-        self._add_message(Message("user", first.user, stable=True))
+        if not self._state.messages:
+            first = RootPrompt().assemble(prompt)
+            self._report = first.report.to_json()
+            self._state.messages = [
+                Message("system", first.system, stable=True),
+                Message("user", first.user, stable=True),
+            ]
         try:
-            await self._cells.open()
-            outcome = await self._run_rounds()
+            outcome = await self._resume() or await self._run_rounds()
             if outcome.answer is None:
-                return replace(outcome, variables=self._cells.variables)
+                return replace(outcome, variables=tuple(self._state.variables.values()))
             return outcome
+        except NoAnswer as end:
+            return Outcome(None, end.reason, detail=str(end), variables=tuple(self._state.variables.values()))
         finally:
             await self._cells.close()
 
-    async def _run_rounds(self) -> Outcome:
-        try:
-            outcome = await self._replay_rounds()
-            if outcome is not None:
-                return outcome
-            if self._playback.recording.over:
-                return Outcome(None, "cancelled")
-            while True:
-                try:
-                    await self._hold_last_round()
-                    round_ = self._budget.begin_round()
-                    with span("round", number=round_, final=False):
-                        answer = await self._round(round_)
-                except BudgetExhausted as error:
-                    return await self._run_last_round(error)
-                if answer is not None:
-                    return Outcome(answer, "finalized")
-        except NoAnswer as end:
-            return Outcome(None, end.reason, detail=str(end))
+    async def _resume(self) -> Outcome | None:
+        """Open the kernel and go to where the state ends: its cells run again, and a reply that was not acted
+        on is. Return how the run ended, or None if it goes on."""
+        state, spent = self._state, self._budget.used()["seconds"]["used"]
+        self._budget.restore_rounds(state.rounds, is_last=state.is_last_round)
+        self._handler.note_refusals(state.refusals)
+        if self._is_last_round:
+            self._handler.begin_last_round()
+        other_way = await self._cells.open()
+        if state.rounds:
+            # The time of running the cells again does not count.
+            self._budget.restore_seconds(spent)
+        answer = self._handler.answer()
+        if other_way is not None:
+            past, ran = other_way
+            await self._record("diverged", {"round": past.round})
+            self._budget.restore_rounds(state.rounds, is_last=state.is_last_round)
+            self._is_last_round = state.is_last_round
+            self._observe(
+                Warned(f"round {past.round} changed when it was run again: the following rounds are new")
+            )
+            answer = await self._end_cell(past.round, Cell(past.code, past.prose, past.mark), ran, [])
+        elif state.pending is not None:
+            answer = await self._act()
+        if self._is_last_round:
+            return self._last_round_outcome(answer)
+        return None if answer is None else Outcome(answer, "finalized")
 
-    async def _replay_rounds(self) -> Outcome | None:
-        """Replay the rounds of the journal. Return how the run ended, or None if it continues."""
-        rounds = self._playback.rounds
-        for past in rounds:
-            if past is rounds[-1] and past.cell is None and self._playback.recording.over:
-                break
-            self._repeat_compaction(past.folding)
-            self._restore_messages(past)
-            self._budget.count_replayed_round(is_last=past.final)
-            self._observe(RoundStarted(past.number, self._budget.limits.max_rounds, past.final))
-            if past.final:
-                self._begin_last_round()
-            if past.cell is None:
-                # This cell did not end. It is run again, so its time counts.
-                self._restore_seconds()
-            answer = await self._process_reply(past.reply, past.number, past)
-            if past.final:
-                return self._last_round_outcome(answer)
+    async def _run_rounds(self) -> Outcome:
+        while True:
+            try:
+                await self._hold_last_round()
+                round_ = self._budget.begin_round()
+                with span("round", number=round_, final=False):
+                    answer = await self._round(round_)
+            except BudgetExhausted as error:
+                return await self._run_last_round(error)
             if answer is not None:
                 return Outcome(answer, "finalized")
-            if self._playback.diverged:
-                break
-        else:
-            self._repeat_compaction(self._playback.recording.folding)
-        if rounds and rounds[-1].cell is not None:
-            self._restore_seconds()
-        return None
-
-    def _restore_seconds(self) -> None:
-        """Do not count the time of the replay."""
-        self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
     async def _round(self, round_: int, *, final: bool = False) -> Answer | None:
         """Ask the root for a block and process its reply. Return the answer if the block gave one."""
-        await self._compact()
+        folded = await self._compactor.fold(self._state)
+        if folded is not None:
+            await self._record("compaction", folded)
         self._observe(RoundStarted(round_, self._budget.limits.max_rounds, final))
         request = Request(
             role="root",
-            messages=self._cache_lifetime.mark(self._messages),
+            messages=self._cache_lifetime.mark(self._state.messages),
             max_output_tokens=self._last_round_output() if final else self._output,
             task=self._task,
             round=round_,
-            last_cell=self._last_cell,
+            last_cell=self._state.last_cell,
             final=final,
             thinking=least_thinking(self._model)
-            if final and self._limit[0] in ("tokens", "cost_usd")
+            if final and self._state.limit[0] in ("tokens", "cost_usd")
             else None,
         )
         try:
@@ -215,102 +200,66 @@ class Driver:
                 call = await self._metered.ask(
                     self._model,
                     request,
-                    prompt_tokens=self._tokens,
+                    prompt_tokens=self._state.tokens,
                     last_round=final,
                     event_fields=self._event_fields(),
                 )
         except ModelError as error:
             raise NoAnswer("model", str(error)) from error
-        return await self._process_reply(call.reply, round_)
+        self._state.apply("model_call", call.event)
+        return await self._act()
 
-    async def _process_reply(
-        self, reply: Reply, round_: int, past: RecordedRound | None = None
-    ) -> Answer | None:
-        """Check a reply, run its cell and add the output to the messages. `past` is the recorded round.
-        Return the answer if the cell gave one."""
-        self._round_positions.append(Round(round_, len(self._messages)))
+    async def _act(self) -> Answer | None:
+        """Check the reply that is pending and run its cell. Return the answer if the cell gave one."""
+        assert self._state.pending is not None
+        round_, reply = self._state.pending.round, self._state.pending.reply
         # A server may ignore the output limit. A reply that is too long must not stay in the messages.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
-        cell = self._parse(reply.text, finish, past)
+        cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
+        if isinstance(cell, Cell) and self._state.is_stuck(cell.code) and not self._is_last_round:
+            cell = Violation("repeated_block", cell.code)
         if isinstance(cell, Violation):
-            await self._handle_violation(round_, cell, finish, past)
+            await self._handle_violation(round_, cell.kind, finish)
             return None
-        self._violations, self._last_violation = 0, None
-        notes = soft_breach_reminders(cell.prose, cell.mark)
-        # The messages teach the format, so they hold only the block, without prose and reasoning. What the
-        # provider wants back goes with it.
-        self._add_message(Message("assistant", fenced(cell.code), carry=reply.carry))
-        if reply.carry:
-            self._tokens += reply.usage.reasoning_tokens
-        recorded = None if past is None else past.cell
-        if recorded is None:
-            self._observe(CellRun(round_, cell.code))
-        with span("cell", code=cell.code) if recorded is None else nullcontext() as note:
-            ran = await self._cells.run(cell.code, round_, recorded)
-            result = ran.result
-            output = bare_output(result, self._settings.output_limit)
-            if note is not None:
-                note(result.status, result.ename, output)
-        notes.extend(ran.notes)
-        self._last_cell = result
-        self._round_positions[-1] = replace(self._round_positions[-1], output=output)
-        if self._blocks.add(cell.code, output):
-            notes.append(repetition_notice())
-        self._cells.note_variables(result)
+        self._observe(CellRun(round_, cell.code))
+        with span("cell", code=cell.code) as note:
+            ran = await self._cells.run(cell.code, round_, self._state.tools)
+            note(ran.result.status, ran.result.ename, bare_output(ran.result, self._settings.output_limit))
+        return await self._end_cell(round_, cell, ran, soft_breach_reminders(cell.prose, cell.mark))
+
+    async def _end_cell(self, round_: int, cell: Cell, ran: CellOutcome, notes: list[str]) -> Answer | None:
+        """Journal a cell, with what the root is told of it. Return the answer if it gave one."""
+        result = ran.result
         self._coverage.note("read", result.report.read)
         self._coverage.note("scanned", result.report.scanned)
-        if result is not recorded:
-            shown = result.shown[:_SHOWN_OUTPUT]
-            self._observe(CellRun(round_, cell.code, result.status, result.seconds, shown))
-            await self._log.append(
-                "cell",
-                {
-                    "round": round_,
-                    "code": cell.code,
-                    "prose": cell.prose,
-                    "mark": cell.mark,
-                    "result": asdict(result),
-                },
-                totals=self._metered.totals(round_, self._child_calls.calls),
-            )
-        if ran.answer is None:
-            self._add_message(Message("user", self._feedback(round_, result, notes), stable=True))
+        shown = result.shown[:_SHOWN_OUTPUT]
+        self._observe(CellRun(round_, cell.code, result.status, result.seconds, shown))
+        notes = [*notes, *ran.notes]
+        if self._state.is_repetition(cell.code, bare_output(result, self._settings.output_limit)):
+            notes.append(repetition_notice())
+        self._state.tools = list(self._border.tools)
+        await self._record(
+            "cell",
+            {
+                "round": round_,
+                "code": cell.code,
+                "prose": cell.prose,
+                "mark": cell.mark,
+                "result": asdict(result),
+                "answers": self._border.answers,
+                "feedback": None if ran.answer else self._feedback(round_, result, notes),
+            },
+            totals=self._metered.totals(round_, self._child_calls.calls),
+        )
         return ran.answer
 
-    def _parse(self, text: str, finish: FinishReason, past: RecordedRound | None) -> Cell | Violation:
-        """Return the reply's cell or violation. A recorded reply is judged as it was judged then."""
-        if past is not None and past.violation is not None:
-            return Violation(cast(ViolationKind, past.violation), text)
-        if past is not None and past.cell is not None:
-            return Cell(past.code, past.prose, past.mark)
-        cell = parse(text, finish_reason=finish, contract=self._settings.contract)
-        if isinstance(cell, Violation):
-            return cell
-        if self._blocks.is_stuck(cell.code) and not self._is_last_round:
-            return Violation("repeated_block", cell.code)
-        return cell
-
-    async def _compact(self) -> None:
-        begun, self._begun_compaction = self._begun_compaction, None
-        folded = await self._compactor.fold(
-            self._messages, self._round_positions, self._cells.variables, begun
-        )
-        if folded is not None:
-            self._use_folded(folded)
-
-    def _repeat_compaction(self, past: RecordedCompaction | None) -> None:
-        """Fold the same rounds as the recorded run, so that the messages are the same."""
-        if past is None:
-            return
-        if past.message is None:
-            self._begun_compaction = past
-            return
-        self._use_folded(self._compactor.repeat(self._messages, self._round_positions, past))
-
-    def _use_folded(self, folded: Folded) -> None:
-        self._messages, self._round_positions = list(folded.messages), list(folded.rounds)
-        self._tokens = sum(estimate(message.content) for message in self._messages)
+    async def _record(
+        self, kind: EventKind, data: Mapping[str, Any], totals: RunTotals | None = None
+    ) -> None:
+        """Journal an event and apply it to the state."""
+        await self._log.append(kind, data, totals=totals)
+        self._state.apply(kind, data)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
         left, seconds = self._budget.remaining(), self._budget.limits.max_seconds
@@ -331,51 +280,37 @@ class Driver:
             )
         )
 
-    async def _handle_violation(
-        self, round_: int, violation: Violation, finish: FinishReason, past: RecordedRound | None
-    ) -> None:
-        """Add a correction to the messages in place of the reply."""
-        if past is None or past.violation is None:
-            note_event("rlm.violation", kind=violation.kind)
-            self._observe(Violated(round_, violation.kind))
-            await self._log.append(
-                "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
-            )
-        self._violations += 1
-        self._last_violation = violation
-        # A recorded run may have continued where this one would end.
-        went_on = past is not None and past is not self._playback.rounds[-1]
-        if self._violations >= self._max_violations and not went_on:
+    async def _handle_violation(self, round_: int, kind: ViolationKind, finish: FinishReason) -> None:
+        """Journal a violation. Raises NoAnswer if it is one too many."""
+        note_event("rlm.violation", kind=kind)
+        self._observe(Violated(round_, kind))
+        await self._record("limit", {"round": round_, "violation": kind, "finish_reason": finish})
+        state = self._state
+        if state.violations >= self._max_violations and state.last_violation is not None:
             raise NoAnswer(
                 "contract_violation",
-                f"{self._violations} replies in a row were not one repl block "
-                f"(the last {describe_violation(violation.kind)}: {excerpt(violation.received)})",
+                f"{state.violations} replies in a row were not one repl block "
+                f"(the last {describe_violation(kind)}: {excerpt(state.last_violation[1])})",
             )
-        told = correction(violation.kind, violation.received)
-        self._add_message(Message("user", told, stable=True))
 
     async def _run_last_round(self, exhausted: BudgetExhausted) -> Outcome:
         """Run the round in reserve, in which the root may still finalize."""
-        self._limit = (exhausted.limit, exhausted.cause)
-        await self._log.append("limit", {"limit": exhausted.limit, "message": exhausted.cause})
-        self._begin_last_round()
-        self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
+        await self._record("limit", {"limit": exhausted.limit, "message": exhausted.cause})
+        self._is_last_round = True
+        self._handler.begin_last_round()
+        self._state.messages.append(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
         number = self._budget.rounds + 1
         with suppress(BudgetExhausted, TimeoutError), span("round", number=number, final=True):
             answer = await self._round(number, final=True)
         return self._last_round_outcome(answer)
 
-    def _begin_last_round(self) -> None:
-        self._is_last_round = True
-        self._handler.begin_last_round()
-
     def _last_round_outcome(self, answer: Answer | None) -> Outcome:
         """Return the outcome of a run whose last round gave `answer`."""
-        limit, message = self._limit
-        if answer is None and self._last_violation is not None:
+        limit, message = self._state.limit
+        if answer is None and self._state.last_violation is not None:
             # The reply was paid for, and may hold the answer in another form: its user should see it.
-            kind, received = self._last_violation.kind, self._last_violation.received
+            kind, received = self._state.last_violation
             message += f"; the last reply {describe_violation(kind)}: {excerpt(received)}"
         reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
         return Outcome(answer, reason, forced=answer is not None, detail=message)
@@ -383,10 +318,10 @@ class Driver:
     def _event_fields(self) -> dict[str, Any]:
         """Return the journal's data of a prompt: whether it is the last, and the report of the first one."""
         fields: dict[str, Any] = {"final": self._is_last_round}
-        return fields if len(self._messages) > 2 else {**fields, "report": self._report}
+        return fields if len(self._state.messages) > HEAD else {**fields, "report": self._report}
 
     async def _hold_last_round(self) -> None:
-        tokens = self._metered.calibrated(self._model, self._tokens)
+        tokens = self._metered.calibrated(self._model, self._state.tokens)
         async with seconds_left(self._budget):
             output = self._output + least_thinking(self._model)
             await self._budget.hold_last_round_when_settled(
@@ -402,7 +337,7 @@ class Driver:
     def _last_round_output(self) -> int:
         """Return the output limit of the last reply. It may be lower than usual, so that the reply costs no
         more than what is left: the prompt has grown since the amount was held for it."""
-        prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
+        prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._state.tokens)
         tokens, dollars = self._budget.last_round_room()
         thinking = least_thinking(self._model)
         most = self._output + thinking
@@ -424,36 +359,3 @@ class Driver:
             words.format(name=name, left=f"{used[name]['left']:g}", limit=f"{used[name]['limit']:g}")
             for name in self._budget.limits_running_low()
         ]
-
-    def _restore_messages(self, past: RecordedRound) -> None:
-        """Replace the messages by those that the round was sent, word for word: our own prompts may have
-        changed since."""
-        known: dict[tuple[str, str], Message] = {(one.role, one.content): one for one in self._messages}
-        self._tokens -= sum(estimate(one.content) for one in self._messages)
-        self._messages = []
-        self._sent = [*self._sent[: past.kept], *past.messages]
-        for role, content in self._sent:
-            new = Message(cast(Any, role), content, stable=role != "assistant")
-            self._add_message(known.get((role, content), new))
-
-    def _add_message(self, message: Message) -> None:
-        self._messages.append(message)
-        self._tokens += estimate(message.content)
-
-
-class BlockHistory:
-    """The last two blocks of a root and what they put out."""
-
-    def __init__(self) -> None:
-        self._last: tuple[str, str] | None = None
-        self._is_repeated = False
-
-    def add(self, code: str, output: str) -> bool:
-        """Add a block that was run. Return whether it is the one before it, with the same output."""
-        self._is_repeated = (code.strip(), output) == self._last
-        self._last = (code.strip(), output)
-        return self._is_repeated
-
-    def is_stuck(self, code: str) -> bool:
-        """Return whether `code` is the last block, and the one before it, too."""
-        return self._is_repeated and self._last is not None and self._last[0] == code.strip()

@@ -119,7 +119,7 @@ class MapReduce:
         while True:
             parts = parts_of(self.body, chars)
             left = int(self.run_context.budget.remaining()["sub_calls"])
-            if len(parts) > max(1, left * _CALLS_SHARE) and not self.run_context.playback.unserved:
+            if len(parts) > max(1, left * _CALLS_SHARE) and not self.run_context.metered.has_replies:
                 raise BadCall("value", words["fault"]["too_many"].format(calls=len(parts), left=left))
             try:
                 answers = await self._ask(prompt, [ChildSlice(part) for part in parts])

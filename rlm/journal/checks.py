@@ -72,7 +72,7 @@ def is_event(kind: str, data: Any) -> bool:
     if not is_record(data):
         return False
     result = data.get("result")
-    # The results of helpers hold what a cell made.
+    # Other results hold what a cell made.
     if result is None or kind not in ("cell", "part_ended"):
         return True
     return is_record(result) and (kind != "cell" or is_record(result.get("report")))
@@ -108,7 +108,7 @@ def _named(names: str, check: _Check) -> dict[str, _Check]:
 
 _FIELDS: dict[str, _Check] = {
     **_named(
-        "asked code context_sha256 detail ename evalue finish_reason helper kind limit mark marker name "
+        "asked call code context_sha256 detail ename evalue finish_reason kind limit mark marker name "
         "prompt prose quote reply role size status stderr stdout stop_reason strategy sub_model "
         "summary_model title traceback violation within",
         _is_text,
@@ -121,7 +121,7 @@ _FIELDS: dict[str, _Check] = {
     **_named(
         "answered_chars cached_tokens cache_write_tokens calls changed_count chunks_processed chunks_total "
         "context_chars failed_chars follow_ups input_chars input_tokens kept last_round max_output_tokens "
-        "order output_tokens pages_looked prompt_tokens read_chars reasoning_tokens room round rounds "
+        "output_tokens pages_looked prompt_tokens read_chars reasoning_tokens room round rounds "
         "scanned_chars sent_chars stdout_chars sub_calls uncovered_chars",
         is_count,
     ),
@@ -132,7 +132,7 @@ _FIELDS: dict[str, _Check] = {
     **_named("passed", _any(_is_none, _is_flag)),
     **_named("gaps read scanned spans", _list_of(_is_span)),
     **_named("heading_path rebound refusals unread variables warnings", _list_of(_is_text)),
-    **_named("changed citations gates messages sub_models", _list_of(is_record)),
+    **_named("answers changed citations gates messages sub_models", _list_of(is_record)),
     **_named("coverage settings", is_record),
     **_named("support", _any(_is_none, is_record)),
     "claims": _any(_list_of(is_record), is_count),  # of an answer, or how many a model was asked of

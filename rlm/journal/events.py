@@ -16,7 +16,7 @@ EventKind = Literal[
     "cell",
     "child",
     "charge",
-    "helper",
+    "tool",
     "sub_rlm",
     "sub_rlm_ended",
     "planned",

@@ -13,26 +13,7 @@ from collections.abc import Sequence
 
 from rlm.models.base import SliceText
 
-__all__ = ["identify_check", "identify_child", "identify_direct", "identify_notes"]
-
-
-def identify_child(
-    model: str,
-    question: str,
-    pieces: Sequence[SliceText],
-    *,
-    numbered: bool,
-    part: tuple[int, int] | None,
-    sample: int,
-    schema: str | None,
-    retry: bool | str = False,
-    pages: Sequence[object] = (),
-) -> str:
-    """Identify the call of a child. `retry` marks the second call, after an answer that broke the schema. It
-    is the reason if the cell refused the answer. `pages` are the references of those that it sees."""
-    return _digest(
-        "child", model, question, _hashes(pieces), [numbered, part, sample, schema, retry, list(pages)]
-    )
+__all__ = ["identify_check", "identify_direct", "identify_notes"]
 
 
 def identify_direct(

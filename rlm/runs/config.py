@@ -28,7 +28,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models import CallSettings, Model
 from rlm.models.base import is_extractive
 from rlm.models.catalog.info import Prices
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import Recording
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
@@ -77,12 +77,12 @@ class RunConfig:
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
 
-    def metered(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
+    def metered(self, budget: Budget, log: RunLog, recording: Recording) -> MeteredModel:
         """Return what sends the requests of a run or a job."""
         return MeteredModel(
             budget,
             log,
-            playback,
+            recording,
             self.tell,
             self.prices,
             remember=self.settings.cache,

@@ -19,6 +19,9 @@ from rlm.sandbox.text.body import Body
 __all__ = ["Parent", "RunOptions", "RunResources"]
 
 
+_NOTHING = Recording()
+
+
 @dataclass(frozen=True, slots=True)
 class Parent:
     """The run above a sub-RLM. `coverage` is its coverage in the characters of the sub-RLM. The parent of a
@@ -33,14 +36,14 @@ class Parent:
 class RunOptions:
     """The optional settings of a run.
 
-    `recording` holds its earlier rounds, which are replayed. With a `parent` the run spends from the parent's
+    `recording` is what the journal holds of it. With a `parent` the run spends from the parent's
     budget and writes to the parent's log. `warnings` come from loading its input, and `unread` names the
     documents of it that were not read. `earlier` are the questions that were asked before it in the same
     kernel, `variables` describe the variables that they left there, and `session` is the first of these runs.
     `checks_support`: the claims of its answer are checked.
     """
 
-    recording: Recording | None = None
+    recording: Recording = _NOTHING
     answer_type: AnswerType | None = None
     warnings: Sequence[str] = ()
     unread: Sequence[str] = ()

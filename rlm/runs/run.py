@@ -26,6 +26,7 @@ from rlm.driver.loop import Driver
 from rlm.driver.map_reduce import MapReduce
 from rlm.driver.outcome import Outcome
 from rlm.driver.root_input import RootQuestion, root_input
+from rlm.driver.root_state import RootState
 from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import (
     Event,
@@ -38,8 +39,9 @@ from rlm.events import (
     Warned,
 )
 from rlm.journal import PartLog, RunLog
+from rlm.journal.checks import damage_reported
 from rlm.models.base import is_extractive
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.border import Border
 from rlm.playback.degradation import KERNEL_DIED, cut_reply, folded_history
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking
@@ -97,6 +99,9 @@ class Run:
         self._kernels_opened = 0
         self._notes = Notes(options.warnings)
         self.run_context = self._new_context()
+        with damage_reported(log.run_id):
+            events = ((event.kind, event.data) for event in options.recording.events)
+            self.state = RootState.of(events, config.settings.root.output_limit)
         self._looks = PageLooks(config.looking_model, input_)
         self._child_calls = ChildCalls(
             config.children,
@@ -109,6 +114,7 @@ class Run:
             self._run_sub_rlm,
             self._child_calls,
             self.run_context,
+            options.recording,
             depth=self._depth,
             max_depth=config.limits.max_depth,
         )
@@ -132,9 +138,10 @@ class Run:
             self.run_context,
             FinalizePolicy(looked_before=bool(options.earlier)),
         )
+        self._border = Border(self.handler)
         began = time.monotonic()
         if options.parent is None:
-            began -= self.run_context.playback.recording.spent.seconds
+            began -= options.recording.spent.seconds
         self._results = ResultBuilder(
             self.run_context,
             self._child_calls,
@@ -147,29 +154,24 @@ class Run:
 
     def _new_context(self) -> RunContext:
         """Return the ledgers of this run: its own, or branches of the parent's."""
-        config, log, parent = self.config, self._log, self._options.parent
-        chars = self.input.body.chars
-        playback = ReplayCursor(self._options.recording)
-        if parent is not None:
+        config, log, options = self.config, self._log, self._options
+        chars, recording = self.input.body.chars, options.recording
+        if (parent := options.parent) is not None:
             above = parent.run_context
             budget = above.budget.branch()
-            metered = above.metered.branch(budget, log, playback)
+            metered = above.metered.branch(budget, log, recording)
             coverage = CoverageLedger(chars, parent.coverage)
-            return RunContext(
-                budget,
-                metered,
-                coverage,
-                log,
-                playback,
-                above.concurrency,
-                self._observe,
-            )
-        budget = Budget(config.limits)
-        metered = config.metered(budget, log, playback)
-        concurrency, coverage = ConcurrencyLimits(config.limits.concurrency), CoverageLedger(chars)
-        context = RunContext(budget, metered, coverage, log, playback, concurrency, self._observe)
-        for kind, detail in playback.recording.degradations:
-            self._notes.add(Warned(detail, kind=kind))
+            context = RunContext(budget, metered, coverage, log, above.concurrency, self._observe)
+        else:
+            budget = Budget(config.limits)
+            metered = config.metered(budget, log, recording)
+            concurrency, coverage = ConcurrencyLimits(config.limits.concurrency), CoverageLedger(chars)
+            context = RunContext(budget, metered, coverage, log, concurrency, self._observe)
+            for kind, detail in recording.degradations:
+                self._notes.add(Warned(detail, kind=kind))
+        coverage.restore(recording)
+        for pages, said in recording.pages:
+            context.sightings.note(pages, said)
         return context
 
     def _support_check(self) -> CheckAnswer | None:
@@ -246,13 +248,13 @@ class Run:
     ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
         log = PartLog(self._log, name)
-        playback, budget = self.run_context.playback, self.run_context.budget
+        recording, budget = self._options.recording, self.run_context.budget
         below = self._depth + 1
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
         async with AsyncExitStack() as undo:
             async with seconds_left(budget):
                 sub_input = await undo.enter_async_context(self.input.part(source, folder))
-            if name not in playback.recording.below:
+            if name not in recording.below:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
                 facts = {"depth": below, "prompt": prompt, "stretches": sub_input.stretches[:_MAX_STRETCHES]}
@@ -270,7 +272,7 @@ class Run:
                     ranking=self._ranking_of_a_source,
                 ),
                 RunOptions(
-                    recording=playback.part(name), parent=Parent(self.run_context, coverage, self._depth)
+                    recording=recording.part(name), parent=Parent(self.run_context, coverage, self._depth)
                 ),
             )
             outcome: RunResult | RLMError | SandboxError
@@ -330,10 +332,11 @@ class Run:
             new_sandbox=lambda: watching(self._new_sandbox(), self.input.body),
             child_calls=self._child_calls,
             handler=self.handler,
+            border=self._border,
+            state=self.state,
             run_context=self.run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,
-            forget_answers=self._forget_answers,
             violations=min(config.limits.max_violations, _VIOLATIONS_BEFORE_FALLBACK)
             if falls_back
             else config.limits.max_violations,
@@ -403,7 +406,7 @@ class Run:
     def _new_sandbox(self) -> Sandbox:
         if self._resources.kernel is not None:
             return self._resources.kernel.lease(
-                self.handler,
+                self._border,
                 self.input.body.chars,
                 on_open=self._note_kernel,
                 on_replay=lambda questions: self.config.tell(Resumed(self._log.run_id, 0, 0, questions)),
@@ -411,7 +414,7 @@ class Run:
             )
         return JupyterSandbox(
             self.input.context,
-            self.handler,
+            self._border,
             on_open=self._note_kernel,
             seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
             kernels=self._resources.kernels,
@@ -476,10 +479,6 @@ class Run:
             self.warn(detail, kind)
         else:
             self._notes.add(Warned(detail, kind=kind))
-
-    def _forget_answers(self) -> None:
-        self._child_calls.forget_answers()
-        self._sub_runs.forget_answers()
 
     def _warn_about_changes(self, question: int, rounds: list[int]) -> None:
         self.warn(

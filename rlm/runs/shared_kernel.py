@@ -6,49 +6,31 @@ It opens when a question first needs it. It then has the variables that the earl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Protocol
+from contextlib import AsyncExitStack
 
+from rlm.driver.cell_runner import repeat_cells
+from rlm.driver.root_state import RecordedCell
+from rlm.lazy_dataclass import dataclass
+from rlm.playback.border import Border
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import KernelSource
-from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
-from rlm.sandbox.protocol import AnswerSink, KernelHandler, Sandbox
-from rlm.sandbox.types import (
-    CellResult,
-    ChildBatch,
-    Finalization,
-    FinalizeVerdict,
-    Progress,
-    RankedSpan,
-    RankQuery,
-    SubRLMBatch,
-    ToolCall,
-)
+from rlm.sandbox.protocol import KernelHandler
+from rlm.sandbox.types import DIED, CellResult
 
-__all__ = ["KernelLease", "PastQuestion", "ReplayableRun", "SharedKernel"]
+__all__ = ["KernelLease", "PastQuestion", "SharedKernel"]
 
 
-class ReplayableRun(Protocol):
-    """An earlier question, ready to be replayed in a new kernel. `chars` is the length of the body at that
-    time. The handler answers its cells from the journal."""
+@dataclass(frozen=True, slots=True)
+class PastQuestion:
+    """An earlier question: its cells, the characters that the body had then, and the seconds of a cell."""
 
-    @property
-    def chars(self) -> int: ...
-
-    @property
-    def handler(self) -> KernelHandler: ...
-
-    async def replay_cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
-        """Run the cells again in that kernel. Return the result of the cell that ended the kernel, or None.
-        Return also the rounds whose cells gave other results than before."""
-
-
-PastQuestion = Callable[[], AbstractAsyncContextManager[ReplayableRun]]
-"""Opens an earlier question for one replay. Each replay opens it again."""
+    chars: int
+    cells: Sequence[RecordedCell]
+    cell_seconds: float
 
 
 class SharedKernel:
@@ -68,7 +50,6 @@ class SharedKernel:
         self.seed = seed
         self._kernels = kernels
         self._tools = tools
-        self._handler_proxy = HandlerProxy()
         self._sandbox: JupyterSandbox | None = None
         self._opened_context: ContextFile | None = None
 
@@ -90,7 +71,6 @@ class SharedKernel:
 
     async def close(self) -> None:
         """Shut down the kernel. The next question that needs it starts a new one."""
-        self._handler_proxy.handler = None
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
@@ -102,25 +82,22 @@ class SharedKernel:
             await self._build(lease)
         sandbox = self._sandbox
         assert sandbox is not None
-        await sandbox.begin(lease.chars)
-        self._handler_proxy.handler = lease.handler
+        await sandbox.begin(lease.chars, lease.handler)
         return sandbox
 
     async def end_question(self) -> None:
         """End the question. Nothing that it started may continue to run."""
-        self._handler_proxy.handler = None
         if self._sandbox is not None and self._sandbox.alive:
-            await self._sandbox.begin(0)
+            await self._sandbox.begin(0, Border())
 
     async def _build(self, lease: KernelLease) -> None:
-        # A kernel's variables cannot be saved, so a new kernel gets them by running every earlier cell.
-        # Each question is replayed over the body as it was then (`begin`), and its own handler answers the
-        # cells from the journal, so no call is paid twice. The handlers change behind one proxy, because a
-        # kernel keeps the handler that it was opened with. If a cell ends the kernel, the build fails: the
-        # next question would not find the variables that it expects.
+        # A kernel's variables cannot be saved, so a new kernel gets them by running every earlier cell, each
+        # question over the body as it was then and with the answers that its cells got. If a cell ends the
+        # kernel, the build fails: the next question would not find the variables that it expects.
+        border = Border()
         sandbox = self._sandbox = JupyterSandbox(
             self.context,
-            self._handler_proxy,
+            border,
             on_open=lease.on_open,
             seed=self.seed,
             kernels=self._kernels,
@@ -131,15 +108,18 @@ class SharedKernel:
         self._opened_context = self.context
         if self.past:
             lease.on_replay(len(self.past))
-        for number, open_question in enumerate(self.past, 1):
-            async with open_question() as replayable:
-                await sandbox.begin(replayable.chars)
-                self._handler_proxy.handler = replayable.handler
-                died, changed = await replayable.replay_cells(sandbox)
-            if died is not None:
-                raise KernelStartError(
-                    f"the kernel's variables could not be restored up to question {number}: {died.evalue}"
-                )
+        for number, past in enumerate(self.past, 1):
+            await sandbox.begin(past.chars, border)
+            changed: list[int] = []
+            again = repeat_cells(past.cells, border, lambda: sandbox, past.cell_seconds)
+            async for cell, result, is_same in again:
+                if result.ename == DIED:
+                    raise KernelStartError(
+                        "the kernel's variables could not be restored up to question "
+                        f"{number}: {result.evalue}"
+                    )
+                if not is_same:
+                    changed.append(cell.round)
             if changed:
                 lease.on_change(number, changed)
 
@@ -183,35 +163,3 @@ class KernelLease:
     async def close(self) -> None:
         self._sandbox = None
         await self._kernel.end_question()
-
-
-class HandlerProxy:
-    """Passes the kernel's calls to the handler of the current question. Implements KernelHandler."""
-
-    handler: KernelHandler | None = None
-
-    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._current_handler().children(batch, answered)
-
-    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._current_handler().sub_rlms(batch, answered)
-
-    async def finalize(self, final: Finalization) -> FinalizeVerdict:
-        return await self._current_handler().finalize(final)
-
-    async def chunk_chars(self) -> int:
-        return await self._current_handler().chunk_chars()
-
-    async def progress(self) -> Progress:
-        return await self._current_handler().progress()
-
-    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
-        return await self._current_handler().rank(query)
-
-    async def tool(self, call: ToolCall) -> Any:
-        return await self._current_handler().tool(call)
-
-    def _current_handler(self) -> KernelHandler:
-        if self.handler is None:
-            raise BadCall("value", "no question is being asked now")
-        return self.handler

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rlm.sandbox.text.body import Span
 
 __all__ = [
+    "DIED",
     "CellReport",
     "CellResult",
     "CellStatus",
@@ -32,6 +33,9 @@ __all__ = [
     "ToolCall",
     "VariableInfo",
 ]
+
+DIED = "KernelDied"
+"""The `ename` of the result of a cell that killed its kernel."""
 
 CellStatus = Literal["ok", "error", "timeout", "died"]
 

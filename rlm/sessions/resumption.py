@@ -16,9 +16,10 @@ from rlm.runs.config import RunConfig
 from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import resources_for
+from rlm.runs.shared_kernel import SharedKernel
 from rlm.runs.stored_run import StoredRun
 from rlm.sandbox.host.pool import KernelPool
-from rlm.sessions.previous_questions import PreviousQuestion, describe_variables, make_continued_kernel
+from rlm.sessions.previous_questions import PreviousQuestion, describe_variables
 
 __all__ = ["replay_run"]
 
@@ -45,11 +46,12 @@ async def replay_run(
         stack.push_async_callback(pool.close)
         body = stack.enter_context(loaded.context.open())
         resources = resources_for(config, workspace, pool)
-        if earlier:
-            kernel = make_continued_kernel(earlier, config, loaded.context, body, resources)
+        known = [PreviousQuestion.of(one) for one in earlier]
+        if known:
+            kernel = SharedKernel(loaded.context, pool, seed=f"{known[0].run_id}:0", tools=config.tools.docs)
+            kernel.past = [one.past for one in known]
             stack.push_async_callback(kernel.close)
             resources = replace(resources, kernel=kernel)
-        known = [PreviousQuestion.of(one) for one in earlier]
         run = Run(
             config,
             left.task,
@@ -66,8 +68,7 @@ async def replay_run(
                 variables=describe_variables(known),
             ),
         )
-        replies = sum(map(len, recording.replies.values()))
-        config.tell(Resumed(left.run_id, len(recording.rounds), replies))
+        config.tell(Resumed(left.run_id, run.state.rounds, recording.reply_count))
         result = await run.run()
         await run.log_result(result)
     return result

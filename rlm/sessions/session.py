@@ -44,7 +44,6 @@ from rlm.sandbox.text.body import Body
 from rlm.sessions.previous_questions import (
     PreviousQuestion,
     describe_variables,
-    make_past_question,
     read_earlier_runs,
 )
 
@@ -161,8 +160,7 @@ class Session:
         self._resources = resources_for(config, self._workspace, kernels)
         self._kernel = SharedKernel(self._context, kernels, tools=config.tools.docs)
         stack.push_async_callback(self._kernel.close)
-        for one in self._earlier:
-            self._add_past_question(config, one)
+        self._kernel.past = [one.past for one in self._earlier]
 
     async def _load(self, config: RunConfig) -> Loaded:
         loaded = await load_input(config, self._initial_sources, self._workspace, pictures=True)
@@ -225,25 +223,16 @@ class Session:
                     )
                     result = await run.run()
                     await run.log_result(result)
-                one = PreviousQuestion.of(await StoredRun.read(self._journal, run_id))
+                seconds = config.limits.cell_seconds
+                one = PreviousQuestion.asked(task, result, run.state, self._body.chars, seconds)
             except JournalError as error:
                 if result is None:
                     raise
                 return with_journal_failure(result, error)
             undo.pop_all()
         self._earlier.append(one)
-        self._add_past_question(config, one)
+        self._kernel.past.append(one.past)
         return result
-
-    def _add_past_question(self, config: RunConfig, one: PreviousQuestion) -> None:
-        self._kernel.past.append(
-            make_past_question(
-                lambda: StoredRun.read(self._journal, one.run_id),
-                config,
-                lambda: (self._context, self._body),
-                self._resources,
-            )
-        )
 
     def _close_body(self) -> None:
         self._body.close()

@@ -69,8 +69,10 @@ class RunDigest:
                 self._add_child(node, event)
             case "cell":
                 self._add_cell(node, event)
-            case "helper":
-                self._add_helper(node, event)
+            case "tool":
+                refused = _sequence(event.data.get("refused"))
+                result = refused[-1] if refused else event.data.get("value", "")
+                self._add_helper(node, event, str(event.data.get("tool", "")), result, ok=not refused)
             case "charge":
                 self._spend(node, event)
                 node.steps.append(
@@ -182,23 +184,17 @@ class RunDigest:
         )
         for lane in ("read", "scanned"):
             self._note(lane, node, report.get(lane))
+        for answer in _sequence(data.get("answers")):
+            if refusal := _mapping(_mapping(answer).get("refusal")):
+                self._add_helper(node, event, "finalize", refusal.get("reason", ""), ok=False)
 
-    def _add_helper(self, node: Node, event: JournalEvent) -> None:
-        data, step = event.data, self._round(node, event)
+    def _add_helper(self, node: Node, event: JournalEvent, name: str, result: object, *, ok: bool) -> None:
+        step = self._round(node, event)
         step.helper_count += 1
         if len(step.helpers) < _HELPERS_SHOWN:
-            result = _mapping(data.get("result"))
+            arguments = head(event.data.get("arguments", ""))
             step.helpers.append(
-                {
-                    "seq": event.seq,
-                    "name": str(data.get("tool") or data.get("helper", "")),
-                    "tool": "tool" in data,
-                    "arguments": head(data.get("arguments", "")),
-                    "result": head(
-                        result.get("reason") or result.get("value") or result.get("message") or ""
-                    ),
-                    "ok": "message" not in result and "reason" not in result,
-                }
+                {"seq": event.seq, "name": name, "arguments": arguments, "result": head(result), "ok": ok}
             )
 
     # Children

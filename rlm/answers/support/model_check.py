@@ -167,7 +167,7 @@ class SupportModel:
                 self.model,
                 request,
                 prompt_tokens=prompt.report.totals.prompt,
-                question_id=identify_check(
+                asked=identify_check(
                     self.model.name,
                     [(one.text, *(passages[n - 1].text for n in one.passages)) for one in texts],
                 ),

@@ -48,7 +48,7 @@ class RunView:
                 self._depth = _depth_of(event)
                 self._show_cell(event.data, children)
                 children = []
-            elif event.kind not in ("helper", "model_call"):
+            elif event.kind not in ("tool", "model_call"):
                 self._show_children(children)
                 children = []
                 self._depth = _depth_of(event)

@@ -87,8 +87,8 @@ class Bridge:
                 await self._writer.wait_closed()
             self._serving = None
 
-    async def begin_question(self, chars: int, *, shared: bool = False) -> None:
-        """Start serving another question, over a body of `chars` characters.
+    async def begin_question(self, chars: int, handler: KernelHandler, *, shared: bool = False) -> None:
+        """Start serving another question, over a body of `chars` characters, with its `handler`.
 
         Calls in flight are cancelled, and their callers get an error. A `shared` kernel first asks what the
         question covers. Calls before that come from threads that an earlier cell left.
@@ -100,7 +100,7 @@ class Bridge:
         for number in calls:
             # No drain, because the kernel may never read it.
             self._writer.write(wire.encode({"id": number, "error": _ENDED}))
-        self._chars = chars
+        self._chars, self._handler = chars, handler
         self._awaits_view = shared
         self._question += 1
         self._spans_left = MAX_FRAGMENTS

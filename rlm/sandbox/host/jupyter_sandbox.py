@@ -19,7 +19,7 @@ from rlm.sandbox.host.kernel_process import FreshKernels, KernelProcess, KernelS
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import KernelHandler
-from rlm.sandbox.types import CellReport, CellResult, KernelLimits, Span
+from rlm.sandbox.types import DIED, CellReport, CellResult, KernelLimits, Span
 
 __all__ = ["GRACE_SECONDS", "JupyterSandbox", "SandboxLevel"]
 
@@ -137,13 +137,15 @@ class JupyterSandbox:
             answer = {"status": "died", "detail": kernel.death}
         return _result(answer, report, bridge.clock.seconds)
 
-    async def begin(self, chars: int) -> None:
-        """Start another question, about the first `chars` characters of the context.
+    async def begin(self, chars: int, handler: KernelHandler) -> None:
+        """Start another question, about the first `chars` characters of the context, whose calls go to
+        `handler`.
 
         Calls that earlier cells still have in flight (from their threads) are cancelled.
         """
+        self._handler = handler
         if self._bridge is not None:
-            await self._bridge.begin_question(chars, shared=self._shared)
+            await self._bridge.begin_question(chars, handler, shared=self._shared)
 
     async def interrupt(self) -> None:
         if self._running and self._kernel is not None and self._kernel.alive:
@@ -195,7 +197,7 @@ def _result(answer: Mapping[str, Any], report: CellReport, computed: float) -> C
     if "detail" in answer:
         return CellResult(
             status=answer["status"],
-            ename="KernelDied",
+            ename=DIED,
             evalue=str(answer["detail"]),
             seconds=computed,
             report=report,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rlm.sandbox.host.nesting import is_nested_deeper
 from rlm.sandbox.in_kernel.helper_api.pieces import (
@@ -63,11 +63,10 @@ MAX_VALUE = 2**20
 
 
 class BadCall(Exception):
-    """A call that cannot be executed as requested. The cell gets an error of this type."""
+    """A call that cannot be executed as requested. The cell gets an error of this type: `value`, `type`,
+    `slice_too_large`, `depth`, `tool` or `sub_model`."""
 
-    def __init__(
-        self, type_: Literal["value", "type", "slice_too_large", "depth", "tool", "sub_model"], message: str
-    ) -> None:
+    def __init__(self, type_: str, message: str) -> None:
         super().__init__(message)
         self.type = type_
 

@@ -24,8 +24,7 @@ from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog, new_run_id
 from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
-from rlm.playback.cursor import ReplayCursor
-from rlm.playback.recording import RecordedReply, Recording
+from rlm.playback.recording import RecordedReply, Recording, replies_by
 from rlm.results import Citation, Note, RunResult, StopReason, Support
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
@@ -64,7 +63,7 @@ class Job:
         job_resources: JobResources,
         body: Body,
         log: RunLog,
-        recording: Recording | None,
+        recording: Recording,
         warnings: Sequence[str],
         *,
         left: StoredRun | None = None,
@@ -80,16 +79,15 @@ class Job:
             job_resources.loaded.unread if left is None else left.facts.get("unread", ())
         )
         self._budget = Budget(config.limits)
-        playback = ReplayCursor(recording)
-        self._began = time.monotonic() - playback.recording.spent.seconds
-        self._metered = config.metered(self._budget, log, playback)
+        self._recording = recording
+        self._began = time.monotonic() - recording.spent.seconds
+        self._metered = config.metered(self._budget, log, recording)
         self.coverage = CoverageLedger(body.chars)
         self._run_context = RunContext(
             self._budget,
             self._metered,
             self.coverage,
             log,
-            playback,
             ConcurrencyLimits(config.limits.concurrency),
             self._observe,
         )
@@ -214,7 +212,7 @@ class Job:
             resources = resources_for(self.config, self._job_resources.workspace, pool)
             source = RunInput(self._job_resources.loaded.context, self.body)
             part_resources = PartResources(
-                self.config, self._run_context, source, resources, pool, self._unread
+                self.config, self._run_context, source, resources, pool, self._recording, self._unread
             )
             events = () if self._left is None else self._left.events
             # Parts that failed because of their provider are retried, unless the job has ended.
@@ -307,9 +305,7 @@ async def open_job(
             run_id = job_resources.run_id or new_run_id()
             async with journal.run(run_id, task, settings, input=kept) as log:
                 config.tell(RunStarted(log.run_id, "rlm", config.model.name))
-                job = Job(
-                    job_resources, body, log, Recording(replies=past.replies) if past else None, warnings
-                )
+                job = Job(job_resources, body, log, Recording(replies=past.replies if past else {}), warnings)
                 for warning in removed:
                     job.warn(warning)
                 async with _recorded(job, kind, task):
@@ -383,9 +379,9 @@ async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob
         if at == name:
             ended = next((event.data for event in events if event.kind == "finished"), None)
         with damage_reported(at):
-            recording = Recording.of(events)
-        for key, recorded in recording.replies.items():
-            replies.setdefault(key, []).extend(recorded)
+            recorded = replies_by("key", events)
+        for key, found in recorded.items():
+            replies.setdefault(key, []).extend(found)
         before = (await journal.get(at)).settings.get("since")
         # An earlier run may have been removed meanwhile. Then its calls are made again.
         stored = stored or ({one.run_id for one in await journal.runs(None)} if before else set())

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal, get_args
 
-from rlm.accounting.coverage import Above, CoverageLedger, Noted
+from rlm.accounting.coverage import Above, CoverageLedger
 from rlm.accounting.intervals import IntervalSet
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
@@ -31,8 +31,7 @@ from rlm.events import (
 from rlm.journal import JournalEvent as Entry
 from rlm.journal import PartLog
 from rlm.lazy_dataclass import dataclass
-from rlm.playback.cursor import ReplayCursor
-from rlm.playback.recording import Recording
+from rlm.playback.recording import Noted, Recording
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions, RunResources
@@ -67,14 +66,15 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartResources:
-    """What all parts of a job share: its config, context, input, resources and kernels. `unread` names the
-    documents that were not read."""
+    """What all parts of a job share: its config, context, input, resources, kernels and recording. `unread`
+    names the documents that were not read."""
 
     config: RunConfig
     run_context: RunContext
     source: RunInput
     resources: RunResources
     kernels: KernelPool
+    recording: Recording
     unread: Sequence[str] = ()
 
 
@@ -208,18 +208,13 @@ class Parts:
 
     def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:
         run_context = self._part_resources.run_context
-        recording = run_context.playback.recording.part(name)
-        budget, log, playback = (
-            run_context.budget.share(limits),
-            PartLog(run_context.log, name),
-            ReplayCursor(recording),
-        )
+        recording = self._part_resources.recording.part(name)
+        budget, log = run_context.budget.share(limits), PartLog(run_context.log, name)
         own = RunContext(
             budget,
-            run_context.metered.part(budget, log, playback),
+            run_context.metered.part(budget, log, recording),
             CoverageLedger(self._part_resources.source.body.chars, seen),
             log,
-            playback,
             run_context.concurrency,
             self._tell,
         )

@@ -36,7 +36,7 @@ def may_look_up(part: Part, question: str) -> bool:
         config.settings.strategy == "auto"
         and not is_extractive(config.sub_model)
         and not is_extractive(config.model)
-        and not part.recording.rounds
+        and not part.recording.has_rounds
         and is_look_up(question)
         and config.first_strategy(body) != "direct"
     )

@@ -16,7 +16,6 @@ from rlm.errors import BudgetExhausted, JournalError
 from rlm.journal import Journal, stored_log
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.catalog.info import Prices
-from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.testing import ScriptedModel
 
@@ -30,7 +29,7 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
     model = ScriptedModel.of(child=Reply("!", usage=TokenUsage(input_tokens=1_500)))
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(
-            Budget(Limits(max_total_tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices()
+            Budget(Limits(max_total_tokens=2_900)), log, Recording(), lambda _: None, Prices()
         )
         assert metered.calibrated(model, 1_000) == 1_000
         await metered.ask(model, REQUEST, prompt_tokens=1_000, event_fields={})
@@ -47,7 +46,7 @@ async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 0.0)
     model, budget = ScriptedModel.of(child="!"), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
+        metered = MeteredModel(budget, log, Recording(), lambda _: None, Prices())
         await metered.ask(model, REQUEST, prompt_tokens=1, event_fields={})
         async with journal.resume("r", take_over=True):
             with pytest.raises(JournalError, match="is written by another process"):
@@ -67,7 +66,7 @@ async def test_a_cancelled_call_is_charged_in_the_journal_too(tmp_path: Path) ->
 
     model = Endless([], name="scripted:endless")
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        metered = MeteredModel(Budget(Limits()), log, Recording(), lambda _: None, Prices())
         call = asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=5_000, event_fields={}))
         await began.wait()
         call.cancel()
@@ -95,7 +94,7 @@ async def test_a_cut_reply_whose_rest_was_cancelled_is_charged_and_counts_as_no_
     model = Endless([], name="scripted:endless")
     request = replace(REQUEST, max_output_tokens=50)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        metered = MeteredModel(Budget(Limits()), log, Recording(), lambda _: None, Prices())
         call = asyncio.ensure_future(metered.ask(model, request, prompt_tokens=3_000, event_fields={}))
         await began.wait()
         call.cancel()
@@ -113,7 +112,7 @@ async def test_a_cancelled_call_of_a_batch_is_not_charged(tmp_path: Path) -> Non
     cancelled = asyncio.CancelledError()
     model.generate = AsyncMock(side_effect=cancelled)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        metered = MeteredModel(Budget(Limits()), log, ReplayCursor(), lambda _: None, Prices())
+        metered = MeteredModel(Budget(Limits()), log, Recording(), lambda _: None, Prices())
         with pytest.raises(asyncio.CancelledError):
             await metered.ask(model, REQUEST, prompt_tokens=5_000, event_fields={})
         assert [event.kind for event in await log.events()] == ["run_started"]

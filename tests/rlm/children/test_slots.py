@@ -17,7 +17,7 @@ from rlm.children.child_calls import ChildCalls
 from rlm.children.sub_models import ChildModel, SubModels
 from rlm.journal import Journal
 from rlm.models.catalog.info import Prices
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import Recording
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.compute_clock import ComputeClock, serve_with
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
@@ -41,15 +41,14 @@ async def child_calls(tmp_path: Path) -> AsyncIterator[ChildCalls]:
         context = writer.finish()
     model = ScriptedModel.of(child=answer)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
-        budget, playback = Budget(Limits()), ReplayCursor()
-        metered = MeteredModel(budget, log, playback, lambda _: None, Prices({}))
+        budget = Budget(Limits())
+        metered = MeteredModel(budget, log, Recording(), lambda _: None, Prices({}))
         with context.open() as body:
             run_context = RunContext(
                 budget,
                 metered,
                 CoverageLedger(body.chars),
                 log,
-                playback,
                 ConcurrencyLimits(2),
                 lambda _: None,
             )

@@ -56,7 +56,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
     async with Journal.open(store) as journal:
         async with journal.run("r1", "What?", {"model": "extractive"}) as log:
             assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
-            for kind in ("cell", "child", "helper", "limit"):
+            for kind in ("cell", "child", "tool", "limit"):
                 await log.append(kind, {"spans": ((1, 2), (3, 4))})
             await log.append("warning", {}, totals=RunTotals(rounds=1, sub_calls=2))
             (running,) = await journal.runs()
@@ -78,7 +78,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
         settings={"model": "extractive"},
     )
     assert [event.kind for event in events] == [
-        "run_started", "model_call", "cell", "child", "helper", "limit", "warning", "finished",
+        "run_started", "model_call", "cell", "child", "tool", "limit", "warning", "finished",
     ]  # fmt: skip
     assert [event.seq for event in events] == list(range(1, 9))
     assert events[0].data == {"task": "What?", "settings": {"model": "extractive"}}

@@ -48,7 +48,7 @@ async def test_no_planted_key_is_anywhere_in_the_store(store: Path) -> None:
             journal.redact([KEY, KEY + "-longer", "", "ollama"])
             async with journal.run("r1", f"use {KEY}", {"env": {"OPENAI_API_KEY": KEY}}) as log:
                 await log.append("model_call", {"headers": [("Authorization", f"Bearer {KEY}-longer")]})
-                await log.append("helper", {KEY: {"deep": [f"a{KEY}b{KEY}c"]}, "host": "ollama"})
+                await log.append("tool", {KEY: {"deep": [f"a{KEY}b{KEY}c"]}, "host": "ollama"})
                 await log.append("finished", {"stop_reason": f"{KEY}", "error": f"401 for {KEY}"})
             events = await journal.events("r1")
             raw = b"".join(file.read_bytes() for file in store.parent.iterdir())

@@ -18,7 +18,7 @@ from rlm.journal import Journal
 from rlm.models.base import Image, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.families import image_tokens
 from rlm.models.catalog.info import Prices
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import Recording
 from rlm.prompts import NOT_FOUND
 from rlm.testing import ScriptedModel
 
@@ -183,9 +183,7 @@ async def test_pictures_are_reserved_by_their_pixels(tmp_path: Path) -> None:
     most = image_tokens(model.name, picture)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         for tokens in (most, most + 200):
-            metered = MeteredModel(
-                Budget(Limits(tokens=tokens)), log, ReplayCursor(), lambda _: None, Prices()
-            )
+            metered = MeteredModel(Budget(Limits(tokens=tokens)), log, Recording(), lambda _: None, Prices())
             if tokens == most:
                 with pytest.raises(BudgetExhausted, match="tokens"):
                     await metered.ask(model, request, prompt_tokens=100, event_fields={})

@@ -9,12 +9,9 @@ import pytest
 from rlm import RLM, Settings
 from rlm.errors import ModelRejected
 from rlm.journal import Journal
-from rlm.models.base import SliceText
-from rlm.playback.question_id import identify_child
 from rlm.prompts.recipes import child, root
 from rlm.prompts.templates import table, words
 from rlm.replay import replay
-from rlm.sandbox.types import Span
 from rlm.testing import ScriptedModel
 
 TEXT = "one two three four\n"
@@ -143,26 +140,29 @@ async def test_a_different_question_is_still_asked(leave, resume, reword, block)
     assert [request.role for request in model.requests] == ["root", "child", "child", "child"]
 
 
-def piece(start: int, end: int) -> SliceText:
-    return SliceText("x" * (end - start), Span(start, end))
+async def test_a_block_that_was_left_in_the_middle_pays_nothing_again(run, resume, reword, block) -> None:
+    """Its replies are found by what was asked, and not by the words around it."""
+    reached = asyncio.Event()
 
+    answers = Answers()
 
-def question_asked(question: str, *pieces: SliceText, **form: object) -> str:
-    defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
-    return identify_child("m", question, pieces, **{**defaults, **form})
+    async def child(request) -> str:
+        if request.task == "Last?":
+            reached.set()
+            await asyncio.Event().wait()
+        return answers(request)
 
-
-def test_digests_tell_all_parts_of_a_question_apart() -> None:
-    digests = {
-        question_asked("q", piece(0, 3)),
-        question_asked("p", piece(0, 3)),
-        question_asked("q", piece(1, 4)),
-        question_asked("q", SliceText("made")),
-        question_asked("q", SliceText("made2")),
-        question_asked("q", piece(0, 3), numbered=True),
-        question_asked("q", piece(0, 3), part=(1, 2)),
-        question_asked("q", piece(0, 3), sample=1),
-        question_asked("q", piece(0, 3), schema="{}"),
-        question_asked("q", piece(0, 3), schema="{}", retry=True),
-    }
-    assert len(digests) == 10
+    asks = ASKS.replace(", d.error_type", "").replace("d = sub_query_batch('Down?', [(8, 13)])[0]\n", "")
+    code = block(asks + "d = str(sub_query('Last?', (8, 13)))\nfinalize([a, b, c, d])")
+    running = asyncio.ensure_future(run(ScriptedModel.of(root=[code], child=child), TEXT))
+    await asyncio.wait_for(reached.wait(), 30)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with Journal.open(run.store) as journal:
+        (summary, *_) = await journal.runs()
+    reword()
+    model = ScriptedModel.of(child="three")
+    result = await resume(model, summary.run_id)
+    assert result.answer == [*EXPECTED[:-1], "three"]
+    assert [request.task for request in model.requests] == ["Last?"]

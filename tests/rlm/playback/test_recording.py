@@ -1,16 +1,15 @@
-"""Test the recording of a journal's events, in any order, and what it serves."""
+"""Test what is read from the events of a journal: what was spent and seen, and the state of the root."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm.driver.root_state import RootState
 from rlm.journal import JournalEvent
-from rlm.playback.cursor import ReplayCursor
-from rlm.playback.recording import RecordedFailure, Recording
+from rlm.playback.recording import Recording
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
 CELL = CellResult(
@@ -33,31 +32,29 @@ def root(round_: int, *, final: bool = False, tokens: int = 10) -> dict:
 def child(key: str, *, cached: bool = False, cost: float | None = 0.5) -> dict:
     return {
         "kind": "child", "role": "child", "model": "c", "round": 1, "reply": f"to {key}", "key": key,
-        "finish_reason": "stop", "cost_usd": cost, "cached": cached,
+        "asked": key, "spans": [[0, 9]], "finish_reason": "stop", "cost_usd": cost, "cached": cached,
         "usage": {"input_tokens": 3 * (not cached), "output_tokens": 2 * (not cached), "cached_tokens": 1},
     }  # fmt: skip
 
 
-def failure(round_: int, key: str | None) -> dict:
+def failure(asked: str, type_: str = "model") -> dict:
     return {
         "kind": "child",
-        "round": round_,
-        "key": key,
+        "round": 1,
+        "asked": asked,
         "error": "down",
-        "error_type": "model",
-        "asked": "",
-        "spans": [],
+        "error_type": type_,
+        "spans": [[0, 9]],
     }
 
 
 def cell(round_: int) -> dict:
     # As JSON returns it: spans are lists.
     result = {**asdict(CELL), "report": {**asdict(CELL.report), "read": [[0, 3]]}}
-    return {"kind": "cell", "round": round_, "code": "x", "prose": "", "mark": "repl", "result": result}
-
-
-def helper(round_: int, order: int, value: int) -> dict:
-    return {"kind": "helper", "round": round_, "helper": "progress", "order": order, "result": {"v": value}}
+    return {
+        "kind": "cell", "round": round_, "code": f"code {round_}", "prose": "", "mark": "repl",
+        "result": result, "answers": [], "feedback": f"output {round_}",
+    }  # fmt: skip
 
 
 def mark(kind: str, **data: object) -> dict:
@@ -70,15 +67,6 @@ def recording_of(*facts: dict, at: list[float] | None = None) -> Recording:
         JournalEvent("r", seq + 1, times[seq], fact["kind"], {k: v for k, v in fact.items() if k != "kind"})
         for seq, fact in enumerate(facts)
     )
-
-
-def test_rounds_have_their_cells() -> None:
-    recording = recording_of(mark("run_started"), root(1), cell(1), root(2, final=True))
-    assert [(past.number, past.messages, past.reply.text, past.final) for past in recording.rounds] == [
-        (1, (("user", "prompt 1"),), "reply 1", False),
-        (2, (("user", "prompt 2"),), "reply 2", True),
-    ]
-    assert [past.cell for past in recording.rounds] == [CELL, None]
 
 
 def test_what_was_spent_is_summed_by_model() -> None:
@@ -94,80 +82,126 @@ def test_time_in_which_nobody_ran_it_does_not_count() -> None:
     assert recording_of(*facts, at=[0.0, 4.0, 90_000.0, 90_003.0, 200_000.0]).spent.seconds == 7.0
 
 
-def test_an_unfinished_cell_gets_new_facts() -> None:
-    """Helpers and failures count only in cells that ended."""
-    ended = (root(1), helper(1, 0, 1), failure(1, "k"), cell(1))
-    begun = (root(2), helper(2, 0, 2), failure(2, "k"))
-    before = recording_of(*ended, *begun)
-    assert set(before.helpers) == {(1, "progress", 0), (2, "progress", 0)}
-    for event in (mark("resumed"), mark("kernel_died", round=2, reason="")):
-        after = recording_of(*ended, *begun, event)
-        assert set(after.helpers) == {(1, "progress", 0)}
-        assert set(after.failures) == {(1, "k")}
-    assert set(recording_of(*ended, mark("kernel_died", round=1, reason="")).helpers) == {(1, "progress", 0)}
+def within(name: str, *facts: dict) -> list[dict]:
+    return [{**fact, "within": name} for fact in facts]
+
+
+def begun(name: str, *stretches: list[int]) -> dict:
+    return mark("sub_rlm", within=name, depth=1, prompt="x", stretches=list(stretches))
+
+
+def ended(name: str, text: str | None) -> dict:
+    answer = None if text is None else {"text": text, "how": "rlm"}
+    return mark("sub_rlm_ended", name=name, error=None, error_type=None, answer=answer)
 
 
 def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
-    """The journal is read once, however many sub-RLMs there are."""
     whole = recording_of(
         mark("run_started"),
         root(1),
-        mark("sub_rlm", within="a.1", depth=1, prompt="x"),
-        {**root(1), "within": "a.1"},
-        {**child("k"), "within": "a.1/b.1"},
-        {**child("k"), "within": "a.10"},
-        mark("sub_rlm_ended", name="a.10", error="too long", error_type="limit"),
-        mark("sub_rlm_ended", name="a.1", error=None, error_type=None),
+        begun("a.1"),
+        *within("a.1", root(1)),
+        *within("a.1/b.1", child("k")),
+        *within("a.10", child("k")),
     )
     inner = whole.part("a.1")
-    assert [past.number for past in inner.rounds] == [1]
+    assert [event.kind for event in whole.events] == ["run_started", "model_call"]
     assert (set(inner.below), set(inner.replies), set(inner.part("b.1").replies)) == ({"b.1"}, set(), {"k"})
-    assert inner.part("b.1").within == "a.1/b.1"
-    assert whole.ended == {"a.1": None, "a.10": RecordedFailure("limit", "too long")}
-    assert whole.part("never begun").rounds == ()
+    assert (inner.part("b.1").within, whole.part("never begun").events) == ("a.1/b.1", ())
+    assert (whole.has_rounds, inner.has_rounds, inner.part("b.1").has_rounds) == (True, True, False)
 
 
-def test_what_ended_above_ended_what_is_below() -> None:
-    """After the kernel above died or the whole run was left, the cells below are unfinished."""
-    begun = [
-        {**fact, "within": "a.1"} for fact in (root(1), helper(1, 0, 1), cell(1), root(2), helper(2, 0, 2))
-    ]
-    assert set(recording_of(*begun).part("a.1").helpers) == {(1, "progress", 0), (2, "progress", 0)}
-    for event in (mark("resumed"), mark("kernel_died", round=7, reason="")):
-        assert set(recording_of(*begun, event).part("a.1").helpers) == {(1, "progress", 0)}
-    aside = mark("kernel_died", round=2, reason="", within="b.1")
-    assert len(recording_of(*begun, aside).part("a.1").helpers) == 2
+def test_sub_rlms_of_cells_that_ended_are_not_those_of_the_next_call() -> None:
+    """The names of a call that is made again go on behind them."""
+    facts = [ended("a.1", None), ended("a.2", "found"), ended("b.1", None), cell(1), ended("a.3", "more")]
+    recording = recording_of(root(1), *facts)
+    assert recording.begun == {"a": 2, "b": 1}
+    assert {name: one.text for name, one in recording.sub_answers.items()} == {"a.2": "found", "a.3": "more"}
 
 
-def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
-    """Everything after it is live, but a paid reply stays usable."""
+def test_what_was_seen_is_what_cells_and_children_saw_at_every_depth() -> None:
+    """Spans of a sub-RLM are those of its own source, and are mapped to the body."""
     recording = recording_of(
-        root(1), cell(1), child("a"), root(2), cell(2), root(3), mark("diverged", round=2)
+        root(1),
+        child("a"),
+        child("b"),
+        failure("b", "schema"),
+        begun("s.1", [0, 100, 5], [6, 200, 20]),
+        *within("s.1", child("c"), cell(1)),
+        begun("s.1/t.1", [0, 7, 4]),
+        *within("s.1/t.1", cell(1)),
     )
-    assert [(past.number, past.cell) for past in recording.rounds] == [(1, CELL), (2, None)]
-    assert set(recording.replies) == {"a"}
-    assert recording.spent.calls == 1
+    inner = [Span(100, 105), Span(200, 203)]
+    assert recording.seen["answered"] == [Span(0, 9), *inner]
+    assert recording.seen["sent"] == [Span(0, 9), Span(0, 9), *inner]
+    assert recording.seen["failed"] == [Span(0, 9)]
+    assert recording.seen["read"] == [Span(100, 103), Span(201, 204)]
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=40))
-def test_a_reply_is_given_as_often_as_it_was_paid_for(paid: list[str], asked: list[str]) -> None:
-    """It is served neither more nor less often than it was paid for."""
-    playback = ReplayCursor(recording_of(*map(child, paid)))
-    assert playback.unserved == len(paid)
-    given_ = [key for key in asked if playback.reply(key) is not None]
-    for key in "abcd":
-        assert given_.count(key) == min(paid.count(key), asked.count(key))
-    assert playback.unserved == len(paid) - len(given_)
+def test_pages_and_chunks_are_there_again() -> None:
+    seen = {**child("p"), "pages": [["a.pdf", 1, "sha"]]}
+    recording = recording_of(seen, {**child("c"), "chunked": True}, {**failure("d"), "chunked": True})
+    assert recording.pages == [([Span(0, 9)], "to p")]
+    assert recording.seen["looked"] == [Span(0, 9)]
+    assert recording.chunks == [Span(0, 9)] * 2
+
+
+def state_of(*facts: dict) -> RootState:
+    return RootState.of(
+        ((fact["kind"], {k: v for k, v in fact.items() if k != "kind"}) for fact in facts), 8_000
+    )
+
+
+def sent(round_: int, kept: int, *new: str) -> dict:
+    messages = [{"role": "user", "content": one} for one in new]
+    return {**root(round_), "kept": kept, "messages": messages}
+
+
+def contents(state: RootState) -> list[str]:
+    return [one.content for one in state.messages]
+
+
+def test_a_root_goes_on_where_its_events_end() -> None:
+    """After a reply it acts on that, after a cell or a violation it asks again."""
+    asked = state_of(sent(1, 0, "task"))
+    assert (asked.pending and asked.pending.reply.text, contents(asked)) == ("reply 1", ["task"])
+    ran = state_of(sent(1, 0, "task"), cell(1))
+    assert (ran.pending, ran.rounds) == (None, 1)
+    assert contents(ran) == ["task", "```repl\ncode 1\n```", "output 1"]
+    assert ran.variables == {"x": "x: int"}
+    broke = state_of(sent(1, 0, "task"), mark("limit", round=1, violation="no_block"))
+    assert (broke.pending, broke.violations, broke.last_violation) == (None, 1, ("no_block", "reply 1"))
+    assert contents(broke)[0] == "task"
+
+
+def test_the_words_of_then_are_kept() -> None:
+    state = state_of(sent(1, 0, "old words"), cell(1), sent(2, 1, "the block", "what was told then"))
+    assert contents(state) == ["old words", "the block", "what was told then"]
+
+
+def test_a_cell_that_went_another_way_is_the_last_one() -> None:
+    """Everything after it is new; what was before it stays."""
+    facts = [sent(1, 0, "task"), cell(1), sent(2, 3, "more"), cell(2), sent(3, 5, "and more")]
+    state = state_of(*facts, mark("diverged", round=2))
+    before = state_of(*facts[:3])
+    assert (contents(state), state.rounds, len(state.cells)) == (contents(before), 2, 1)
+    assert state.pending == before.pending
+    again = state_of(*facts, mark("diverged", round=2), cell(2), mark("diverged", round=1))
+    assert (contents(again), again.rounds, again.cells) == (["task"], 1, [])
+
+
+def test_a_block_that_is_repeated_with_the_same_output_is_known() -> None:
+    same = {**cell(2), "code": "code 1"}
+    state = state_of(sent(1, 0, "task"), cell(1), sent(2, 3), same)
+    assert state.is_stuck(" code 1\n")
+    assert not state.is_stuck("code 2")
+    assert not state_of(sent(1, 0, "task"), cell(1)).is_stuck("code 1")
 
 
 FACTS = st.one_of(
     st.builds(root, st.integers(1, 5)),
-    st.builds(cell, st.integers(1, 5)),
     st.builds(child, st.sampled_from("ab")),
-    st.builds(failure, st.integers(1, 5), st.sampled_from(["a", None])),
-    st.builds(helper, st.integers(1, 5), st.integers(0, 2), st.integers()),
-    st.builds(lambda n: mark("diverged", round=n), st.integers(1, 5)),
-    st.builds(lambda n: mark("kernel_died", round=n, reason=""), st.integers(1, 5)),
+    st.builds(failure, st.sampled_from("ab")),
     st.just(mark("resumed")),
     st.just(mark("warning", message="w")),
 )
@@ -175,54 +209,10 @@ FACTS = st.one_of(
 
 @given(st.lists(FACTS, max_size=40))
 def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
-    """Wherever and however often the run was left, each round is there once, in order."""
+    """Wherever and however often the run was left, each reply is there once."""
     recording = recording_of(mark("run_started"), *facts)
     replies = [fact for fact in facts if "reply" in fact]
     assert recording.spent.tokens == sum(
         fact["usage"]["input_tokens"] + fact["usage"]["output_tokens"] for fact in replies
     )
-    assert sum(map(len, recording.replies.values())) == sum(fact["role"] == "child" for fact in replies)
-    numbers = [past.number for past in recording.rounds]
-    assert numbers == sorted(set(numbers))
-
-
-def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
-    """A replay that diverges is detected. A new cell may ask anything."""
-    playback = ReplayCursor(recording_of(root(1), child("a"), cell(1)))
-    playback.begin(1, CELL)
-    assert playback.repeating
-    assert playback.reply("a") is not None
-    assert playback.repeating
-    assert playback.reply("b") is None
-    assert playback.diverged
-    assert not playback.repeating
-    playback.begin(2, None)
-    assert playback.reply("c") is None
-    assert not playback.diverged
-
-
-@pytest.mark.parametrize(("status", "type_"), [("timeout", "cancelled"), ("ok", None)])
-def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str, type_: str | None) -> None:
-    """Nothing is paid for a reply that the cell never got."""
-    playback = ReplayCursor(recording_of(root(1), cell(1)))
-    playback.begin(1, CellResult(status))  # type: ignore[arg-type]
-    failed = playback.failure("never answered")
-    assert (failed and failed.type) == type_
-
-
-def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> None:
-    """After a change of the prompt's words the keys of two replies to one question no longer match."""
-    first, second, other = (
-        {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
-    )
-    playback = ReplayCursor(recording_of(mark("run_started"), root(1), first, second, other, cell(1)))
-    question = "q"
-    playback.begin(1, CELL)
-    found = [playback.reply("b", question), playback.reply("new", question)]
-    assert [past and past.reply.text for past in found] == ["to b", "to a"]
-    assert not playback.has_reply("new", question)
-    assert not playback.diverged
-    assert playback.reply("new", question) is None
-    assert playback.diverged
-    assert playback.reply("c", "p").reply.text == "to c"
-    assert playback.unserved == 0
+    assert recording.reply_count == sum(fact["role"] == "child" for fact in replies)

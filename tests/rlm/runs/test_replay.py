@@ -119,11 +119,11 @@ async def test_a_direct_answer_is_replayed(run) -> None:
 
 
 async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> None:
-    """A replay computes the answer; it does not repeat the journalled one."""
+    """A replay computes the answer from what the cells got; it does not repeat the journalled one."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
     result = await run(model)
     with closing(sqlite3.connect(run.store)) as database, database:
-        database.execute('UPDATE events SET data = replace(data, \'"reply":"yes"\', \'"reply":"no"\')')
+        database.execute('UPDATE events SET data = replace(data, \'"text":"yes"\', \'"text":"no"\')')
     database.close()
     again = await replay_run(run, result)
     assert not again.equal

@@ -17,7 +17,7 @@ from rlm.answers.support.model_check import SupportModel
 from rlm.journal import Journal
 from rlm.models.base import Model, Request
 from rlm.models.catalog.info import Prices
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import Recording
 from tests.rlm.answers.support.planted import claims_in, is_planted
 
 
@@ -52,9 +52,9 @@ async def support_model(tmp_path: Path) -> AsyncIterator[Callable[..., SupportMo
 
         def make(model: Model, limits: Limits | None = None) -> SupportModel:
             budget = Budget(limits or Limits())
-            metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
+            metered = MeteredModel(budget, log, Recording(), lambda _: None, Prices())
             context = RunContext(
-                budget, metered, CoverageLedger(0), log, ReplayCursor(), ConcurrencyLimits(4), lambda _: None
+                budget, metered, CoverageLedger(0), log, ConcurrencyLimits(4), lambda _: None
             )
             return SupportModel(model, context)
 
