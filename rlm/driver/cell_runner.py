@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ class CellRunner:
         await self._start()
         while True:
             died: CellResult | None = None
-            async for cell, result, is_same in self._repeat_cells():
+            async for cell, result, is_same in self._repeat_cells(math.inf):
                 if result.ename == DIED:
                     died = result
                     await self._replace_kernel(cell.round, result)
@@ -104,7 +105,7 @@ class CellRunner:
         while True:
             await self._replace_kernel(round_, result)
             changed: list[int] = []
-            async for cell, again, is_same in self._repeat_cells():
+            async for cell, again, is_same in self._repeat_cells(self._seconds_left()):
                 if again.ename == DIED:
                     result = again
                     break
@@ -137,16 +138,22 @@ class CellRunner:
     async def _execute_cell(self, code: str, round_: int) -> CellResult:
         """Run a cell and return its result. When the run's time is up, the cell and its children are
         interrupted. The kernel stays open for the last round."""
-        left = self._last_round_seconds()
-        if left is None:
-            left = max(self._budget.seconds_left, MIN_CELL_SECONDS)
+        left = self._seconds_left()
         seconds = min(self._budget.limits.cell_seconds, left)
         # The calls of the cell end with the run's time, too, and the cell may still say what came of them.
         return await _execute(self._open_sandbox(), code, round_, seconds, left + MIN_CELL_SECONDS)
 
-    def _repeat_cells(self) -> AsyncIterator[tuple[RecordedCell, CellResult, bool]]:
-        limit = self._budget.limits.cell_seconds
-        return repeat_cells(self._state.cells, self._border, self._open_sandbox, limit)
+    def _seconds_left(self) -> float:
+        left = self._last_round_seconds()
+        return max(self._budget.seconds_left, MIN_CELL_SECONDS) if left is None else left
+
+    def _repeat_cells(self, seconds: float) -> AsyncIterator[tuple[RecordedCell, CellResult, bool]]:
+        return repeat_cells(
+            self._state.cells,
+            self._border,
+            self._open_sandbox,
+            min(self._budget.limits.cell_seconds, seconds),
+        )
 
     def _open_sandbox(self) -> Sandbox:
         assert self._sandbox is not None
