@@ -1,4 +1,4 @@
-"""`rlm summarize`: talk, work, stories, cards and logs in a form that fits; documents by sections."""
+"""`rlm summarize`: a chat, a card, a log or documents."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["summarize"]
 
-_MAX_FACT = 100
-
 EXAMPLES = """\b
 Examples:
   rlm summarize examples/chat.md --tokens 500
@@ -41,13 +39,13 @@ Examples:
   rlm summarize report.pdf --out summary.md
 
 A history is a card or a board (our JSON, GitHub, Jira, Linear, beads), a chat (JSON or JSON Lines), a GitHub
-issue or pull request, a git log, a transcript or a log in plain text or Markdown. The kind of text picks the
-headings: of work, a meeting, talk, a story or game, a log. --form names one of them (work, meeting, talk,
-story, log, board) or a file with your own headings: `## Heading`, and what belongs there below. Each line
-names its messages. A model compares each line with them, corrects it, or marks it as not supported.
+issue or pull request, a git log, a transcript or a log in plain text or Markdown. Cards and commits have the
+headings of work; other texts go by subject. --form names headings (work, meeting, talk, story, log, board)
+or a file with your own: `## Heading`, and what belongs there below. Each paragraph names its messages. A
+model compares each sentence with them, and marks it if they do not support it.
 
---since reuses an earlier summary of the same input: its lines stay, what changed is replaced, and only new
-text is paid for. It also resumes a summary that was interrupted.
+--since reads only what is new, beside the earlier summary of the same input. It also resumes a summary that
+was interrupted.
 """
 
 
@@ -64,12 +62,12 @@ def summarize(
     paths: PathsArgument = None,
     kind: Annotated[
         Literal["auto", "card", "chat", "document", "story"],
-        typer.Option(help="document: by sections; card, chat, story: by messages or paragraphs."),
+        typer.Option(help="card, chat, story: by messages; document: by paragraphs."),
     ] = "auto",
     tokens: Annotated[
         int | None,
         typer.Option(
-            help="Maximum tokens (default: what suits the input, at most 8,000).", show_default=False
+            help="About this many tokens (default: what suits the input, at most 8,000).", show_default=False
         ),
     ] = None,
     focus: Annotated[str, typer.Option(help="What the summary is for.", show_default=False)] = "",
@@ -141,7 +139,7 @@ async def _summarize(rlm: RLM, sources: Sequence[Source], **how: Any) -> Summary
 
 
 def _text(found: Summary) -> str:
-    """Return the summary. For documents, add the list of sources: a history names them in its lines."""
+    """Return the summary. For documents, add the list of sources: nobody counts their paragraphs."""
     if found.kind == "history":
         return terminal_text(found.text)
     from rlm.cli.console.render_result import answer_text
@@ -149,41 +147,20 @@ def _text(found: Summary) -> str:
     return answer_text(found.result)
 
 
-def _fact_rows(found: Summary) -> str:
-    """Return a row for each fact that must survive."""
-    counts = dict.fromkeys(("kept", "restored", "lost"), 0)
-    for fact in found.facts:
-        counts[fact.status] += 1
-    head = f"{plural(len(found.facts), 'fact')} that must survive: " + ", ".join(
-        f"{count:,} {status}" for status, count in counts.items()
-    )
-    rows = [
-        f"  {fact.status:<8} {fact.heading:<15} [{fact.name}] {_shortened(fact.text)}" for fact in found.facts
-    ]
-    return "\n".join([head, *rows])
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_FACT else text[: _MAX_FACT - 1] + "…"
-
-
 def _support(found: Summary) -> str:
-    """Return how many lines their messages support, and what kind of check was made."""
-    count = f"{found.supported:,} of {plural(found.lines, 'line')}"
+    """Return how many sentences their sources support, and what kind of check was made."""
     if found.form == "extracts":
-        return f"no model wrote it: {plural(found.lines, 'line')} are sentences of the messages, or computed"
+        return f"no model wrote it: {plural(found.lines, 'line')} are sentences of the messages"
     model = found.result.support.model if found.result.support else None
     how = f"checked by {model}" if model else "only words were compared"
-    return f"form {found.form}; {count} supported by the messages that they cite ({how})"
+    count = f"{found.supported:,} of {plural(found.lines, 'sentence')}"
+    return f"form {found.form}; {count} supported by what they cite ({how})"
 
 
 def _account(found: Summary, *, verbose: bool) -> str:
     new = f", {found.messages - found.known:,} of them new" if found.known else ""
-    messages = f"{plural(found.messages, 'message')}{new}"
+    entries = plural(found.messages, "message" if found.kind == "history" else "paragraph") + new
     if not verbose:
-        return (f"{messages} · " if found.kind == "history" else "") + account(found.result)
-    lines = [_fact_rows(found)] if found.facts else []
-    if found.kind == "history":
-        lines += [f"{messages} summarized", _support(found)]
+        return f"{entries} · {account(found.result)}"
+    lines = [f"{entries} summarized", _support(found)]
     return terminal_text("\n".join([*lines, full_account(found.result)]))

@@ -1,18 +1,19 @@
-"""Convert boards and single cards of issue trackers, as JSON or JSON Lines, into chats in plain language."""
+"""Convert boards, cards and threads of issue trackers, in JSON or JSON Lines, into chats."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
 from rlm.documents import PathSource, Source, StreamSource, TextSource
 from rlm.prompts.json_input import parse_json
 from rlm.tasks.summaries.cards import Card, card_of, day
-from rlm.tasks.summaries.github import has_reviews, is_thread, peek
+from rlm.tasks.summaries.github import as_chats, has_reviews, is_thread
 
 __all__ = ["Cards", "with_cards"]
 
@@ -35,17 +36,17 @@ _CHANGE = re.compile(r"^(?P<before>[^\n{}\"]{0,60})(?P<fields>\{.*\})[ \t]*$", r
 
 
 def with_cards(sources: Sequence[Source]) -> tuple[list[Source], Cards]:
-    """Return the sources, with boards and cards in JSON files, texts and streams converted to chats, and the
-    cards. A card of a board is one message; a single card is a message, and each of its comments another.
+    """Return the sources, with boards, cards, issues and pull requests converted to chats, and the cards. A
+    card of a board is one message; a single card is a message, and each of its comments another.
     """
     cards: dict[str, Card] = {}
-    return [_with_cards(source, cards) for source in sources], cards
+    return [_converted(source, cards) for source in sources], cards
 
 
-def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
+def _converted(source: Source, cards: dict[str, Card]) -> Source:
     match source:
         case StreamSource(name, stream):
-            head, rest = peek(stream)
+            head, rest = _peek(stream)
             source = StreamSource(name, rest)
             if head is None:
                 return source
@@ -61,7 +62,7 @@ def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
             except OSError:
                 return source  # the loader reports the error
         case TextSource(name, data, kind):
-            if kind not in ("json", "jsonl", "text", "markdown"):
+            if kind not in ("json", "jsonl", "text", "markdown") or len(data) > _MAX_BYTES:
                 return source
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
@@ -71,8 +72,39 @@ def _with_cards(source: Source, cards: dict[str, Card]) -> Source:
         told = _tell_changes(text)
         kind = "markdown" if PurePath(name).suffix.lower() in (".md", ".markdown") else "text"
         return source if told == text else TextSource(name, told, kind)
-    chat = _read(text, cards)
-    return source if chat is None else TextSource(name, json.dumps(chat, ensure_ascii=False), "json")
+    chats = _read(text, cards)
+    if not chats:
+        return source
+    found = chats[0] if len(chats) == 1 else chats
+    return TextSource(name, json.dumps(found, ensure_ascii=False), "json")
+
+
+def _peek(stream: BinaryIO) -> tuple[bytes | None, BinaryIO]:
+    """Return the bytes of a stream and a stream of the same bytes. A long stream is not kept in memory: None
+    stands for its bytes."""
+    head = stream.read(_MAX_BYTES + 1)
+    if len(head) <= _MAX_BYTES:
+        return head, io.BytesIO(head)
+    return None, io.BufferedReader(_Joined(io.BytesIO(head), stream))
+
+
+class _Joined(io.RawIOBase):
+    """A stream of the bytes of several streams."""
+
+    def __init__(self, *streams: BinaryIO) -> None:
+        self._streams = list(streams)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._streams:
+            data = self._streams[0].read(len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+            self._streams.pop(0)
+        return 0
 
 
 def _tell_changes(text: str) -> str:
@@ -99,11 +131,23 @@ def _tell_changes(text: str) -> str:
     return _CHANGE.sub(tell, text)
 
 
-def _read(text: str, cards: dict[str, Card]) -> dict[str, Any] | None:
-    """Return the chat that a board or card becomes; None if `text` is neither."""
+def _read(text: str, cards: dict[str, Card]) -> list[dict[str, Any]]:
+    """Return the chats that a board, a card or threads become; [] if `text` is none of these."""
     if text.lstrip()[:1] not in ("{", "["):
-        return None
-    values = _values(text)
+        return []
+    try:
+        value = parse_json(text)
+    except ValueError:
+        value = None
+        values = _line_values(text)
+    else:
+        values = _values(value)
+    board = _board(values, cards)
+    return [board] if board is not None else as_chats(value) or []
+
+
+def _board(values: Sequence[Any], cards: dict[str, Card]) -> dict[str, Any] | None:
+    """Return the chat that a board or card becomes; None if the values are neither."""
     found = [card_of(value) for value in values]
     known = [card for card in found if card is not None]
     if not known or len(known) < _CARD_SHARE * len(values):
@@ -126,12 +170,8 @@ def _read(text: str, cards: dict[str, Card]) -> dict[str, Any] | None:
     return {"messages": messages}
 
 
-def _values(text: str) -> list[Any]:
-    """Return the values of a list, of the list in an object, or of the lines. A broken line is a text."""
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return _line_values(text)
+def _values(value: Any) -> list[Any]:
+    """Return the values of a list, or of the list in an object."""
     for _ in range(4):  # Linear: {"data": {"issues": {"nodes": […]}}}
         if isinstance(value, list):
             return value
@@ -145,6 +185,7 @@ def _values(text: str) -> list[Any]:
 
 
 def _line_values(text: str) -> list[Any]:
+    """Return the values of the lines. A broken line is a text."""
     values: list[Any] = []
     for line in text.split("\n"):
         if line.strip():

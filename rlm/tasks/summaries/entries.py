@@ -21,7 +21,7 @@ from rlm.prompts.history.message import Role
 from rlm.sandbox.text.body import Body, Document
 from rlm.tasks.summaries.commits import commits_in, without_diff
 
-__all__ = ["DATE", "MOMENT", "TIME", "Entry", "date_in", "entries_of", "is_history", "split"]
+__all__ = ["Entry", "date_in", "entries_of", "is_history", "paragraphs_of", "split"]
 
 _MONTH = (
     r"(?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
@@ -113,6 +113,9 @@ _SEPARATOR = re.compile(
 )
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _WRAP = re.compile(r"(?<=[^\n]{50})(?<![.!?:;…])[ \t]*\n[ \t]*(?=[^\W_]|[`\"“(])(?![^\W_]{1,3}[.)][ \t])")
+_PARAGRAPH_CHARS = 1_500
+_SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
+_REACH = 2_000
 _NAME_IN_TITLE = re.compile(rf"^[\[(*_]*(?P<name>{_NAME})")
 
 
@@ -185,6 +188,32 @@ def entries_of(body: Body) -> tuple[Entry, ...]:
             card = is_outside and document.kind == "card"
             found.append(Entry(start, end, with_id, document.name, heading, card))
     return tuple(found)
+
+
+def paragraphs_of(body: Body) -> tuple[Entry, ...]:
+    """Return the paragraphs of all documents in order, long ones in pieces, named p1, p2, …"""
+    found: list[Entry] = []
+    for document in body.documents:
+        text = body.text(document.start, document.end)
+        for one in _paragraphs(text):
+            first, last = document.start + one.start, document.start + one.end
+            pieces = _cut_evenly(body, first, last, -(-(last - first) // _PARAGRAPH_CHARS))
+            for start, end in pairwise([*pieces, last]):
+                content = body.text(start, end).strip()
+                if content:
+                    message = Message("user", content, id=f"p{len(found) + 1}")
+                    found.append(Entry(start, end, message, document.name))
+    return tuple(found)
+
+
+def _cut_evenly(body: Body, start: int, end: int, count: int) -> list[int]:
+    """Return the starts of `count` parts of about equal size. Cuts where a sentence ends."""
+    starts = [start]
+    for part in range(1, count):
+        at = start + (end - start) * part // count
+        found = _SENTENCE_END.search(body.text(at, min(at + _REACH, end)))
+        starts.append(at + found.end() if found else at)
+    return starts
 
 
 def is_history(body: Body) -> bool:

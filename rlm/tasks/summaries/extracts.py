@@ -1,75 +1,80 @@
-"""Summarize without a model: choose the sentences that together cover most topics of a text."""
+"""Summarize talk without a model: sentences of the messages under the five headings of work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 
-from rlm.prompts.history.cue_phrases import small_talk
-from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector
-from rlm.prompts.history.term_frequency import words_of
+from rlm.escaping import markdown_answer, markdown_phrase
+from rlm.prompts.history import HEADINGS, Extraction
 from rlm.prompts.tokens.counters import get_counter
-from rlm.retrieval.sentences import sentences
-from rlm.sandbox.text.body import Body
-from rlm.sandbox.types import Span
+from rlm.results import ClaimSupport, Support
+from rlm.tasks.summaries.checking import CheckedSummary
+from rlm.tasks.summaries.entries import Entry
 
-__all__ = ["choose_sentences"]
+__all__ = ["extract_summary"]
 
-_MIN_WORDS = 5
-_SCORE = 0.3
-_LEAD = 0.5
-"""What the first sentences of a text score above the others."""
-_LEADS = 3
-_MARK_TOKENS = 6
-"""Tokens of a line's bullet and its source."""
-_SLICE_FACTOR = 4
-"""Each slice may propose this multiple of its share of the tokens for the final choice."""
 _COUNTER = get_counter()
+_MIN_TOKENS = 300
+_SHARE = 0.5
+"""The share of a short text that its summary may have at most."""
+_STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 
 
-def choose_sentences(body: Body, spans: Sequence[Span], tokens: int) -> list[Span]:
-    """Return the most informative sentences of `spans`, in order, in about `tokens`. Joins adjacent ones.
-
-    Each span is reduced on its own first, so that memory does not grow with the text.
-    """
-    room = max(1, tokens * _SLICE_FACTOR // max(1, len(spans)))
-    best: list[tuple[Span, Candidate]] = []
-    for span in spans:
-        own = list(_list_candidates(body, span, _MIN_WORDS)) or list(_list_candidates(body, span, 1))
-        best += own if len(spans) == 1 else _choose(own, room)
-    return _join(body, [place for place, _ in _choose(best, tokens)])
-
-
-def _list_candidates(body: Body, span: Span, min_words: int) -> Iterator[tuple[Span, Candidate]]:
-    text = body.text(*span)
-    dull = small_talk()
-    count = 0
-    for start, end in sentences(text):
-        sentence = text[start:end]
-        words = frozenset(word.casefold() for word in words_of(sentence))
-        if len(words) < min_words:
-            continue
-        count += 1
-        subject = frozenset(word for word in words - dull if len(word) > 2 and not word.isdigit())
-        score = _SCORE + (_LEAD if count <= _LEADS and span.start == 0 else 0.0)
-        place = Span(span.start + start, span.start + end)
-        yield place, Candidate(place.start, 0, sentence, "", score, score, words, subject, frozenset())
-
-
-def _choose(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[Span, Candidate]]:
-    """Return the most informative of `found`, in order; at least its first sentence."""
-    candidates = [candidate for _, candidate in found]
-    costs = [cost + _MARK_TOKENS for cost in _COUNTER.count_each([one.text for one in candidates])]
-    choice = SentenceSelector(candidates, costs)
-    choice.fill(range(len(candidates)), tokens)
-    kept = {candidate.order for candidate in choice.chosen}
-    return [one for one in found if one[0].start in kept] or list(found[:1])
-
-
-def _join(body: Body, places: Sequence[Span]) -> list[Span]:
-    joined: list[Span] = []
-    for place in places:
-        if joined and not body.text(joined[-1].end, place.start).strip():
-            joined[-1] = Span(joined[-1].start, place.end)
+def extract_summary(entries: Sequence[Entry], tokens: int) -> CheckedSummary:
+    """Return the most informative sentences and the state of each card, in at most `tokens` tokens."""
+    names = [entry.name for entry in entries]
+    messages = [entry.message for entry in entries]
+    size = sum(_COUNTER.count_each([message.content for message in messages]))
+    limit = min(tokens, max(_MIN_TOKENS, int(size * _SHARE)))
+    states = [
+        ("Current State", f"The card is in the state {state[1]}.", place)
+        for place, entry in enumerate(entries)
+        if entry.card and (state := _STATE.search(entry.message.content))
+    ]
+    extraction = Extraction(messages)
+    allowance = limit
+    while True:
+        found = extraction.lines(names, allowance, _COUNTER)
+        lines = [*states, *((one.heading, one.text_with_speaker, one.place) for one in found)]
+        page, places = _page(lines, names)
+        if _COUNTER.count(page) <= limit or not (found or states):
+            break
+        if found:
+            allowance = allowance * 9 // 10  # headings and marks are counted only now
         else:
-            joined.append(place)
-    return joined
+            states.pop()
+    used = sorted({place for *_, place in lines})
+    numbers = {place: number for number, place in enumerate(used, 1)}
+    claims = tuple(
+        ClaimSupport(text, (numbers[place],), "supported", "extract", "", start, end)
+        for (_, text, place), (start, end) in zip(_sorted(lines), places, strict=True)
+    )
+    return CheckedSummary(page, tuple(names[place] for place in used), Support(claims))
+
+
+def _sorted(lines: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    return sorted(lines, key=lambda line: (HEADINGS.index(line[0]), line[2]))
+
+
+def _page(lines: Sequence[tuple[str, str, int]], names: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Return the lines under all headings, and the place of each in the page."""
+    page, places = "", []
+    ordered = _sorted(lines)
+    for title in HEADINGS:
+        page += f"\n\n## {title}" if page else f"## {title}"
+        own = [(text, place) for heading, text, place in ordered if heading == title]
+        for text, place in own:
+            start = len(page) + 1
+            page += f"\n{_line(text, names[place])}"
+            places.append((start, len(page)))
+        if not own:
+            page += "\nNone found."
+    return page, places
+
+
+def _line(text: str, name: str) -> str:
+    if "```" in text or "~~~" in text:
+        inside = markdown_answer(text).strip("\n").replace("\n", "\n  ")
+        return f"- [{name}]\n  {inside}"
+    return f"- {markdown_phrase(text)} [{name}]"

@@ -2,95 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from rlm.documents import PathSource, Source, StreamSource, TextSource
-from rlm.prompts.json_input import parse_json
+__all__ = ["as_chats", "has_reviews", "is_thread"]
 
-__all__ = ["as_chats", "has_reviews", "is_thread", "peek", "with_chats"]
-
-_MAX_BYTES = 64 << 20
-"""Larger files are not examined."""
 _TALK = ("comments", "reviews", "review_comments", "reviewThreads", "timeline", "timelineItems", "commits")
 _TIMES = ("created_at", "createdAt", "submitted_at", "submittedAt", "authoredDate", "committedDate")
 _FACTS = ("state", "stateReason", "state_reason", "labels", "milestone", "assignees", "mergedAt", "merged_at")
 _EVENTS = frozenset(("closed", "reopened", "merged", "labeled", "renamed", "assigned", "milestoned"))
 
 
-def with_chats(sources: Sequence[Source]) -> list[Source]:
-    """Return the sources, with JSON files and streams of GitHub issues or pull requests converted to
-    chats."""
-    return [_with_chat(source) for source in sources]
-
-
 def as_chats(value: Any) -> list[dict[str, Any]] | None:
     """Return `{"title", "messages"}` for each issue or pull request in `value`; None if there is none.
     Comments, reviews and commits are sorted by time."""
     return [_chat(one) for one in _threads(value)] or None
-
-
-def _with_chat(source: Source) -> Source:
-    match source:
-        case StreamSource(name, stream):
-            data, rest = peek(stream)
-            return (data is not None and _convert(name, data)) or StreamSource(name, rest)
-        case TextSource(name, text):
-            raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-            return (len(raw) <= _MAX_BYTES and _convert(name, raw)) or source
-        case PathSource(path):
-            pass
-        case _:
-            return source
-    try:
-        if path.suffix.lower() != ".json" or not path.is_file() or path.stat().st_size > _MAX_BYTES:
-            return source
-        data = path.read_bytes()
-    except OSError:
-        return source  # the loader reports the error
-    return _convert(path.name, data) or source
-
-
-def peek(stream: BinaryIO) -> tuple[bytes | None, BinaryIO]:
-    """Return the bytes of a stream and a stream of the same bytes. A long stream is not kept in memory: None
-    stands for its bytes."""
-    head = stream.read(_MAX_BYTES + 1)
-    if len(head) <= _MAX_BYTES:
-        return head, io.BytesIO(head)
-    return None, io.BufferedReader(_Joined(io.BytesIO(head), stream))
-
-
-class _Joined(io.RawIOBase):
-    """A stream of the bytes of several streams."""
-
-    def __init__(self, *streams: BinaryIO) -> None:
-        self._streams = list(streams)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while self._streams:
-            data = self._streams[0].read(len(buffer))
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-            self._streams.pop(0)
-        return 0
-
-
-def _convert(name: str, data: bytes) -> TextSource | None:
-    if data.lstrip()[:1] not in (b"{", b"["):
-        return None
-    try:
-        chats = as_chats(parse_json(data))
-    except ValueError:
-        return None
-    if chats is None:
-        return None
-    return TextSource(name, json.dumps(chats[0] if len(chats) == 1 else chats, ensure_ascii=False), "json")
 
 
 def _threads(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 MESSAGES = 1_200
-"""About 300,000 tokens: four prompts of at most 100,000."""
+"""About 300,000 tokens: six parts."""
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def replies(store: Path) -> int:
         return 0
     with closing(sqlite3.connect(store)) as database, database:
         try:
-            (count,) = database.execute("SELECT count(*) FROM events WHERE kind = 'reply'").fetchone()
+            (count,) = database.execute("SELECT count(*) FROM events WHERE kind = 'model_call'").fetchone()
         except sqlite3.OperationalError:
             return 0  # the store is being made
     return int(count)
@@ -67,31 +68,37 @@ def run_of(store: Path) -> str:
 def test_an_interrupted_summary_is_resumed_with_the_paid_replies(
     talk: Path, provider_server: Any, providers: Any, way: signal.Signals
 ) -> None:
-    """Two chunks are answered, the third never is. `--since` asks for the third and the later ones."""
+    """Two parts are answered, the others never are. `--since` asks for these only."""
+    answered: list[str] = []
 
     def answers(received: Any) -> Any:
-        if len(provider_server.requests) > 2:
+        if len(answered) == 2:
             return providers.Silence("")
-        return f"## Task Summary\n- Ben read part {len(provider_server.requests)} [m1]"
+        answered.append(received.prompt)
+        return note(received)
+
+    def note(received: Any) -> str:
+        (name,) = re.findall(r"^\[(m\d+)\]", received.prompt, re.MULTILINE)[:1] or ["m1"]
+        return f"- Ben read it [{name}]"
 
     provider_server.always = answers
     store = talk.parent / "rlm.db"
     with start_summary(talk, provider_server) as process:
         end = time.monotonic() + 60
-        while len(provider_server.requests) < 3 and time.monotonic() < end:
+        while replies(store) < 2 and time.monotonic() < end:
             time.sleep(0.05)
         process.send_signal(way)
         _, errors = process.communicate(timeout=30)
-    assert len(provider_server.requests) == 3
+    assert replies(store) == 2
     if way is signal.SIGINT:
         assert f"the same command with --since {run_of(store)}" in errors
-    first = [one.prompt for one in provider_server.requests]
+    first = {one.prompt for one in provider_server.requests}
     provider_server.requests.clear()
-    provider_server.always = "## Task Summary\n- Ben read it [m1]"
+    provider_server.always = note
     with start_summary(talk, provider_server, "--since", run_of(store)) as process:
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Ben read it [m1]" in output
-    again = [one.prompt for one in provider_server.requests]
-    assert again[0] == first[2]
-    assert not set(again) & set(first[:2])
+    again = {one.prompt for one in provider_server.requests}
+    assert first - set(answered) <= again
+    assert again.isdisjoint(answered)

@@ -28,14 +28,12 @@ GIT_LOG = "".join(
 
 
 def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
-    """The check of the summary is printed, too."""
     ran = rlm("summarize", str(EXAMPLES / "chat.md"), "--tokens", "500", "-v")
     assert ran.code == 0
     assert re.findall(r"^## (.*)$", ran.stdout, re.MULTILINE) == HEADINGS
     assert "refund_events" in ran.stdout
     assert all(re.search(r"\[m\d+", line) for line in ran.stdout.splitlines() if line.startswith("- "))
-    assert re.search(r"facts that must survive: \d+ kept", ran.stderr)
-    assert re.search(r"^  kept +Task Summary", ran.stderr, re.MULTILINE)
+    assert "no model wrote it" in ran.stderr
 
 
 def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:

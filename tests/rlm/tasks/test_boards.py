@@ -14,7 +14,6 @@ import pytest
 from rlm import RLM, Settings
 from rlm.documents import PathSource, StreamSource, TextSource
 from rlm.errors import ModelUnavailable
-from rlm.prompts.tokens.counters import get_counter
 from rlm.tasks.summaries.boards import with_cards
 from rlm.tasks.summaries.cards import card_of
 from rlm.tasks.summaries.summarize import Summary, summarize
@@ -90,10 +89,6 @@ def assert_is_plain(text: str) -> None:
     assert not re.search(r'\{"|":|\\n|\\u00', text), text
 
 
-def under(text: str, heading: str) -> str:
-    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -104,41 +99,22 @@ def under(text: str, heading: str) -> str:
     ],
     ids=["lines", "array", "issues", "graphql"],
 )
-async def test_a_board_says_its_counts_what_was_closed_and_why_and_what_waits(
+async def test_a_board_is_given_to_the_model_as_cards_with_exact_counts(
     summary: Summarize, tmp_path: Path, name: str, text: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    found = await summary(tmp_path / name, tokens=2_500)
-    assert found.kind == "history"
-    assert found.messages == 30
-    assert get_counter().count(found.text) <= 2_500
-    assert_is_plain(found.text)
-    task = under(found.text, "Task Summary")
-    assert "30 cards: closed 18, open 10, in progress 2" in task
-    assert "Created from 2026-03-01 to 2026-03-30" in task
-    left = under(found.text, "Remaining Work")
-    assert "Blocked: app-28 by app-27 (open). [m28]" in left
-    assert re.search(r"app-24: Search by customer number \(24\).* \[m24\]", left)
-    now = under(found.text, "Current State")
-    assert "Last comment (ben, 2026-04-29): Half done, 19 of 40 tables moved. [m19]" in now
-    fixed = under(found.text, "Errors Resolved")
-    assert "app-15: Parser loses the last line of a file without a newline (15)" in fixed
-    assert "closed 2026-04-15: Fixed in PR #15: the buffer is flushed at the end of the file [m15]" in fixed
-    assert "not done 2026-04-14: Won't fix: the provider drops this API in May [m14]" in under(
-        found.text, "Key Decisions"
-    )
-    assert all(one.verified for one in found.result.citations)
-    assert {one.author for one in found.result.citations} <= {f"app-{n}" for n in range(1, 31)}
-    assert any(one.quote.startswith("app-15: Parser") for one in found.result.citations)
-
-
-async def test_a_small_summary_has_the_counts_and_each_line_names_its_card(summary: Summarize) -> None:
-    source = TextSource("board.jsonl", json_lines(board()), "jsonl")
-    found = await summary(source, tokens=400)
-    assert get_counter().count(found.text) <= 400
-    assert "closed 18, open 10, in progress 2" in found.text
-    for line in re.findall(r"^- app-(\d+): .*", found.text, re.MULTILINE):
-        assert re.search(rf"^- app-{line}: .* \[m{line}\]$", found.text, re.MULTILINE)
+    model = ScriptedModel.of(summary="Fixed: the parser [m15].")
+    found = await summary(tmp_path / name, model, tokens=2_500)
+    assert (found.kind, found.messages, found.form) == ("history", 30, "board")
+    prompt = model.requests[0].messages[-1].content
+    computed = prompt.partition("Computed from the whole text")[2].partition("---")[0]
+    assert "30 cards: closed 18, open 10, in progress 2" in computed
+    assert "Created from 2026-03-01 to 2026-03-30" in computed
+    assert "Blocked: app-28 by app-27 (open)." in computed
+    assert "Fixed in PR #15: the buffer is flushed at the end of the file" in prompt
+    (cited,) = found.result.citations
+    assert cited.verified
+    assert (cited.author, cited.quote[:14]) == ("app-15", "app-15: Parser")
 
 
 async def test_a_model_reads_cards_and_the_counts_are_computed(summary: Summarize) -> None:
@@ -180,12 +156,8 @@ async def test_a_single_card_is_its_state_and_the_history_of_its_comments(
         found = await summary(source, tokens=500)
         assert found.messages == 3
         assert_is_plain(found.text)
-        assert (
-            "- app-7: Sync reads every file again (bug, priority 1): closed 2026-04-12: "
-            "Fixed by hashing the contents (PR #12) [m1]" in under(found.text, "Current State")
-        )
-        assert "store a hash of each file. [m2]" in under(found.text, "Key Decisions")
-        assert "migration for old stores. [m3]" in under(found.text, "Remaining Work")
+        assert "store a hash of each file. [m2]" in found.text
+        assert "migration for old stores. [m3]" in found.text
 
 
 GITHUB = {
@@ -266,7 +238,9 @@ def test_other_json_is_unchanged(tmp_path: Path, text: str) -> None:
 def test_pull_requests_with_reviews_stay_conversations() -> None:
     pull = {**GITHUB, "reviews": [{"author": {"login": "cy"}, "body": "Why?", "state": "COMMENTED"}]}
     source = TextSource("pulls.json", json.dumps([pull, GITHUB]), "json")
-    assert with_cards([source]) == ([source], {})
+    (found,), cards = with_cards([source])
+    assert cards == {}
+    assert "review: COMMENTED Why?" in found.text  # type: ignore[union-attr]
     sources, cards = with_cards([TextSource("issues.json", json.dumps([GITHUB, GITHUB]), "json")])
     assert sources != [source]
     assert [card.id for card in cards.values()] == ["#3"]
@@ -274,9 +248,10 @@ def test_pull_requests_with_reviews_stay_conversations() -> None:
 
 async def test_a_broken_line_of_a_board_is_kept(summary: Summarize) -> None:
     text = json_lines(board()) + '\n{"id": "app-31", "title": "Cut off'
-    found = await summary(TextSource("board.jsonl", text, "jsonl"), tokens=2_500)
+    model = ScriptedModel.of(summary="A board [m1].")
+    found = await summary(TextSource("board.jsonl", text, "jsonl"), model, tokens=2_500)
     assert found.messages == 31
-    assert "30 cards" in found.text
+    assert "30 cards" in model.requests[0].messages[-1].content
 
 
 EPICS = """# CARD PAY-101 Refund twice
@@ -313,15 +288,3 @@ def test_other_texts_are_unchanged() -> None:
     texts = ['# Notes\n[2026-05-01] {"status": "open"}\n', '# CARD A\n{"colour": 3}\n# CARD B\nwords\n']
     given = [TextSource("notes.md", text, "markdown") for text in texts]
     assert with_cards(given) == (given, {})
-
-
-async def test_cards_closed_lately_come_first_and_of_the_same_days_those_that_say_why(
-    summary: Summarize,
-) -> None:
-    cards = [
-        {"id": f"b-{day}{why[:1]}", "title": "Work", "status": "closed", "close_reason": why,
-         "closed_at": f"2026-0{month}-{day}T00:00:00Z"}
-        for month, day, why in ((3, 11, "Merged"), (5, 20, "Closed"), (5, 19, "Merged"), (5, 12, "Merged"))
-    ]  # fmt: skip
-    found = await summary(TextSource("b.jsonl", json_lines(cards), "jsonl"), tokens=900)
-    assert re.findall(r"^- (b-\w+)", found.text, re.MULTILINE) == ["b-19M", "b-12M", "b-20C", "b-11M"]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from rlm.documents import PathSource, StreamSource, TextSource, load, sources_of
-from rlm.tasks.summaries import github
+from rlm.tasks.summaries import boards
+from rlm.tasks.summaries.boards import with_cards
 from rlm.tasks.summaries.entries import entries_of
-from rlm.tasks.summaries.github import as_chats, with_chats
+from rlm.tasks.summaries.github import as_chats
 
 GH = {
     "number": 12,
@@ -128,7 +129,7 @@ def test_files_and_streams_become_messages_with_places(tmp_path: Path) -> None:
     file = tmp_path / "issue.json"
     file.write_text(json.dumps(GH))
     for source in (PathSource(file), *sources_of(file), StreamSource("stdin", io.BytesIO(file.read_bytes()))):
-        with load(with_chats([source]), tmp_path / f"c{id(source)}").context.open() as body:
+        with load(with_cards([source])[0], tmp_path / f"c{id(source)}").context.open() as body:
             entries = entries_of(body)
             talk = [one for one in entries if one.message.author == "cy"]
             assert [(one.message.content, one.message.created_at) for one in talk] == [
@@ -138,7 +139,7 @@ def test_files_and_streams_become_messages_with_places(tmp_path: Path) -> None:
 
 def test_a_stream_that_is_not_an_issue_can_still_be_read(tmp_path: Path) -> None:
     for text in (b"plain words", b'{"a": 1}', b"{broken"):
-        (source,) = with_chats([StreamSource("stdin", io.BytesIO(text))])
+        (source,) = with_cards([StreamSource("stdin", io.BytesIO(text))])[0]
         with load([source], tmp_path / str(len(text))).context.open() as body:
             assert body.text(0, body.chars).encode() == text
 
@@ -149,17 +150,17 @@ def test_a_thread_in_a_text_and_in_a_stream_is_a_chat() -> None:
     thread = {"number": 7, "title": "Crash", "body": "It crashes.", "user": ann, "comments": [comment]}
     raw = json.dumps({**thread, "created_at": "2026-01-01T00:00:00Z"})
     for source in (TextSource("i.json", raw, "json"), StreamSource("stdin", io.BytesIO(raw.encode()))):
-        (found,) = with_chats([source])
+        (found,) = with_cards([source])[0]
         assert isinstance(found, TextSource)
         assert "messages" in json.loads(found.text)
 
 
 def test_a_long_stream_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is examined up to a limit, and read on from its beginning."""
-    monkeypatch.setattr(github, "_MAX_BYTES", 100)
+    monkeypatch.setattr(boards, "_MAX_BYTES", 100)
     data = b"[" + b"line of a log\n" * 100
     stream = io.BytesIO(data)
-    (found,) = with_chats([StreamSource("stdin", stream)])
+    (found,) = with_cards([StreamSource("stdin", stream)])[0]
     assert isinstance(found, StreamSource)
     assert stream.tell() <= 101
     assert found.stream.read() == data
