@@ -50,6 +50,8 @@ _ITEM = re.compile(r"((?:[-*+]|\d[.)]) )(`{3,}|~{3,})([^\n]*\w[^\n]*)")
 """An opening fence that begins a list item. The lines of its block may be indented like it."""
 _CODE_TOOLS = frozenset({"python", "repl"})
 """Tools whose argument may be their code itself."""
+_REPL = frozenset({"repl"})
+_UNMARKED = frozenset({""})
 _PYTHON_MARKS = frozenset({"python", "py", "python3", "tool_code"})
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
@@ -87,8 +89,8 @@ class _Fence:
     info: str
 
     @property
-    def is_repl(self) -> bool:
-        return self.info.casefold() == "repl"
+    def name(self) -> str:
+        return self.info.casefold()
 
     def may_open(self) -> bool:
         return self.mark == "~" or "`" not in self.info
@@ -107,11 +109,15 @@ class _Block:
     opening: int
     closing: int | None
     code: str
-    mark: str = "repl"
+    mark: str
+
+    @property
+    def is_python(self) -> bool:
+        return self.closing is not None and bool(self.code.strip()) and parses(self.code)
 
 
 def _holds_a_block(text: str) -> bool:
-    return any(fence.is_repl for fence in _fences(text.split("\n"))) or any(
+    return any(fence.name in _REPL for fence in _fences(text.split("\n"))) or any(
         _call_of(call[1]) is not None for call in _CALL.finditer(text)
     )
 
@@ -144,15 +150,16 @@ def parse(
         return Violation("truncated_reply", _excerpt(reply))
     lines = without_reasoning(reply, is_reply=_holds_a_block).split("\n")
     fences = _fences(lines)
-    blocks, others = _blocks(lines, fences)
+    blocks, others = _blocks(lines, fences, _REPL)
     if not blocks:
         called = _called("\n".join(lines), contract)
         if called is not None:
             return called
-        unmarked = None if contract == "strict" else _python_block(lines, fences, others)
-        if unmarked is None or isinstance(unmarked, Violation):
-            return unmarked or _without_block(lines, others, reply)
-        blocks = [unmarked]
+        if contract != "strict":
+            is_unmarked = len(others) == 1 and not others[0].info
+            blocks, _ = _blocks(lines, fences, _UNMARKED if is_unmarked else _PYTHON_MARKS)
+        if not blocks or (len(blocks) == 1 and not blocks[0].is_python):
+            return _without_block(lines, others, reply)
     if len(blocks) > 1:
         count = f"{len(blocks)} blocks" + (" or more" if len(blocks) == _MAX_BLOCKS else "")
         heads = " | ".join(_excerpt(block.code, 40) for block in blocks)
@@ -214,30 +221,6 @@ def _without_block(lines: Sequence[str], others: Sequence[_Fence], reply: str) -
     return Violation("no_block", _excerpt(reply))
 
 
-def _python_block(
-    lines: Sequence[str], fences: Sequence[_Fence], others: Sequence[_Fence]
-) -> _Block | Violation | None:
-    """Return the only block that can be meant as Python, a violation if there are several, or None."""
-    marked = [fence for fence in others if fence.info.casefold() in _PYTHON_MARKS]
-    if len(marked) > 1:
-        heads = " | ".join(_excerpt("\n".join(lines[fence.line + 1 :][:3]), 40) for fence in marked)
-        return Violation("several_blocks", _excerpt(f"{len(marked)} blocks: {heads}"))
-    if not marked and len(others) == 1 and not others[0].info:
-        marked = list(others)
-    if not marked:
-        return None
-    (opening,) = marked
-    closings = _closings(fences, fences.index(opening) + 1, opening)
-    chosen, _ = _choose(lines, opening, fences, closings, later=None, allowance=_PARSE_CHARS)
-    if chosen is None:
-        return None
-    closing = fences[chosen].line
-    code = _code(lines, opening, closing)
-    if not code.strip() or not parses(code):
-        return None
-    return _Block(opening.line, closing, code, opening.info.casefold())
-
-
 def _fences(lines: Sequence[str]) -> list[_Fence]:
     found = []
     for number, line in enumerate(lines):
@@ -250,8 +233,10 @@ def _fences(lines: Sequence[str]) -> list[_Fence]:
     return found
 
 
-def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block], list[_Fence]]:
-    """Return the first `repl` blocks in order, and the openings of the other blocks among them."""
+def _blocks(
+    lines: Sequence[str], fences: Sequence[_Fence], names: frozenset[str]
+) -> tuple[list[_Block], list[_Fence]]:
+    """Return the first blocks with these names in order, and the openings of the other blocks among them."""
     blocks: list[_Block] = []
     others: list[_Fence] = []
     allowance = _PARSE_CHARS
@@ -261,33 +246,33 @@ def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block
         position += 1
         if not opening.may_open():
             continue
-        if not opening.is_repl:
+        if opening.name not in names:
             others.append(opening)
-            position = _after_other(fences, position, opening)
+            position = _after_other(fences, position, opening, names)
             continue
         closings = _closings(fences, position, opening)
-        later = _next_repl(fences, position, opening)
+        later = _next(fences, position, opening, names)
         chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
         if chosen is None:
-            # This block is unclosed. Another `repl` opening may follow: that is a block of its own.
+            # This block is unclosed. Another opening may follow: that is a block of its own.
             end = len(lines) if later is None else fences[later].line
-            blocks.append(_Block(opening.line, None, _code(lines, opening, end)))
+            blocks.append(_Block(opening.line, None, _code(lines, opening, end), opening.name))
             position = len(fences) if later is None else later
         else:
             closing = fences[chosen].line
-            blocks.append(_Block(opening.line, closing, _code(lines, opening, closing)))
+            blocks.append(_Block(opening.line, closing, _code(lines, opening, closing), opening.name))
             position = chosen + 1
     return blocks, others
 
 
-def _after_other(fences: Sequence[_Fence], position: int, opening: _Fence) -> int:
-    """Return the position after a block in another language. A stray fence must not swallow the `repl` block
-    that follows, so a `repl` opening that could not be nested in it ends it, too."""
+def _after_other(fences: Sequence[_Fence], position: int, opening: _Fence, names: frozenset[str]) -> int:
+    """Return the position after a block with another name. A stray fence must not swallow the block that
+    follows, so an opening with one of these names that could not be nested in it ends it, too."""
     for index in range(position, len(fences)):
         fence = fences[index]
         if fence.may_close(opening):
             return index + 1
-        if fence.is_repl and fence.matches(opening):
+        if fence.name in names and fence.matches(opening):
             return index
     return len(fences)
 
@@ -302,9 +287,9 @@ def _closings(fences: Sequence[_Fence], position: int, opening: _Fence) -> list[
     return found
 
 
-def _next_repl(fences: Sequence[_Fence], position: int, opening: _Fence) -> int | None:
+def _next(fences: Sequence[_Fence], position: int, opening: _Fence, names: frozenset[str]) -> int | None:
     for index in range(position, len(fences)):
-        if fences[index].is_repl and fences[index].matches(opening):
+        if fences[index].name in names and fences[index].matches(opening):
             return index
     return None
 
