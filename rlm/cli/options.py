@@ -242,7 +242,11 @@ def _resolve(
     for name, meant in misspelt_variables(os.environ, [row.variable for row in SETTINGS.values()]):
         say(f"{name} is no variable of rlm and has no effect: did you mean {meant}?")
     chosen = _from_variables() | _from_pairs(pairs, used)
-    chosen |= {name: value for name, value in given.items() if value not in (None, [], False)}
+    chosen |= {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False and value != []
+    }
     for name, value in chosen.items():
         row = SETTINGS.get(name)
         fault = None if row is None else row.fault(value)

@@ -143,7 +143,7 @@ class Progress(ProgressDisplay):
 
     def _show_child(self, event: events.ChildEnded) -> None:
         self.show_draft("")
-        self._children = f"{event.done:,} of {event.asked:,} children"
+        self._children = f"{event.done:,} of {event.asked:,} {'child' if event.asked == 1 else 'children'}"
         self._covered = f"{share(event.covered_chars, event.chars)} covered"
         if self._show_facts():
             return

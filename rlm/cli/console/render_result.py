@@ -100,21 +100,8 @@ def _source(citation: Citation) -> str:
 
 def account(result: RunResult, documents: int | None = None) -> str:
     """Return what was read and what it took, in one line, and a second one for what a reader should know."""
-    coverage, notes = result.coverage, _notes(result, newest_first=True)
-    parts = [
-        ", ".join(
-            [
-                *([plural(documents, "document")] if documents else []),
-                *([plural(coverage.input_chars, "character")] if coverage.input_chars else []),
-            ]
-        ),
-        f"{len(result.unread):,} not read" if result.unread else "",
-        _work(result),
-        f"{result.seconds:.1f} s",
-        "ended by a limit" if result.forced else "",
-        "rlm show",
-    ]
-    lines = [" · ".join(part for part in parts if part)]
+    notes = _notes(result, newest_first=True)
+    lines = [_line_of_account(result, documents, _verified(result))]
     if notes:
         first = notes[0] if len(notes[0]) <= _MAX_NOTE else notes[0][: _MAX_NOTE - 1] + "…"
         lines.append(f"note: {first}" + (f" ({len(notes) - 1:,} more)" if len(notes) > 1 else ""))
@@ -122,39 +109,64 @@ def account(result: RunResult, documents: int | None = None) -> str:
 
 
 def full_account(result: RunResult) -> str:
-    """Return the cost and the coverage of a run, all its notes and its name, a line each."""
-    coverage = result.coverage
-    input_ = ""
-    if coverage.input_chars:
-        whole = coverage.input_chars
-        input_ = (
-            f"input {plural(whole, 'character')}: {share(coverage.scanned_chars, whole)} searched, "
-            f"{share(coverage.read_chars, whole)} read by code, "
-            f"{share(coverage.answered_chars, whole)} read by children"
-        )
-        if coverage.pages_looked:
-            input_ += f", {plural(coverage.pages_looked, 'page')} looked at"
+    """Return the line of account, how well the answer is supported, all notes and the run's name, a line
+    each."""
+    pages = result.coverage.pages_looked
     lines = [
-        f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
-        f"{result.seconds:.1f} s, {_cost(result)}{_thinking(result)}"
-        + (f"; confidence {result.confidence}" if result.confidence is not None else "")
-        + ("; ended by a limit" if result.forced else ""),
-        input_,
+        _line_of_account(result, None, f"confidence {result.confidence}" if result.confidence else ""),
+        f"{plural(pages, 'page')} looked at" if pages else "",
         # What was copied supports itself.
         "" if _is_offline(result) else terminal_line(result.figures),
         *(f"note: {note}" for note in _notes(result)),
-        f"run {result.run_id}",
+        f"run {result.run_id}: {result.strategy}",
     ]
     return "\n".join(line for line in lines if line)
 
 
+def _line_of_account(result: RunResult, documents: int | None, more: str) -> str:
+    chars = result.coverage.input_chars
+    sizes = [plural(documents, "document")] if documents else []
+    parts = [
+        ", ".join([*sizes, *([plural(chars, "character")] if chars else [])]),
+        f"{len(result.unread):,} not read" if result.unread else "",
+        _share_seen(result),
+        _work(result),
+        more,
+        f"{result.seconds:.1f} s",
+        "ended by a limit" if result.forced else "",
+        "rlm show",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _share_seen(result: RunResult) -> str:
+    """Return the share of the input that was searched, of which what was read is a part; "" for no input."""
+    coverage = result.coverage
+    whole = coverage.input_chars
+    if not whole:
+        return ""
+    if coverage.complete:
+        return "100 % read"
+    return f"{share(max(coverage.scanned_chars, whole - coverage.uncovered_chars), whole)} searched"
+
+
+def _verified(result: RunResult) -> str:
+    """Return how many citations are in the input; "" where no model could have made one up."""
+    if _is_offline(result) or not result.citations:
+        return ""
+    verified = sum(citation.verified for citation in result.citations)
+    return f"{verified:,} of {plural(len(result.citations), 'citation')} verified"
+
+
 def _work(result: RunResult) -> str:
-    """Return rounds, calls and dollars; "" if no model was asked."""
+    """Return rounds, calls, thinking and dollars; "" if no model was asked."""
     if _is_offline(result):
         return ""
     calls = sum(usage.calls for usage in result.usage)
+    thinking = sum(usage.reasoning_tokens for usage in result.usage)
     counts = [plural(result.rounds, "round")] if result.rounds else []
-    return ", ".join([*counts, plural(calls, "call"), _cost(result)])
+    counts += [plural(calls, "call"), _cost(result)]
+    return ", ".join([*counts, *([f"{thinking:,} tokens of thinking"] if thinking else [])])
 
 
 def _is_offline(result: RunResult) -> bool:
@@ -197,11 +209,6 @@ def no_answer(result: RunResult) -> str | None:
     """Return why there is no answer, and the option to raise if a limit is why; None when there is one."""
     limit = result.exhausted_limit
     return result.cause and result.cause + (f"; raise {option_of(limit)}" if limit else "")
-
-
-def _thinking(result: RunResult) -> str:
-    tokens = sum(usage.reasoning_tokens for usage in result.usage)
-    return f", {tokens:,} tokens of thinking" if tokens else ""
 
 
 def _line(warning: str) -> str:

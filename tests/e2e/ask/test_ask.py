@@ -47,7 +47,9 @@ def test_a_needle_without_a_key(rlm, haystack) -> None:
 def test_the_answer_alone_is_on_stdout(rlm, haystack) -> None:
     """What it took is one line on stderr, all of it with -v."""
     short = rlm("ask", QUESTION, str(haystack))
-    assert re.fullmatch(r"1 document, [\d,]+ characters · [\d.]+ s · rlm show", short.stderr.splitlines()[-1])
+    assert re.fullmatch(
+        r"1 document, [\d,]+ characters · 100 % searched · [\d.]+ s · rlm show", short.stderr.splitlines()[-1]
+    )
     assert "round" not in short.stderr
     ran = rlm("ask", QUESTION, str(haystack), "-v")
     assert ran.code == 0

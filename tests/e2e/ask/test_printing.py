@@ -83,19 +83,25 @@ def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
 
 
 def test_the_account_is_one_line_and_one_for_what_to_know() -> None:
-    one = _result(coverage=Coverage(1_234), usage=(Usage("m", 5, 1, 1, 0, 0.02),), rounds=2)
+    part = Coverage(1_234, scanned_chars=617, uncovered_chars=900)
+    one = _result(coverage=part, usage=(Usage("m", 5, 1, 1, 0, 0.02),), rounds=2)
     assert (
-        account(one, 14) == "14 documents, 1,234 characters · 2 rounds, 5 calls, $0.0200 · 1.0 s · rlm show"
+        account(one, 14)
+        == "14 documents, 1,234 characters · 50.0 % searched · 2 rounds, 5 calls, $0.0200 · 1.0 s · rlm show"
     )
-    offline = _result(usage=(Usage("extractive", 1),), coverage=Coverage(1))
-    assert account(offline, 1) == "1 document, 1 character · 1.0 s · rlm show"
+    offline = _result(usage=(Usage("extractive", 1),), coverage=Coverage(1, complete=True))
+    assert account(offline, 1) == "1 document, 1 character · 100 % read · 1.0 s · rlm show"
     warned = replace(
         one, unread=("a.bin", "b.zip"), notes=tuple(map(Note, ("a.bin is no text: skipped", "x" * 900, "z")))
     )
     line, note = account(warned).splitlines()
-    assert line.startswith("1,234 characters · 2 not read · 2 rounds")
+    assert line.startswith("1,234 characters · 2 not read · 50.0 % searched · 2 rounds")
     assert note == "note: z (2 more)"
     assert full_account(warned).count("note: ") == 3
+    cited = replace(one, citations=(Citation("[1]", "q", 0, 1, "a", None, 3, True),))
+    assert " · 1 of 1 citation verified · " in account(cited)
+    # One share: several could not be told apart.
+    assert full_account(cited).count("%") == 1
 
 
 def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:

@@ -70,7 +70,9 @@ def test_a_run_is_shown_while_it_goes_and_again_later(terminal: Callable[..., st
     assert re.search(r"· \d of \d children · (?:\$[\d.]+ · )?[\d.]+ % covered · \d+ s", plain)
     assert "    # look first" in plain
     assert COLOUR.search(seen)
-    answer, sources, account = (plain.rindex(text) for text in ("It is line 7.", "\nSources\n", "\nrlm, 3 r"))
+    answer, sources, account = (
+        plain.rindex(text) for text in ("It is line 7.", "\nSources\n", " · 3 rounds, ")
+    )
     assert answer < sources < account
     assert all(len(line) <= 80 for line in plain[sources:].splitlines())
 
