@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re2
-
-from rlm.sandbox.in_kernel.searching.pattern import understand
-from rlm.sandbox.in_kernel.searching.scanner import Scanner
 from rlm.sandbox.text.body import Body, Span
+from rlm.sandbox.text.search import Scanner
+from rlm.sandbox.text.search_pattern import compile_pattern
 
 __all__ = ["search_body"]
 
@@ -16,5 +14,5 @@ def search_body(body: Body, pattern: str, max_hits: int) -> list[Span]:
 
     Raises ValueError for a pattern that cannot be searched for.
     """
-    spans, _ = Scanner(body).first(understand(pattern, ascii_body=body.ascii, engine=re2), max_hits)
+    spans, _ = Scanner(body).first(compile_pattern(pattern, ascii_body=body.ascii), max_hits)
     return [Span(*span) for span in spans]

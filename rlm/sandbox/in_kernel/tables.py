@@ -19,13 +19,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..text.body import Body, Document, Span
+from ..text.search import Scanner
+from ..text.search_pattern import compile_pattern
 from .context_handle.access_log import AccessLog, bounded
 from .context_handle.columns import MISSING, SAMPLED, ColumnTypes, distinct
 from .context_handle.lines import iterate_lines
 from .context_handle.records import LazyRecord, Record, Records, Values
 from .context_handle.rows import format_of, is_joined, raw_rows
-from .searching.pattern import understand
-from .searching.scanner import ENGINE, Scanner
 
 if TYPE_CHECKING:
     import sqlite3
@@ -534,7 +534,7 @@ def _drawn_tables(body: Body) -> Iterator[tuple[Document, Span]]:
     neither data nor code: header, rule and rows."""
     if all(document.kind in _NOT_DRAWN_IN for document in body.documents):
         return
-    rules, _ = Scanner(body).first(understand(_RULE, ascii_body=body.ascii, engine=ENGINE), _MOST_DRAWN)
+    rules, _ = Scanner(body).first(compile_pattern(_RULE, ascii_body=body.ascii), _MOST_DRAWN)
     for rule in rules:
         document, line = body.document_at(rule.start), body.line_of(rule.start)
         start = body.line_start(line - 1)

@@ -15,9 +15,8 @@ from itertools import islice
 from typing import Any
 
 from ...text.body import Body, Document, Span
-from ..searching.pattern import SearchPattern, understand
-from ..searching.scanner import ENGINE, Scanner
-from ..searching.wrapped import across_lines
+from ...text.search import Scanner
+from ...text.search_pattern import SearchPattern, across_lines, compile_pattern
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader
@@ -433,7 +432,7 @@ class Handle:
             )
 
     def _understood(self, pattern: str | re.Pattern[str], part: Body) -> SearchPattern:
-        return understand(pattern, ascii_body=part.ascii, engine=ENGINE)
+        return compile_pattern(pattern, ascii_body=part.ascii)
 
     def _part(self, within: Any) -> tuple[int, Body, Scanner]:
         """Return the first character of a part of the body, the part and its scanner. None is the whole."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.searching.scanner import Scanner
 from rlm.sandbox.text.body import Body, Span
+from rlm.sandbox.text.search import Scanner
 
 PIECES = [
     b"plain words, 42 of them\n",
@@ -50,7 +50,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHandle]:
             opened.append(writer.finish().open())
         # A large body is searched in another way. Here that way begins at the first byte.
         handle = Handle(opened[-1])
-        handle._scanner = Scanner(opened[-1], window=1 << 16, large=0)
+        handle._scanner = Scanner(opened[-1], window=1 << 16)
         return handle, data.decode("utf-8-sig", "replace")
 
     yield make

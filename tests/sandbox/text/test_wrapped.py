@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.searching.wrapped import across_lines
+from rlm.sandbox.text.search_pattern import across_lines
 
 
 @pytest.mark.parametrize(

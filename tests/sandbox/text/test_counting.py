@@ -10,13 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.searching import linear
-from rlm.sandbox.in_kernel.searching.linear import LinearScan
-from rlm.sandbox.in_kernel.searching.pattern import understand
-from rlm.sandbox.in_kernel.searching.scanner import ENGINE, Scanner
-from rlm.sandbox.in_kernel.searching.terms import terms_of
-
-pytestmark = pytest.mark.skipif(ENGINE is None, reason="needs google-re2")
+from rlm.sandbox.text import search
+from rlm.sandbox.text.search import Scanner
+from rlm.sandbox.text.search_pattern import compile_pattern
 
 # Letters that are one in `re` and several elsewhere, or the other way round; letters whose bytes are those of
 # others but for one; marks, and characters that share bytes with them.
@@ -28,26 +24,26 @@ FLAGS = st.sampled_from(["", "(?i)", "(?ai)"])
 
 @pytest.fixture(
     params=[
-        {"_LAP": 1},
-        {"_LAP": 3, "_BATCH": 2, "_APART": 6, "_PIECE": 5, "_DENSE": 12, "_STEP": 8},
+        {"_DENSE": 0, "_DENSE_BLOCK": 7},
+        {"_DENSE": 2, "_DENSE_BLOCK": 12, "_MANY": 3},
     ],
-    ids=["in batches", "sparse and dense in turn"],
+    ids=["dense", "sparse and dense in turn"],
     scope="class",
 )
 def sizes(request) -> Iterator[None]:
     """Change the sizes so that short texts take every way of counting. Class scope ends with each test."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in request.param.items():
-            patch.setattr(linear, name, value)
+            patch.setattr(search, name, value)
         yield
 
 
 def check(make_body, pattern: str, text: str) -> None:
     wanted = sum(1 for _ in re.finditer(pattern, text, re.MULTILINE))
     with make_body(text) as body:
-        query = understand(pattern, ascii_body=body.ascii, engine=ENGINE)
-        for window, large in ((64, 0), (4_096, 0), (1 << 24, 1 << 24)):
-            assert Scanner(body, window=window, large=large).count(query) == wanted, (pattern, window)
+        query = compile_pattern(pattern, ascii_body=body.ascii)
+        for window in (64, 4_096, 1 << 24):
+            assert Scanner(body, window=window).count(query) == wanted, (pattern, window)
 
 
 @given(LITERALS, TEXTS, FLAGS)
@@ -160,7 +156,7 @@ LOG = "2026-01-06 10:15:32 INFO served 4711 in 868 ms with Code 200\n"
 def test_a_million_matches_take_no_step_of_python_each(make_body, pattern: str, each: int) -> None:
     """Counting costs at most 0.3 µs a match; the test allows for a machine three times as slow."""
     lines = 1_000_000 // each
-    query = understand(pattern, ascii_body=True, engine=ENGINE)
+    query = compile_pattern(pattern, ascii_body=True)
     with make_body(LOG * lines) as body:
         began = time.thread_time()
         found = Scanner(body).count(query)
@@ -174,49 +170,12 @@ def test_a_million_matches_take_no_step_of_python_each(make_body, pattern: str, 
 def test_one_long_line_is_counted_like_many_short_ones(make_body, pattern: str) -> None:
     """Nothing in the way of counting depends on line ends."""
     words = 400_000
-    query = understand(pattern, ascii_body=True, engine=ENGINE)
+    query = compile_pattern(pattern, ascii_body=True)
     with make_body("word " * words + "x") as body:
         began = time.thread_time()
         found = Scanner(body).count(query)
         assert time.thread_time() - began < 4
     assert found == {"[^q]": 5 * words + 1, r"\w+": words + 1, "word(?! )": 0}.get(pattern, words)
-
-
-def test_a_pattern_whose_batch_is_too_slow_is_counted_one_by_one(make_body, monkeypatch) -> None:
-    """The batch's automaton can outgrow the memory of RE2, which then takes a thousand times as long."""
-    calls = []
-    compiled = LinearScan._compiled_batch
-
-    def slow(scan: LinearScan):
-        match = compiled(scan)
-
-        def slowly(text, at: int, last: int) -> int:
-            calls.append(at)
-            until = time.thread_time() + 0.001
-            while time.thread_time() < until:
-                pass
-            return match(text, at, last)
-
-        return slowly
-
-    monkeypatch.setattr(LinearScan, "_compiled_batch", slow)
-    monkeypatch.setattr(linear, "_STEP", 1_000)
-    with make_body("word 12 " * 20_000) as body:
-        assert Scanner(body).count(understand(r"\d+", ascii_body=True, engine=ENGINE)) == 20_000
-    assert len(calls) < 300
-
-
-def test_counting_needs_no_private_name_of_the_engine(make_body, monkeypatch) -> None:
-    """Without the short way into RE2 its public functions count the same."""
-
-    class Engine:
-        Options = ENGINE.Options if ENGINE else None
-        error = ENGINE.error if ENGINE else None
-        compile = staticmethod(ENGINE.compile) if ENGINE else None
-
-    monkeypatch.setattr("rlm.sandbox.in_kernel.searching.scanner.ENGINE", Engine)
-    with make_body(LOG * 1_000) as body:
-        assert Scanner(body).count(understand(r"\d+", ascii_body=True, engine=ENGINE)) == 9_000
 
 
 @pytest.mark.parametrize(
@@ -227,7 +186,7 @@ def test_assertions_take_no_step_of_python_each(make_body, pattern: str, each: i
     """Matches that are dense are counted in RE2 or in `re`, also in a body with letters beyond ASCII."""
     lines = 150_000
     with make_body("12:32 INFO served 4711 in 868 ms to 10.0.0.1 by a, b, c, code 200, é\n" * lines) as body:
-        query = understand(pattern, ascii_body=body.ascii, engine=ENGINE)
+        query = compile_pattern(pattern, ascii_body=body.ascii)
         began = time.thread_time()
         found = Scanner(body).count(query)
         seconds = time.thread_time() - began
@@ -235,16 +194,9 @@ def test_assertions_take_no_step_of_python_each(make_body, pattern: str, each: i
     assert seconds < 4e-8 * 70 * lines + 2e-6 * found
 
 
-@pytest.mark.parametrize("pattern", [r"(?<=code )\d+", r"(?i)\binfo\b", r"\w+(?=,)"])
-def test_assertions_at_the_ends_are_counted_without_re(pattern: str) -> None:
-    """Such a count has no time limit, so that a thread may ask for it."""
-    query = understand(pattern, ascii_body=False, engine=ENGINE)
-    assert terms_of(query, ascii_body=False, engine=ENGINE)
-
-
 def test_counting_stops_at_the_time_limit(make_body) -> None:
     """A batch of matches of `re` is interrupted like a single one."""
-    query = understand(r"(?=(?:a+)+b)|(a?)\1c", ascii_body=True, engine=ENGINE)
+    query = compile_pattern(r"(?=(?:a+)+b)|(a?)\1c", ascii_body=True)
     began = time.monotonic()
     with make_body("c" + "a" * 60) as body, pytest.raises(TimeoutError, match="stopped after"):
         Scanner(body, seconds=0.3).count(query)

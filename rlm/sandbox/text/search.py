@@ -1,13 +1,14 @@
 """Finds every match of a pattern in a body, as `re.finditer` over the whole text would, without holding it.
 
-RE2 runs over the mapped bytes, window by window, in linear time. Patterns that it does not support run in
-`re`, over decoded windows and with a time limit. A window ends at a line end if no match can hold one.
-Otherwise it ends far enough after the last character where a match may start.
+One loop, two engines. RE2 runs over the mapped bytes, window by window, in linear time. `re` looks again
+where RE2 can only tell that a match may start, runs alone with a time limit what RE2 does not support, and
+finds matches of a plain pattern that stand so close together that a step of Python for each takes longer.
+A window ends at a line end if no match can hold one. Otherwise it ends far enough after the last character
+where a match may start.
 """
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
 import time
@@ -16,62 +17,37 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice, takewhile
 from operator import methodcaller
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import NoReturn
 
-from ...text.body import Body, Span
-from ...text.checkpoints import BLOCK, count_chars
-from .linear import FAR, LinearScan, Spans
-from .literal import LiteralScan, sample_of
-from .pattern import SearchPattern
-from .terms import Term, terms_of
+from .body import Body, Span
+from .checkpoints import BLOCK, count_chars
+from .search_pattern import SearchPattern, compile_pattern
 
-try:
-    import re2
-except ImportError:
-    re2 = None
+__all__ = ["FAR", "Scanner", "compile_pattern"]
 
-__all__ = ["ENGINE", "Scanner"]
-
-ENGINE: ModuleType | None = re2
-"""The linear-time engine, or None if it is not installed."""
-
+FAR = 1_000_000
+"""Characters that a match with line ends may span before its search stops."""
 _WINDOW = 16 << 20
 _LINE = 32 << 20
-_LARGE = 256 << 10
-_PROBED = 1 << 20
 _NEAR = 4_096
-_LAP = 4_096
+_MANY = 4_096
+_DENSE = 32
+"""Matches of RE2 in a row, each near the last, after which `re` is faster for the next bytes."""
+_DENSE_BLOCK = 1 << 20
 
 _span_of = methodcaller("span")
 
-_Batch = tuple[int, list[tuple[int, int]]]
-"""A character of the body, and the spans of matches in order, counted from there."""
+_Batch = tuple[int | None, list[tuple[int, int]]]
+"""The spans of matches in order: in characters counted from one of the body, or in bytes if that is None."""
 
 
 class Scanner:
-    """Runs queries over one body.
+    """Runs queries over one body. `window` is in bytes, `seconds` the time limit of `re` for one request."""
 
-    `window` is in bytes. `seconds` is the time limit of `re` for one request. In a body of at least `large`
-    bytes, a plain text may be searched by its rarest byte.
-    """
+    __slots__ = ("_block", "_body", "_buffer", "_decoded", "_most_block", "_raw", "_seconds", "_window")
 
-    __slots__ = (
-        "_block",
-        "_body",
-        "_buffer",
-        "_decoded",
-        "_large",
-        "_most_block",
-        "_raw",
-        "_sample",
-        "_seconds",
-        "_window",
-    )
-
-    def __init__(
-        self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0, large: int = _LARGE
-    ) -> None:
+    def __init__(self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0) -> None:
         self._body = body
         self._raw = body.raw
         self._buffer = body.buffer
@@ -80,8 +56,6 @@ class Scanner:
         self._block = max(1, window >> 12)
         self._most_block = max(1, window >> 4)
         self._seconds = seconds
-        self._large = large
-        self._sample = b""
 
     def first(self, query: SearchPattern, most: int) -> tuple[list[Span], bool]:
         """Return the first `most` matches, and whether there are more.
@@ -94,89 +68,88 @@ class Scanner:
 
     def count(self, query: SearchPattern) -> int:
         """Return how many matches there are. Raises as `first` does."""
-        if not query.exact and self._body.bytes:
-            terms = terms_of(query, ascii_body=self._body.ascii, engine=ENGINE)
-            if terms:
-                return sum(term.sign * self._count_term(term) for term in terms)
         with self._limit(query):
-            if not (query.exact and query.linear is not None and self._body.bytes):
-                return sum(len(spans) for _, spans in self._batches(query, _LAP))
-            linear, text = self._linear(query), query.literal
-            if text is not None and (text.folded or text.overlaps_itself()):
-                text = None
-            return linear.count(self._by_rare_bytes(query) or linear.spans, text)
+            return sum(len(spans) for _, spans in self._batches(query, 0))
 
     def _spans(self, query: SearchPattern) -> Iterator[Span]:
-        if query.exact and query.linear is not None and self._body.bytes:
-            spans = self._by_rare_bytes(query) or self._linear(query).spans
-            yield from self._in_chars(spans(0))
-            return
+        body, raw = self._body, self._raw
+        byte = char = 0
         for base, batch in self._batches(query, 1):
             for start, end in batch:
-                yield Span(base + start, base + end)
+                if base is not None:
+                    yield Span(base + start, base + end)
+                elif body.ascii:
+                    yield Span(start, end)
+                else:
+                    # Counted from the match before, if that is near.
+                    near = start - byte < BLOCK
+                    char = char + count_chars(raw[byte:start]) if near else body.char_of(start)
+                    first = char
+                    char += count_chars(raw[start:end])
+                    byte = end
+                    yield Span(first, char)
 
     def _batches(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
-        """Yield the matches that `re` finds, up to `lap` at once: a step of Python for each takes 1 µs."""
-        if query.linear is None or query.nullable or not self._body.bytes:
-            yield from self._backtracked(query, 0, self._body.bytes, lap)
-        elif query.crosses and query.reach > _NEAR:
+        """Yield the matches, up to `lap` of `re` at once; if that is 0, they are only to be counted."""
+        size = self._body.bytes
+        if query.linear is None or not size or (query.nullable and not query.exact):
+            yield from self._backtracked(query, 0, size, lap)
+        elif not query.exact and query.crosses and query.reach > _NEAR:
             yield from self._one_by_one(query)
         else:
-            yield from self._in_blocks(query, lap)
+            yield from self._in_windows(query, lap)
 
-    def _linear(self, query: SearchPattern) -> LinearScan:
-        assert ENGINE is not None
-        return LinearScan(
-            query.linear,
-            self._body,
-            self._window,
-            reach=query.reach,
-            crosses=query.crosses,
-            empty=query.nullable,
-            engine=ENGINE,
-        )
+    def _in_windows(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
+        """Yield the matches where RE2 finds that one may start. `re` searches larger and larger blocks while
+        such places are close together."""
+        buffer, size = self._buffer, self._body.bytes
+        apart = query.dense_apart
+        at = block = close = read = 0
+        while at <= size:
+            core, stop = self._borders(query, at)
+            for match in query.linear.finditer(buffer, at, stop):
+                start, end = match.span()
+                if start >= core and core < size:
+                    at, block = max(at, core), 0
+                    break
+                if query.exact and close < _DENSE:
+                    yield None, [(start, end)]
+                    close = close + 1 if start - at <= apart else 0
+                    at = end
+                    if end > start:
+                        continue
+                    at += self._width(end)
+                    break
+                if query.exact:
+                    block, close = min(self._window, _DENSE_BLOCK), 0
+                else:
+                    block = min(self._most_block, 2 * block + self._block)
+                    block = block if start - at <= block else 0
+                high = min(size, max(end, start + block))
+                high = self._boundary(high) if query.crosses else self._line_end(high, size)
+                at = yield from self._backtracked(query, start, high, lap)
+                at = size + 1 if high == size else at  # with what is empty at the end
+                break
+            else:
+                if core == size:
+                    break
+                at, block = max(at, core), 0
+            self._body.passed(at - read)
+            read = at
 
-    def _count_term(self, term: Term) -> int:
-        assert ENGINE is not None
-        scan = LinearScan(
-            term.linear,
-            self._body,
-            self._window,
-            reach=term.reach,
-            crosses=term.crosses,
-            empty=False,
-            engine=ENGINE,
-        )
-        return scan.count(scan.spans, None)
-
-    def _by_rare_bytes(self, query: SearchPattern) -> Spans | None:
-        """Return a faster search than RE2's own for a plain text in any case in a large body, or None."""
-        literal = query.literal
-        if literal is None or not literal.folded or ENGINE is None or self._body.bytes < self._large:
-            return None
-        self._sample = self._sample or sample_of(self._body)
-        window = min(self._window, _PROBED)
-        scan = LiteralScan(literal, self._body, self._sample, ENGINE, window)
-        return scan.spans if scan.pays else None
-
-    def _in_blocks(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
-        """Yield the matches that `re` finds where RE2 finds that one may start. `re` searches larger and
-        larger blocks while such places are close together."""
-        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
-        linear = self._linear(query)
-        at = block = 0
-        while at < size:
-            core, stop = linear.borders(at)
-            match = find(buffer, at, stop)
-            if match is None or match.start() >= core:
-                self._body.passed(core - at)
-                at, block = core, 0
-                continue
-            start, end = match.span()
-            block = min(self._most_block, 2 * block + self._block) if start - at <= block + self._block else 0
-            high = min(size, max(end, start + block))
-            high = self._boundary(high) if query.crosses else self._line_end(high, size)
-            at = yield from self._backtracked(query, start, high, lap)
+    def _borders(self, query: SearchPattern, at: int) -> tuple[int, int]:
+        """Return the borders of a window from `at`: matches start before the first and end by the second."""
+        size = self._body.bytes
+        core = min(size, at + self._window)
+        if core == size:
+            return size, size
+        if query.reach <= FAR:
+            return core, min(size, core + 4 * query.reach + 4)
+        if query.crosses:
+            # Only the whole rest of the body tells where such a match ends.
+            return size, size
+        border = self._raw.find(b"\n", core) + 1 or size
+        return border, border
 
     def _one_by_one(self, query: SearchPattern) -> Iterator[_Batch]:
         """Yield the matches that `re` finds at the places where RE2 finds that one may start, and only there.
@@ -219,12 +192,18 @@ class Scanner:
             before = self._boundary(max(0, at - 4 * query.behind - 4))
             text = raw[before:stop].decode()
             body.passed(stop - before)
-            base = body.char_of(before)
-            last, limit = count_chars(raw[before:at]), count_chars(raw[before:core])
+            last = count_chars(raw[before:at])
+            if not lap and core == stop < body.bytes and not query.nullable:
+                yield None, query.compiled.findall(text, last)  # without a step of Python for each
+                at = core
+                if core >= high:
+                    return at
+                continue
+            base, limit = body.char_of(before), count_chars(raw[before:core])
             spans: Iterator[tuple[int, int]] = map(_span_of, query.compiled.finditer(text, last))
             if core < body.bytes:
                 spans = takewhile((limit,).__gt__, spans)  # while a match starts before the limit
-            while batch := list(islice(spans, lap)):
+            while batch := list(islice(spans, lap or _MANY)):
                 last = batch[-1][1]
                 yield base, batch
             at = core if last <= limit else before + len(text[:last].encode())
@@ -232,7 +211,7 @@ class Scanner:
                 return at
 
     def _decoded_borders(self, query: SearchPattern, at: int, high: int) -> tuple[int, int]:
-        """Return the borders like `LinearScan.borders`, for a smaller window that is decoded."""
+        """Return the borders like `_borders`, for a smaller window that is decoded."""
         core = min(high, at + self._decoded)
         if core == self._body.bytes or (core == high and not query.crosses):
             return core, core
@@ -242,23 +221,6 @@ class Scanner:
                 return border, border
         core = self._boundary(core)
         return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, FAR) + 4))
-
-    def _in_chars(self, spans: Iterator[tuple[int, int]]) -> Iterator[Span]:
-        """Yield byte spans, in order, as character spans. Each is counted from the span before it."""
-        if self._body.ascii:
-            yield from (Span(start, end) for start, end in spans)
-            return
-        raw, body = self._raw, self._body
-        byte = char = 0
-        for start, end in spans:
-            if start - byte < BLOCK:
-                char += count_chars(raw[byte:start])
-            else:
-                char = body.char_of(start)
-            first = char
-            char += count_chars(raw[start:end])
-            byte = end
-            yield Span(first, char)
 
     def _line_end(self, at: int, size: int) -> int:
         """Return the first byte of the line after that of `at`, or the end of the body."""
@@ -283,7 +245,7 @@ class Scanner:
             return
         shown = query.source if len(query.source) <= 80 else query.source[:80] + "…"
         if threading.current_thread() is not threading.main_thread():
-            if query.linear is not None and not _BACKTRACKS.search(query.source):
+            if query.linear is not None and not query.backtracks:
                 # RE2 finds the places, and at one of them `re` tries each length of one repeat at most.
                 yield
                 return
@@ -299,10 +261,6 @@ class Scanner:
         )
         with _alarm(self._seconds, partial(_expire, advice)):
             yield
-
-
-_BACKTRACKS = re.compile(r"[*+?{].*[*+?{]|[(|]|\\[1-9]", re.DOTALL)
-"""Where `re` may backtrack much at one place: two repeats, a group, alternatives, a back-reference."""
 
 
 def _expire(advice: str) -> NoReturn:
