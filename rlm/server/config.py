@@ -68,7 +68,7 @@ class ServerConfig:
         for origin in self.origins:
             if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
                 raise ConfigurationError(
-                    f"--origin {origin!r} is no origin: write https://HOST or http://HOST:PORT"
+                    f"origin {origin!r} is no origin: write https://HOST or http://HOST:PORT"
                 )
 
 

@@ -100,14 +100,14 @@ class Gate:
             raise ApiError(
                 403,
                 f"the host {hosts[0] if hosts else ''!r} is not a name of this server; its operator may add "
-                "it with --host-name",
+                "it with --set host_name=NAME",
                 code="host_not_allowed",
             )
         origins = headers.get("origin", [])
         if any(not self._allows_origin(origin, hosts[0]) for origin in origins) or len(origins) > 1:
             raise ApiError(
                 403,
-                f"pages of {origins[0]!r} may not call this server; its operator may add it with --origin",
+                f"pages of {origins[0]!r} may not call this server; its operator may set origin",
                 code="origin_not_allowed",
             )
         site = headers.get("sec-fetch-site", ["none"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rlm.errors import RLMError
@@ -19,36 +18,31 @@ _CITATIONS = 1_000
 _STEPS_IN_FULL = 500
 
 
-async def export_page(views: RunViews, runs: Sequence[str], *, most: int = MAX_EXPORT_BYTES) -> bytes:
-    """Return the page of one run, or of two that are compared. `runs` are full names.
+async def export_page(views: RunViews, run: str, *, most: int = MAX_EXPORT_BYTES) -> bytes:
+    """Return the page of a run, given by its full name.
 
     It holds the overview, the steps, the list of children and the places of the citations; then, while there
     is room, the whole calls of the steps, of failed children and of the others.
     """
-    gathered = [await _gather(views, run) for run in runs]
     left = most
-    kept: dict[str, dict[str, Any]] = {run: {} for run in runs}
-    # The same kind of all runs first, so that the second run of a comparison is not left empty.
-    for kind in range(max(map(len, gathered))):
-        for run, kinds in zip(runs, gathered, strict=True):
-            for path in kinds[kind]:
-                if left <= 0:
-                    break
-                try:
-                    piece = await views.get(run, path)
-                except RLMError:
-                    continue  # damaged, or not there: the page says that it is missing
-                size = len(page_json(piece))
-                if size <= left:
-                    kept[run][path] = piece
-                    left -= size
-    listed = [one for one in await views.runs(limit=None) if one["run_id"] in runs]
-    start = f"#/run/{runs[0]}" if len(runs) == 1 else f"#/compare/{runs[0]}/{runs[1]}"
-    return page_bytes(data={"pieces": kept, "runs": listed, "start": start})
+    kept: dict[str, Any] = {}
+    for path in await _gather(views, run):
+        if left <= 0:
+            break
+        try:
+            piece = await views.get(run, path)
+        except RLMError:
+            continue  # damaged, or not there: the page says that it is missing
+        size = len(page_json(piece))
+        if size <= left:
+            kept[path] = piece
+            left -= size
+    listed = [one for one in await views.runs(limit=None) if one["run_id"] == run]
+    return page_bytes(data={"pieces": {run: kept}, "runs": listed, "start": f"#/run/{run}"})
 
 
-async def _gather(views: RunViews, run: str) -> list[list[str]]:
-    """Return the paths of the pieces of a run, the most important kind first."""
+async def _gather(views: RunViews, run: str) -> list[str]:
+    """Return the paths of the pieces of a run, the most important first."""
     digest = await views.digest(run)
     citations = min(_CITATIONS, len((digest.result or {}).get("citations", ())))
     step_chunks: list[str] = []
@@ -69,4 +63,4 @@ async def _gather(views: RunViews, run: str) -> list[list[str]]:
             named = [f"event/{seq}" for seq in (child.seq, child.error_seq) if seq]
             (failed if child.status == "failed" else others).extend(named)
     places = [f"place/{number}" for number in range(1, citations + 1)]
-    return [["overview"], places, step_chunks, child_chunks, steps, failed, others]
+    return ["overview", *places, *step_chunks, *child_chunks, *steps, *failed, *others]

@@ -20,7 +20,7 @@ __all__ = ["DATA_HEADERS", "PAGE_HEADERS", "page_bytes"]
 _STYLES = ("base.css", "run.css", "parts.css")
 _SCRIPTS = (
     "data.js", "ui.js", "highlight.js", "coverage.js", "answer.js", "tree.js", "children.js", "rounds.js",
-    "waterfall.js", "compare.js", "detail.js", "search.js", "keys.js", "app.js",
+    "waterfall.js", "detail.js", "search.js", "keys.js", "app.js",
 )  # fmt: skip
 _VENDOR = "vendor/htm-preact-3.1.1.js"
 

@@ -13,7 +13,6 @@ import typer
 from rlm.cli.console.out import check_out, open_output
 from rlm.cli.options import Options, takes
 from rlm.cli.store import with_journal
-from rlm.errors import UsageError
 from rlm.settings_table import JOURNAL
 
 if TYPE_CHECKING:
@@ -31,10 +30,6 @@ def view(
             help="The run's name or its first characters; latest (-1) is the newest run.",
             show_default="the list of runs",
         ),
-    ] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="RUN2", help="Another run to compare it with.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
@@ -64,37 +59,29 @@ def view(
     \b
     Examples:
       rlm view
-      rlm view latest --compare latest~1
+      rlm view -o newest.html
       rlm view 20260131-142501 -o run.html
     """
-    if run is None and (out is not None or compare is not None):
-        raise UsageError(
-            f"name a run: rlm view latest {'--out FILE' if out is not None else '--compare RUN2'}"
-        )
     if out is None:
-        with_journal(options.store, lambda journal: _serve(journal, run, compare, port, not no_open))
+        with_journal(options.store, lambda journal: _serve(journal, run, port, not no_open))
         return
-    page = with_journal(options.store, lambda journal: _page(journal, run or "latest", compare))
+    page = with_journal(options.store, lambda journal: _page(journal, run or "latest"))
     with open_output(out, private=True) as file:
         file.write(page)
     typer.echo(f"wrote {out} ({len(page) / 1e6:,.1f} MB). It holds text of your documents", err=True)
 
 
-async def _page(journal: Journal, run: str, compare: str | None) -> bytes:
+async def _page(journal: Journal, run: str) -> bytes:
     from rlm.viewer import RunViews, export_page
 
-    names = [await journal.resolve(one) for one in (run, compare) if one is not None]
     async with RunViews(journal) as views:
-        return await export_page(views, names)
+        return await export_page(views, await journal.resolve(run))
 
 
-async def _serve(
-    journal: Journal, run: str | None, compare: str | None, port: int, open_browser: bool
-) -> None:
+async def _serve(journal: Journal, run: str | None, port: int, open_browser: bool) -> None:
     from rlm.viewer import LocalServer, RunViews
 
-    names = [quote(await journal.resolve(one), safe="") for one in (run, compare) if one is not None]
-    fragment = "" if not names else f"#/{'compare' if len(names) > 1 else 'run'}/{'/'.join(names)}"
+    fragment = "" if run is None else f"#/run/{quote(await journal.resolve(run), safe='')}"
     async with RunViews(journal) as views, LocalServer.start(views, port) as server:
         typer.echo(f"{server.url}{fragment}")
         typer.echo("the address is private to you: it shows your documents. Ctrl-C ends it", err=True)

@@ -27,10 +27,10 @@ from rlm.retrieval.words import FUNCTION_WORDS, split_spaceless
 
 __all__ = ["EXTRACTS", "NEAREST", "ExtractiveModel", "is_extracts", "with_status"]
 
-EXTRACTS = "Extracts (no language model was asked; --model NAME asks one):"
+EXTRACTS = "Extracts (no language model was asked):"
 NEAREST = "No passage with these words. The nearest:"
-_NOTHING = "No passage with these words. No language model was asked; --model NAME asks one."
-_NO_WORDS = "The question has no words to search for. No language model was asked; --model NAME asks one."
+_NOTHING = "No passage with these words. No language model was asked."
+_NO_WORDS = "The question has no words to search for. No language model was asked."
 
 LONGEST = 300
 """Characters of an extract. Of a longer sentence or line, the part around the words is shown."""

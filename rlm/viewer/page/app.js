@@ -15,7 +15,6 @@ function route() {
     const node = Number(parts[3] || 0);
     return { view: "run", run: parts[1], tab: TABS.some(([name]) => name === parts[2]) ? parts[2] : "answer", node: Number.isInteger(node) && node >= 0 ? node : 0 };
   }
-  if (parts[0] === "compare" && parts[1] && parts[2]) return { view: "compare", runs: [parts[1], parts[2]] };
   return { view: "runs" };
 }
 
@@ -40,7 +39,6 @@ function toggleTheme() {
 function RunList({ open }) {
   const [runs, setRuns] = useState({ value: null, error: null });
   const [words, setWords] = useState("");
-  const [chosen, setChosen] = useState([]);
   useEffect(() => {
     let wanted = true;
     const ask = () => loadRuns().then((value) => wanted && setRuns({ value, error: null }), (error) => wanted && setRuns((old) => ({ value: old.value, error })));
@@ -51,13 +49,11 @@ function RunList({ open }) {
       clearInterval(timer);
     };
   }, []);
-  const choose = (name) => setChosen((old) => (old.includes(name) ? old.filter((one) => one !== name) : [...old.slice(-1), name]));
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const shown = (runs.value || []).filter((run) => wanted.every((word) => `${run.run_id} ${run.task} ${run.answer} ${run.model} ${run.status} ${run.job}`.toLowerCase().includes(word)));
   return html`<main class="run-list">
     <header class="list-head"><h1>Runs</h1>
       <input type="search" id="filter" value=${words} onInput=${(event) => setWords(event.currentTarget.value)} placeholder="Filter" aria-label="Filter the runs" />
-      <button class="chip" disabled=${chosen.length !== 2} onClick=${() => (location.hash = `#/compare/${chosen.map(encodeURIComponent).join("/")}`)}>Compare ${chosen.length}/2</button>
       <button class="chip" onClick=${open.help} aria-label="Keys">?</button>
     </header>
     ${runs.error && html`<${Waiting} error=${runs.error} />`}
@@ -65,7 +61,6 @@ function RunList({ open }) {
     ${runs.value && !shown.length && html`<${Empty}>${runs.value.length ? "No run is like that." : "There are no runs yet. Ask something with rlm ask."}<//>`}
     <ul class="runs">${shown.map(
       (run) => html`<li key=${run.run_id}>
-        <input type="checkbox" checked=${chosen.includes(run.run_id)} onChange=${() => choose(run.run_id)} aria-label=${`Compare ${run.run_id}`} />
         <a data-item href=${runHash(run.run_id)}>
           <span class="run-task">${run.task}</span>
           ${run.answer && html`<span class="run-answer dim">${run.answer}</span>`}
@@ -228,7 +223,6 @@ function App() {
   return html`<div class="app">
     ${at.view === "runs" && html`<${RunList} open=${open} />`}
     ${at.view === "run" && html`<${RunView} key=${run} at=${at} open=${open} panel=${panel} setPanel=${show} overlay=${overlay} />`}
-    ${at.view === "compare" && html`<a class="back" href="#/">‹ Runs</a><${CompareView} key=${at.runs.join()} names=${at.runs} openPlace=${openPlace} />`}
     ${panel && html`<${Panel} run=${run} panel=${panel} openPlace=${openPlace} close=${close} />`}
     ${overlay === "help" && html`<${Help} close=${() => setOverlay(null)} />`}
   </div>`;

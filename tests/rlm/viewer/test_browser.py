@@ -169,7 +169,6 @@ async def test_no_view_scrolls_sideways(server, browse, yards, width: int, heigh
     places = [
         "#/",
         *(f"#/run/{yards.newest}/{tab}" for tab in TABS),
-        f"#/compare/{yards.runs[0]}/{yards.runs[1]}",
     ]
     ready = (
         ".runs a",
@@ -178,7 +177,6 @@ async def test_no_view_scrolls_sideways(server, browse, yards, width: int, heigh
         ".bar-row",
         ".grid",
         ".child-row",
-        ".compare .difference, .compare .dim",
     )
     for place, selector in zip(places, ready, strict=True):
         await seen.page.evaluate("place => { location.hash = place; }", place)
@@ -237,7 +235,7 @@ async def test_hostile_text_stays_text(own_server, browse, journal, views, tmp_p
     finally:
         await rlm.aclose()
     exported = tmp_path / "page.html"
-    exported.write_bytes(await export_page(views, [result.run_id]))
+    exported.write_bytes(await export_page(views, result.run_id))
     for url in (own_server.url, exported.as_uri()):
         seen = await browse(f"{url}#/run/{result.run_id}")
         page = seen.page
@@ -326,7 +324,7 @@ async def test_a_run_of_another_process_is_live(own_server, browse, journal, chi
 async def test_an_exported_page_needs_nothing(browse, yard_views, yards, tmp_path) -> None:
     """It opens from a file, asks for nothing, and shows what the live page does."""
     page_file = tmp_path / "page.html"
-    page_file.write_bytes(await export_page(yard_views, [yards.newest]))
+    page_file.write_bytes(await export_page(yard_views, yards.newest))
     seen = await browse(page_file.as_uri())
     await seen.page.wait_for_selector(".citation")
     await seen.page.locator(".citation").first.click()
@@ -337,19 +335,6 @@ async def test_an_exported_page_needs_nothing(browse, yard_views, yards, tmp_pat
     await seen.page.wait_for_selector(".panel .facts")
     assert "By this contract" in " ".join(await seen.texts(".panel pre"))
     assert [url for url in seen.requests if not url.startswith("data:")] == [page_file.as_uri()]
-
-
-async def test_two_runs_are_compared(server, browse, yards) -> None:
-    seen = await browse(server.url)
-    await seen.page.wait_for_selector(".runs a")
-    for box in (0, 1):
-        await seen.page.locator(".runs input").nth(box).check()
-    await seen.page.locator("button:has-text('Compare 2/2')").click()
-    await seen.page.wait_for_selector(".compare article.step")
-    rows = await seen.texts(".compare-table tbody tr")
-    assert any(row.startswith("Rounds") for row in rows)
-    assert "in both" in await seen.texts(".compare .badge")
-    assert "The same block." in await seen.texts(".compare article .dim")
 
 
 async def test_ten_thousand_children(own_server, browse, write_children, record_property) -> None:

@@ -233,7 +233,7 @@ async def test_a_foreign_journal_deletes_nothing(yards, tmp_path) -> None:
             with pytest.raises(JournalError, match="its input is unreadable"):
                 await views.get(yards.newest, "overview")
             with pytest.raises(JournalError, match="its input is unreadable"):
-                await export_page(views, [yards.newest])
+                await export_page(views, yards.newest)
             # Whatever a journal says, the view itself opens no other name.
             summary = RunSummary("r", "t", "finished", None, 0.0, None, RunTotals(), {}, name)
             assert await SourceTexts(journal).body(summary) is None
