@@ -11,7 +11,6 @@ from typing import Any, Literal, cast, get_args, overload
 from ...text.body import Body, Span
 from .access_log import AccessLog
 from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
-from .sentences import first_start, last_end
 
 __all__ = ["ChunkUnit", "Chunks", "coverage_of", "cut"]
 
@@ -25,10 +24,6 @@ _UNITS = {
 # Room for the mark of a heading, and for a blank line in which a chunk may begin.
 _LOOK_AROUND = 64
 _MAX_GAPS = 20
-_LEAST_OVERLAP = 40
-"""Characters of an overlap in which a sentence may begin or end."""
-_MOST_LOOKED_AT = 500
-"""Characters that are read to find the edge of a chunk."""
 
 
 class Chunks(Sequence[Record]):
@@ -112,8 +107,8 @@ def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges
 
     Each begins at most `overlap` characters before the end of the last one. With a unit, it begins at the
     first unit that starts there, and holds as many whole units as fit. A longer unit is cut at its last line
-    end that fits, otherwise anywhere. A document that was cut shares no chunk with the next. Without a unit,
-    overlapping chunks begin and end with sentences. Raises ValueError for invalid arguments.
+    end that fits, otherwise anywhere. A document that was cut shares no chunk with the next.
+    Raises ValueError for invalid arguments.
     """
     if max_chars <= 0:
         raise ValueError(f"max_chars is {max_chars}. Give 1 or more (20000 is usual).")
@@ -125,11 +120,7 @@ def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges
         step = max_chars - overlap
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
         starts = range(0, count * step, step)
-        ends = _Ends(starts, max_chars, body.chars)
-        if overlap < _LEAST_OVERLAP:
-            return starts, ends
-        sentences = _SentenceEdges(body, starts, overlap)
-        return _SentenceStarts(sentences, starts), _SentenceEnds(sentences, ends)
+        return starts, _Ends(starts, max_chars, body.chars)
     return _pack_units(body, max_chars, overlap, _borders(body, by, overlap))
 
 
@@ -164,64 +155,6 @@ class _Ends(Sequence[int]):
 
     def __getitem__(self, at: Any) -> Any:
         return min(self._chars, self._starts[at] + self._size)
-
-
-class _SentenceEdges:
-    """Moves the edges of overlapping chunks to sentences, on first use.
-
-    Where chunk N and the one before it overlap, chunk N begins with the first sentence that starts in the
-    first half, and the other ends with the last sentence that ends in the second half.
-    """
-
-    def __init__(self, body: Body, starts: Sequence[int], overlap: int) -> None:
-        self._body = body
-        self._starts = starts
-        self._half = min(overlap // 2, _MOST_LOOKED_AT)
-        self._overlap = overlap
-        self._moved: dict[int, tuple[int, int]] = {}
-
-    def moved(self, number: int) -> tuple[int, int]:
-        """Return by how much chunk `number` begins later, and by how much the one before it ends earlier."""
-        if number not in self._moved:
-            start, half = self._starts[number], self._half
-            end = start + self._overlap
-            if 2 * half >= self._overlap - 1:
-                both = self._body.text(start, end)  # one read is half the price of two
-                head, tail = both[:half], both[-half:]
-            else:
-                head, tail = self._body.text(start, start + half), self._body.text(end - half, end)
-            later = first_start(head)
-            earlier = last_end(tail) if end < self._body.chars else half
-            self._moved[number] = (later or 0, 0 if earlier is None else half - earlier)
-        return self._moved[number]
-
-
-class _SentenceStarts(Sequence[int]):
-    __slots__ = ("_edges", "_starts")
-
-    def __init__(self, edges: _SentenceEdges, starts: Sequence[int]) -> None:
-        self._edges = edges
-        self._starts = starts
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._starts[at] + (self._edges.moved(at)[0] if at else 0)
-
-
-class _SentenceEnds(Sequence[int]):
-    __slots__ = ("_edges", "_ends")
-
-    def __init__(self, edges: _SentenceEdges, ends: Sequence[int]) -> None:
-        self._edges = edges
-        self._ends = ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, at: Any) -> Any:
-        return self._ends[at] - (self._edges.moved(at + 1)[1] if at + 1 < len(self._ends) else 0)
 
 
 _Borders = Callable[[int, int], tuple[Sequence[int], bool]]

@@ -13,9 +13,6 @@ __all__ = ["HitReader", "PackReader"]
 _MATCH = 500
 _LINE_TEXT = 1_000
 _PROOF = 400
-_LONGEST_RECORD = 100_000
-"""Characters of a line that is parsed as JSON for printing."""
-_INDENT = 80
 
 
 class Source(Protocol):
@@ -75,19 +72,6 @@ class HitReader:
     def lines(self, hits: list[Any]) -> tuple[list[str], int]:
         """Return the lines that print the first of some hits, and how many hits they show."""
         return hit_lines(hits)
-
-    def text(self, start: int, end: int) -> str:
-        """Return a part of the body, for printing."""
-        return self._handle._text(start, end)
-
-    def record(self, hit: LazyRecord) -> tuple[int, str]:
-        """Return the start and the text of the whole line of a match, or "" if it is no JSON object."""
-        body = self._handle._body
-        line = body.line_of(hit.start)
-        start, end = body.line_start(line), body.line_start(line + 1)
-        if end - start > _LONGEST_RECORD or body.text(start, start + _INDENT).lstrip()[:1] != "{":
-            return start, ""
-        return start, body.text(start, end)
 
     def passage(self, hit: LazyRecord) -> Span:
         """Return the match with its context, and the rest of the lines if they are short."""

@@ -315,10 +315,9 @@ class Handle:
         """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
         Each has at most `max_chars` characters (None: as many as a child takes), and begins at most `overlap`
-        before the end of the last one. With an overlap, chunks begin and end with sentences where they can.
-        With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
-        they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
-        is that of the chunk's start.
+        before the end of the last one. With `by` ("lines", "paragraphs", "headings", "messages" or
+        "documents"), such units stay whole if they fit. A longer unit is cut, at a line end if possible.
+        Small documents share a chunk. `document` is that of the chunk's start.
         """
         first, part, _ = self._part(within)
         size = self._chunk_chars() if max_chars is None else whole_number("max_chars", max_chars)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Protocol, Self, SupportsIndex, overload
 
 from ...text.body import Span
@@ -206,20 +206,12 @@ class LazyRecord(Record):
         # Defined here, because ** and dict() bypass __getitem__ for an inherited __iter__.
         return dict.__iter__(self)
 
-    def get(self, key: str, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def items(self) -> Any:
-        return [(key, self[key]) for key in self]
-
-    def values(self) -> Any:
-        return [self[key] for key in self]
-
-    def copy(self) -> Record:
-        return Record(self.items())
+    # A dict reads its values itself. These ask for each.
+    get: Any = MutableMapping.get
+    items: Any = MutableMapping.items
+    values: Any = MutableMapping.values
+    setdefault: Any = MutableMapping.setdefault
+    __eq__: Any = MutableMapping.__eq__
 
     def pop(self, key: str, *default: Any) -> Any:
         value = self.get(key)
@@ -230,8 +222,8 @@ class LazyRecord(Record):
         key = next(reversed(list(self)))
         return key, self.pop(key)
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else super().setdefault(key, default)
+    def copy(self) -> Record:
+        return Record(self.items())
 
     def __or__(self, other: Any) -> Any:
         return self.copy() | other
@@ -239,14 +231,11 @@ class LazyRecord(Record):
     def __ror__(self, other: Any) -> Any:
         return other | self.copy()
 
-    def __eq__(self, other: object) -> bool:
-        return dict(self.items()) == (dict(other.items()) if isinstance(other, LazyRecord) else other)
-
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Record, (self.items(),)
+        return Record, (dict(self.items()),)
 
     def _shown(self, key: str) -> str:
         value = dict.__getitem__(self, key)
@@ -258,12 +247,6 @@ class HitFields(Fields, Protocol):
 
     def lines(self, hits: list[Any]) -> tuple[list[str], int]:
         """Return the lines that print the first of some hits, and how many hits they show."""
-
-    def text(self, start: int, end: int) -> str:
-        """Return a part of the body, for printing."""
-
-    def record(self, hit: LazyRecord) -> tuple[int, str]:
-        """Return the start and the text of the whole line of a match, or "" if it is no JSON object."""
 
     def passage(self, hit: LazyRecord) -> Span:
         """Return the span that a child reads if it gets the hit."""

@@ -1,4 +1,4 @@
-"""Finds the sentence at a place, and where sentences begin and end near a cut."""
+"""Finds the sentence at a place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...text.body import Body, Span
 
-__all__ = ["first_start", "last_end", "sentence_at"]
+__all__ = ["sentence_at"]
 
 _REACH = 1_500
 """Characters of a sentence before and after the place."""
@@ -52,25 +52,6 @@ def sentence_at(body: Body, place: Span) -> Span:
     sentence = text[start:end]
     start += len(sentence) - len(sentence.lstrip())
     return Span(low + start, low + start + len(sentence.strip()))
-
-
-def first_start(text: str) -> int | None:
-    """Return where the first sentence begins that follows another one in `text`, or the first word."""
-    starts = (following for _, following in _borders(text, "text") if following < len(text))
-    found = next(starts, None)
-    if found is None:
-        blank = re.search(r"\s+(?=\S)", text)
-        found = blank.end() if blank else None
-    return found
-
-
-def last_end(text: str) -> int | None:
-    """Return where the last sentence of `text` ends that another one follows, or the last whole word."""
-    ends = [stop for stop, following in _borders(text, "text") if stop and following < len(text)]
-    if ends:
-        return ends[-1]
-    at = max(text.rfind(" "), text.rfind("\n"))
-    return at if at > 0 else None
 
 
 def _borders(text: str, kind: str) -> Iterator[tuple[int, int]]:

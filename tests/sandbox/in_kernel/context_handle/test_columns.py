@@ -90,12 +90,7 @@ def test_json_keeps_its_own_types_but_for_dates(make_views) -> None:
     assert first.value["n"] == "5"
     assert first.value["at"].isoformat() == "2024-01-02T03:04:05+00:00"
     assert second.value == rows[1]
-    assert [(one.name, one.type) for one in handle.tables()[0].columns] == [
-        ("n", "text"),
-        ("at", "datetime"),
-        ("m", "mixed"),
-        ("o", "object"),
-    ]
+    assert handle.tables()[0].columns == {"n": "text", "at": "datetime", "m": "mixed", "o": "object"}
 
 
 def test_a_value_that_does_not_fit_stays_text(make_views) -> None:

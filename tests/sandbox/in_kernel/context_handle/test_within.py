@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -124,18 +123,3 @@ def test_an_empty_list_prints_as_one(make_handle) -> None:
     handle = make_handle("a")
     for empty in (handle.search("z"), handle.documents()[1:], make_handle("").chunk(), handle.around([])):
         assert repr(empty) == "[]"
-
-
-def test_overlapping_chunks_begin_and_end_with_sentences(make_handle) -> None:
-    """None is larger than asked for, they overlap by no more, and cover all."""
-    text = " ".join(f"Sentence number {number} tells of é {'w' * (number % 30)}." for number in range(600))
-    handle = make_handle(text)
-    chunks = handle.chunk(1_000, overlap=200)
-    assert handle.chunk_coverage(chunks).complete
-    for one, two in pairwise(chunks):
-        assert one.text.endswith(".")
-        assert two.text.startswith("Sentence number")
-        assert 0 <= one.end - two.start <= 200
-        assert len(one.text) <= 1_000
-    blocks = make_handle("x" * 5_000).chunk(1_000, overlap=200)
-    assert [(chunk.start, chunk.end) for chunk in blocks[:2]] == [(0, 1_000), (800, 1_800)]
