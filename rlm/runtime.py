@@ -129,7 +129,7 @@ class RLM(Completions):
         end in a result that says so. It can be cancelled at any time, and leaves nothing in the temporary
         folder."""
         if self.settings.strategy == "rlm":
-            from rlm.sandbox import warm_forkserver
+            from rlm.sandbox.launch.forkserver import warm_forkserver
 
             warm_forkserver()  # its imports overlap ours, which follow
         from rlm.runs.preparation import prepare_run

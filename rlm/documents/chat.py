@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlm.documents.message import is_message, message_of, plain_text
-from rlm.sandbox import BadJson, ContextFileWriter, JsonStream, MessageHeader
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.text.json_stream import BadJson, JsonStream
+from rlm.sandbox.text.place_index import MessageHeader
 
 __all__ = ["Form", "form_of", "render"]
 

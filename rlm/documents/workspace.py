@@ -15,8 +15,8 @@ from typing import Any, Self, TypeVar
 
 from rlm.documents import ContextCache, Lease, Loaded, Progress, Source, load
 from rlm.errors import UsageError
-from rlm.sandbox import private_folder, sweep_folders
 from rlm.sandbox.errors import ContextFileError
+from rlm.sandbox.folders import private_folder, sweep_folders
 
 __all__ = ["Workspace"]
 

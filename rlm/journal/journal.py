@@ -23,7 +23,7 @@ from rlm.journal.schema import open_store
 from rlm.journal.stored_events import encode, event_bytes, read_events, read_last_event
 from rlm.journal.stored_log import StoredLog
 from rlm.results import RESUMABLE, RunTotals
-from rlm.sandbox import OwnerProcess
+from rlm.sandbox.folders import OwnerProcess
 
 __all__ = ["Journal"]
 

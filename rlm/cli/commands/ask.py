@@ -138,7 +138,7 @@ def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
 
 def _start_forkserver() -> None:
     """Start it early: its imports run in parallel with ours, which take about as long."""
-    from rlm.sandbox import warm_forkserver
+    from rlm.sandbox.launch.forkserver import warm_forkserver
 
     warm_forkserver()
 

@@ -165,7 +165,7 @@ def _sandbox() -> list[Finding]:
 
 def _documents() -> Finding:
     """Start a worker as documents get it."""
-    from rlm.sandbox import ConfinedWorker, WorkerUnavailable
+    from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
 
     with ConfinedWorker(memory_mb=512) as worker:
         try:

@@ -14,7 +14,7 @@ from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.piece import Data, Ended, Heading, Member, Page, Piece, Text, Unreadable
 from rlm.documents.formats.registry import DocumentFormat, format_of
 from rlm.lazy_dataclass import dataclass
-from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
+from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerUnavailable
 from rlm.version import has_extra
 
 __all__ = ["Converter", "Room"]
@@ -99,7 +99,7 @@ class _Job:
 class Converter:
     """Reads documents that are not plain text. A context manager: its processes end with it.
 
-    A document's process is confined as `rlm.sandbox.ConfinedWorker` tells: it holds the open document and the
+    A document's process is confined as `ConfinedWorker` tells: it holds the open document and the
     socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
     and 30 s more for each MB, at most 300 s unless it is a container; 60 s without output; 2 GB of memory;
     and its `Room`. With `pictures`, pages without text are pages too, because a model can look at them.

@@ -18,8 +18,7 @@ from typing import Any, Literal, Protocol
 
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
-from rlm.sandbox.folders.private_folder import private_folder, sweep_folders
-from rlm.sandbox.folders.removal import remove, wait_at_most
+from rlm.sandbox.folders import private_folder, remove, sweep_folders, wait_at_most
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.advice import refusal

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rlm.sandbox.folders.private_folder import private_folder
-from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
 from rlm.sandbox.isolation.interpreter import interpreter_paths

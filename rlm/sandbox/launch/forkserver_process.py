@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from rlm.sandbox.folders.private_folder import sweep_folders
+from rlm.sandbox.folders import sweep_folders
 from rlm.sandbox.in_kernel import launch
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import close_other_fds

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.folders import remove
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import become, launch

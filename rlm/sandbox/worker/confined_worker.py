@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-from rlm.sandbox.folders.private_folder import private_folder
-from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.probe import Candidate
 from rlm.sandbox.isolation.report import read_report

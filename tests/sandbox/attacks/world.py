@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.folders import remove
 from rlm.sandbox.isolation.syscalls import syscall
 from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 

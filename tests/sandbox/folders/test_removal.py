@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.folders.removal import remove, wait_at_most
+from rlm.sandbox.folders import remove, wait_at_most
 
 
 def deep(folder: Path, depth: int) -> None:
@@ -121,7 +121,7 @@ def test_closed_folders_go_for_an_ordinary_user(tmp_path: Path, mode: int) -> No
         "import os, sys\n"
         "from pathlib import Path\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
-        "from rlm.sandbox.folders.removal import remove\n"
+        "from rlm.sandbox.folders import remove\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "folder = Path(sys.argv[1])\n"
         "(folder / 'closed/in/itself').mkdir(parents=True)\n"

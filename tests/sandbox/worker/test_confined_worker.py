@@ -22,10 +22,10 @@ from pathlib import Path
 import pytest
 
 import rlm
-from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerTimeout
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.probe import Candidate
 from rlm.sandbox.isolation.syscalls import libc
+from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout
 
 WAYS = [Candidate(2), Candidate(2, "bubblewrap"), Candidate(1)]
 JOB = "hostile_job"
@@ -101,7 +101,7 @@ ATTACK = textwrap.dedent(
     """
     import json, os, sys
     sys.path.append(sys.argv.pop(1))
-    from rlm.sandbox import ConfinedWorker
+    from rlm.sandbox.worker.confined_worker import ConfinedWorker
     from rlm.sandbox.isolation.probe import Candidate
     site, level, launcher, target = sys.argv[1:]
     sys.path.append(site)
@@ -233,7 +233,7 @@ def test_nothing_is_left_when_its_owner_is_killed(library: Path, way: Candidate)
         f"""
         import sys, time
         sys.path.append({str(library)!r})
-        from rlm.sandbox import ConfinedWorker
+        from rlm.sandbox.worker.confined_worker import ConfinedWorker
         from rlm.sandbox.isolation.probe import Candidate
         worker = ConfinedWorker(memory_mb=512, ways=[Candidate({way.level}, {way.launcher!r})])
         channel = worker.begin("{JOB}:spin")
