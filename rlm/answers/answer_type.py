@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rlm.answers.json_values import MAX_DEPTH, SchemaError, parse_reply, size_of
 from rlm.errors import UsageError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.host.nesting import is_nested_deeper
+from rlm.sandbox.host.requests import is_nested_deeper
 from rlm.sandbox.in_kernel.helper_api.schema_types import json_schema_of
 
 __all__ = ["AnswerType"]

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from rlm.sandbox.host.nesting import is_nested_deeper
+from rlm.sandbox.host.requests import is_nested_deeper
 
 __all__ = ["MAX_DEPTH", "MAX_VALUE_CHARS", "SchemaError", "parse_reply", "size_of"]
 

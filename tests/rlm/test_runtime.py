@@ -93,7 +93,7 @@ async def test_a_run_without_isolation_says_so(run, block) -> None:
 
 async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
     """Below level 2, code of a model does not run by default. Our own cells do, with a warning."""
-    monkeypatch.setattr("rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"])
+    monkeypatch.setattr("rlm.sandbox.isolation.views.interpreter_paths", lambda: ["/nowhere-at-all"])
     run.level = "auto"
     model = ScriptedModel.of(root=[block("finalize(1)")])
     with pytest.raises(SandboxRefused):

@@ -1,4 +1,4 @@
-"""Writes and hashes the bytes of a body on a background thread."""
+"""Hashes the bytes of a body, and writes them, on a background thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
-__all__ = ["BodyDigest", "BodyFile"]
+__all__ = ["BodyFile"]
 
 _BATCH = 4 << 20
 """Bytes written at a time: each hand-over to the thread has a fixed cost."""
-_HASHED = 1 << 20
-"""Bytes hashed at a time."""
 _LARGE_PIECES = 16
 """A batch of more pieces is joined first: each write and hash has a fixed cost."""
 _AHEAD = 2
@@ -20,9 +18,12 @@ _AHEAD = 2
 
 
 class BodyFile:
-    """Writes and hashes in its own thread, in parallel with the caller. A later call raises its errors."""
+    """Works in its own thread, in parallel with the caller. A later call raises its errors.
 
-    def __init__(self, file: IO[bytes]) -> None:
+    Without a file it only hashes: the body stays where it is.
+    """
+
+    def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
         self._digest = hashlib.sha256()
         self._held: list[bytes] = []
@@ -45,12 +46,11 @@ class BodyFile:
             self._in_flight.popleft().result()
 
     def finish(self) -> str:
-        """Write the rest, close the file and return the SHA-256 of all bytes."""
+        """Finish the rest, close the file and return the SHA-256 of all bytes."""
         while self._in_flight:
             self._in_flight.popleft().result()
         self._put(self._held)
         self._held = []
-        self._file.close()
         self.close()
         return self._digest.hexdigest()
 
@@ -60,50 +60,13 @@ class BodyFile:
             self._thread.shutdown(cancel_futures=True)
             self._thread = None
         self._in_flight.clear()
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def _put(self, pieces: list[bytes]) -> None:
         # Large pieces are not copied once more.
         batch = [b"".join(pieces)] if len(pieces) > _LARGE_PIECES else pieces
         for piece in batch:
             self._digest.update(piece)
-            self._file.write(piece)
-
-
-class BodyDigest:
-    """Hashes in its own thread what is not written, because the body stays where it is."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self._thread = ThreadPoolExecutor(1, "rlm-digest")
-        self._in_flight: deque[Future[None]] = deque()
-        self._held: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: bytes) -> None:
-        """Add bytes."""
-        self._held.append(data)
-        self._size += len(data)
-        if self._size < _HASHED:
-            return
-        self._in_flight.append(self._thread.submit(self._add, self._held))
-        self._held, self._size = [], 0
-        while len(self._in_flight) > _AHEAD:
-            self._in_flight.popleft().result()
-
-    def finish(self) -> str:
-        """Return the SHA-256 of all bytes."""
-        while self._in_flight:
-            self._in_flight.popleft().result()
-        self._add(self._held)
-        self._held = []
-        self.close()
-        return self._digest.hexdigest()
-
-    def close(self) -> None:
-        """Stop the thread. Safe to call twice."""
-        self._thread.shutdown(cancel_futures=True)
-
-    def _add(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._digest.update(piece)
+            if self._file is not None:
+                self._file.write(piece)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import sys
+import tempfile
 from array import array
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Spool", "little_endian"]
+__all__ = ["Spool"]
 
 _HELD = 1 << 20
 """Bytes that are kept in memory before they go to the file."""
 
 
 class Spool:
-    """Rows of numbers, kept in a file until the index is written. There may be millions."""
+    """Rows of numbers, kept in a file in `folder` until the index is written. There may be millions."""
 
-    def __init__(self, path: Path, columns: int) -> None:
-        self._path = path
+    def __init__(self, folder: Path, columns: int) -> None:
+        self._folder = folder
         self._columns = columns
         self._held = array("Q")
         self._file: IO[bytes] | None = None
@@ -44,7 +43,7 @@ class Spool:
     def move_to(self, index: IO[bytes]) -> None:
         """Write all rows to `index` and drop them."""
         if self._file is None:
-            index.write(little_endian(self._held))
+            index.write(self._held)
             return
         self._spill()
         self._file.seek(0)
@@ -60,15 +59,6 @@ class Spool:
 
     def _spill(self) -> None:
         if self._file is None:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            self._path.unlink()  # only the descriptor keeps the file: nothing is left behind after a crash
-            self._file = os.fdopen(descriptor, "w+b", buffering=0)
-        self._file.write(little_endian(self._held))
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - see remove
+        self._file.write(self._held)
         self._held = array("Q")
-
-
-def little_endian(numbers: array[int]) -> array[int]:
-    """Return `numbers` in the byte order of the index."""
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers

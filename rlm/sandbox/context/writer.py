@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, BinaryIO, Self
 
-from rlm.sandbox.context.body_file import BodyDigest, BodyFile
+from rlm.sandbox.context.body_file import BodyFile
 from rlm.sandbox.context.source_file import SourceFacts, SourceFile
-from rlm.sandbox.context.spool import Spool, little_endian
+from rlm.sandbox.context.spool import Spool
 from rlm.sandbox.errors import ContextFileError, SourceChanged
 from rlm.sandbox.text.body import (
     BODY_NAME,
@@ -155,9 +155,9 @@ class ContextFileWriter:
         self._bytes = self._chars = self._newlines = 0
         self._replaced = 0
         self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
-        self._pages = Spool(folder / "pages.part", PAGE_COLUMNS)
-        self._messages = Spool(folder / "messages.part", MESSAGE_COLUMNS)
-        self._headings = Spool(folder / "headings.part", HEADING_COLUMNS)
+        self._pages = Spool(folder, PAGE_COLUMNS)
+        self._messages = Spool(folder, MESSAGE_COLUMNS)
+        self._headings = Spool(folder, HEADING_COLUMNS)
         self._message: tuple[int, int] | None = None
         self._above: list[tuple[int, int]] = []
         self._finished = False
@@ -167,7 +167,7 @@ class ContextFileWriter:
             folder.chmod(0o700)
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
-            self._body = BodyDigest() if source else BodyFile(self._create(BODY_NAME))
+            self._body = BodyFile(None if source else self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text", *, headings_indexed: bool = False) -> None:
         """Start a document. Ends the one that is open. `headings_indexed` is as in Document."""
@@ -314,7 +314,7 @@ class ContextFileWriter:
         with self._writing("finish"):
             with self._create(INDEX_NAME) as index:
                 for marks in (self._char_marks, self._line_marks):
-                    index.write(little_endian(marks))
+                    index.write(marks)
                 for spool in self._spools():
                     spool.move_to(index)
             # The rename comes last: a half-written folder has no manifest.

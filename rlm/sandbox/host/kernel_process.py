@@ -23,10 +23,10 @@ from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
-from rlm.sandbox.isolation.policy import IsolationReport
-from rlm.sandbox.isolation.probe import Candidate, candidates
+from rlm.sandbox.isolation.policy import Candidate, IsolationReport
+from rlm.sandbox.isolation.probe import candidates
+from rlm.sandbox.isolation.views import kernel_confinement, kernel_package
 from rlm.sandbox.launch.forkserver import Forkserver, ForkserverFailed, WatcherLink, shared_forkserver
-from rlm.sandbox.launch.kernel_view import confinement, kernel_package
 from rlm.sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
@@ -218,7 +218,7 @@ class KernelProcess:
                 {
                     "folder": str(folder),
                     "package": kernel_package(candidate.level),
-                    "confinement": confinement(candidate, folder, self._limits).to_json(),
+                    "confinement": kernel_confinement(candidate, folder, self._limits).to_json(),
                 }
             )
             return await self._wait_for_start(log.fileno())

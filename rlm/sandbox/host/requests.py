@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlm.sandbox.host.nesting import is_nested_deeper
 from rlm.sandbox.in_kernel.helper_api.pieces import (
     MAX_EVIDENCE,
     MAX_OFFSET,
@@ -39,6 +38,7 @@ __all__ = [
     "cell_report",
     "child_batch",
     "finalization",
+    "is_nested_deeper",
     "rank_query",
     "sub_rlm_batch",
     "tool_call",
@@ -305,3 +305,21 @@ def _piece(value: object, chars: int) -> Span | str:
         raise BadCall(
             "value", f"{value!r:.80} is not a span of this input, which has {chars:,} characters"
         ) from None
+
+
+def is_nested_deeper(value: object, limit: int) -> bool:
+    """Return whether lists and dicts are nested more than `limit` deep.
+
+    Without recursion: later code, such as a JSON encoder, may recurse through the value.
+    """
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (list, dict))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True

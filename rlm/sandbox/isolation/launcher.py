@@ -23,16 +23,14 @@ from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import kernel_program
 from rlm.sandbox.isolation.filters.worker import worker_program
 from rlm.sandbox.isolation.layers import (
-    capabilities,
     filesystem_root,
-    identity,
     landlock,
     namespaces,
+    privileges,
     rlimits,
 )
 from rlm.sandbox.isolation.layers.cgroup import Cgroup
-from rlm.sandbox.isolation.policy import Confinement, Layer, Role, required_layers
-from rlm.sandbox.isolation.report import LayerFailed, LayerReport
+from rlm.sandbox.isolation.policy import LEVELS, Confinement, Layer, LayerFailed, LayerReport, Role
 
 __all__ = ["become", "close_other_fds", "confine", "inside", "launch", "main", "wait_for"]
 
@@ -72,7 +70,7 @@ def inside(arguments: Sequence[str]) -> NoReturn:
             lambda: filesystem_root.tighten(scratch=confinement.scratch, scratch_mb=confinement.scratch_mb),
         )
         confine(confinement, report, user=None)
-        _take_over(report, required_layers(confinement.level), lambda: become(arguments[5:], confinement))
+        _take_over(report, LEVELS[confinement.level], lambda: become(arguments[5:], confinement))
     except LayerFailed:
         sys.exit(_REFUSED)
 
@@ -98,7 +96,7 @@ class _Launcher:
     def __init__(self, confinement: Confinement, serve: Serve) -> None:
         self._confinement = confinement
         self._serve = serve
-        self._layers = required_layers(confinement.level)
+        self._layers = LEVELS[confinement.level]
         self._group: Cgroup | None = None
 
     def run(self, report: LayerReport, start: Callable[[], int]) -> int:
@@ -155,8 +153,8 @@ class _Launcher:
         """Fork into new namespaces. Return the child's id there, 0 in it, and the kernel's user id."""
         user, kept = None, None
         try:
-            user = identity.find_unused_id()
-        except identity.RootKept as error:
+            user = privileges.find_unused_id()
+        except privileges.RootKept as error:
             kept = error
         try:
             first = namespaces.fork_inside(user)
@@ -232,7 +230,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
 
     `user` is the id that it switches to. Raises LayerFailed.
     """
-    layers = required_layers(confinement.level)
+    layers = LEVELS[confinement.level]
     private_root = "root" in layers
     read = [new if private_root else old for old, new in confinement.read_only.items()]
     # Without a private root, /dev/shm is shared with the host.
@@ -242,7 +240,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     def limits() -> str | None:
         words = None
         if user is not None:
-            words = identity.switch_user(
+            words = privileges.switch_user(
                 user,
                 owned=[confinement.scratch, *shared],
                 must_read=[sys.executable, *read],
@@ -251,7 +249,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             memory_mb=confinement.memory_mb,
             body_bytes=confinement.body_bytes,
             file_mb=confinement.scratch_mb,
-            processes=confinement.processes + (0 if private_root else identity.count_user_threads()),
+            processes=confinement.processes + (0 if private_root else privileges.count_user_threads()),
             open_files=confinement.open_files,
         )
         return words
@@ -265,8 +263,8 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             scratch_mb=confinement.scratch_mb,
         ),
         "rlimits": limits,
-        "capabilities": capabilities.drop,
-        "no_new_privileges": capabilities.no_new_privileges,
+        "capabilities": privileges.drop,
+        "no_new_privileges": privileges.no_new_privileges,
         "landlock": lambda: landlock.restrict(
             read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
             write=[confinement.scratch, *_DEVICES[:2], *shared],

@@ -1,7 +1,8 @@
 """Finds the levels that this machine really supports, by running the attacks that each level must stop.
 
-A probe goes through the launcher as a kernel does and takes about a tenth of a second. Its result is cached
-for the life of the process.
+A probe goes through the launcher as a kernel does and takes about a tenth of a second. What it has proved is
+noted in a file, and holds until the next boot for processes with the same rights: each kernel's own launch
+reports its layers anyway. What failed is tried again by the next process, because it may have been mended.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,18 +24,20 @@ from typing import Literal
 from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
-from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.layers import cgroup
-from rlm.sandbox.isolation.policy import Confinement, Launcher
-from rlm.sandbox.isolation.report import read_report
+from rlm.sandbox.isolation.policy import Candidate, Confinement, Launcher, read_report
+from rlm.sandbox.isolation.views import interpreter_paths
+from rlm.version import __version__ as version
 
-__all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "probe_until_safe"]
+__all__ = ["ATTACKS", "Probed", "candidates", "examine", "probe_until_safe"]
 
 MODEL_WRITTEN = 2
 """Model-written code runs below this level only if the user asks for it."""
 
 _SECONDS = 10.0
 _MEMORY_MB = 64
+_PROOFS = "isolation.json"
+"""The file of the proofs, in rlm's folder of the user's caches."""
 _LONGEST_TOP = 50
 _IMPORTED_FROM = Path(__file__).resolve().parents[3]
 _BOOT = (
@@ -91,17 +94,6 @@ ATTACKS: Mapping[int, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A level and the launcher that provides it."""
-
-    level: int
-    launcher: Launcher = "own"
-
-    def __str__(self) -> str:
-        return f"level {self.level}" + (" by bubblewrap" if self.launcher == "bubblewrap" else "")
-
-
-@dataclass(frozen=True, slots=True)
 class Probed:
     """The result of a probe. `failed` maps a layer, or an attack that succeeded, to the reason."""
 
@@ -138,8 +130,10 @@ def probe_until_safe() -> list[Probed]:
 
 
 def examine() -> list[Probed]:
-    """Probe every candidate. For `rlm doctor`."""
-    return [_probe_cached(candidate) for candidate in _STRONGEST_FIRST]
+    """Probe every candidate, whatever was proved before. For `rlm doctor`."""
+    with _finding:
+        _found.update({candidate: _probe(candidate) for candidate in _STRONGEST_FIRST})
+        return [_found[candidate] for candidate in _STRONGEST_FIRST]
 
 
 def candidates(
@@ -180,27 +174,82 @@ def _has_bubblewrap() -> bool:
 def _probe_cached(candidate: Candidate) -> Probed:
     with _finding:
         if candidate not in _found:
-            _found[candidate] = _probe(candidate)
+            proof = None if _lacks(candidate) else _read_proofs().get(str(candidate))
+            _found[candidate] = _probe(candidate) if proof is None else Probed(candidate, proof)
         return _found[candidate]
 
 
-def _probe(candidate: Candidate) -> Probed:
-    began = time.monotonic()
+def _lacks(candidate: Candidate) -> dict[str, str]:
+    """Return what this machine lacks for a candidate, as far as that takes no process to find out."""
     try:
-        # Checks that need no process. Without a cgroup, bubblewrap would not help.
+        # Without a cgroup, bubblewrap would not help.
         if candidate.level == 3:
             cgroup.place()
         if candidate.launcher == "bubblewrap":
             bubblewrap.find()
     except cgroup.CgroupUnavailable as error:
-        return Probed(candidate, failed={"cgroup": str(error)}, seconds=time.monotonic() - began)
+        return {"cgroup": str(error)}
     except OSError as error:
-        return Probed(candidate, failed={"bubblewrap": str(error)}, seconds=time.monotonic() - began)
+        return {"bubblewrap": str(error)}
+    return {}
+
+
+def _probe(candidate: Candidate) -> Probed:
+    began = time.monotonic()
+    if failed := _lacks(candidate):
+        return Probed(candidate, failed=failed, seconds=time.monotonic() - began)
     try:
-        layers, failed = _attack(candidate)
+        layers, through = _attack(candidate)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        layers, failed = {}, {"probe": f"{type(error).__name__}: {error}"}
-    return Probed(candidate, layers, failed, time.monotonic() - began)
+        layers, through = {}, {"probe": f"{type(error).__name__}: {error}"}
+    probed = Probed(candidate, layers, through, time.monotonic() - began)
+    _note_proof(probed)
+    return probed
+
+
+def _read_proofs() -> dict[str, dict[str, str]]:
+    """Return the layers of each candidate that was proved since the machine's boot."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        stored = json.loads(_proofs_file().read_bytes())
+        if stored["for"] == _circumstances():
+            return {name: dict(layers) for name, layers in stored["proved"].items()}
+    return {}
+
+
+def _note_proof(probed: Probed) -> None:
+    proved = _read_proofs()
+    if proved.pop(str(probed.candidate), None) is None and not probed.holds:
+        return
+    if probed.holds:
+        proved[str(probed.candidate)] = dict(probed.layers)
+    file = _proofs_file()
+    with suppress(OSError):  # without the file, the next process probes again
+        file.parent.mkdir(0o700, parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.{os.getpid()}")
+        part.write_text(json.dumps({"for": _circumstances(), "proved": proved}))
+        part.replace(file)
+
+
+def _proofs_file() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - may have no home
+    return Path(cache) / "rlm" / _PROOFS
+
+
+def _circumstances() -> list[str]:
+    """Return what a proof depends on: this boot, this interpreter, and the rights of this process."""
+    rights = ("Uid:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:")
+    files = ("sys/kernel/random/boot_id", "self/attr/current", "self/uid_map")
+    return [
+        *(_read(f"/proc/{file}") for file in files),
+        *(line for line in _read("/proc/self/status").splitlines() if line.startswith(rights)),
+        *(sys.executable, str(_IMPORTED_FROM), version),
+    ]
+
+
+def _read(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text()
+    return ""
 
 
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from rlm.sandbox.launch.kernel_view import clean_environment
+from rlm.sandbox.isolation.views import clean_environment
 
 __all__ = [
     "WATCH",

@@ -30,8 +30,7 @@ from rlm.sandbox.folders import sweep_folders
 from rlm.sandbox.in_kernel import launch
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import close_other_fds
-from rlm.sandbox.isolation.policy import Confinement
-from rlm.sandbox.isolation.report import LayerReport
+from rlm.sandbox.isolation.policy import Confinement, LayerReport
 from rlm.sandbox.launch.forkserver import WATCH
 from rlm.sandbox.launch.watcher import BecomeKernel, watch_kernel
 

@@ -29,8 +29,7 @@ from rlm.sandbox.folders import remove
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import become, launch
-from rlm.sandbox.isolation.policy import Confinement, IsolationReport
-from rlm.sandbox.isolation.report import LayerReport, read_report
+from rlm.sandbox.isolation.policy import Confinement, IsolationReport, LayerReport, read_report
 from rlm.sandbox.launch.kernel_messages import KernelEnded, KernelMessages, outcome_of
 
 __all__ = ["BecomeKernel", "watch_kernel"]

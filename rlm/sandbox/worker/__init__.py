@@ -1,5 +1,4 @@
 """Confined workers: processes that do risky work (parsing) behind a kernel's walls.
 
-`confined_worker` is the driver's end. `template` runs confined and forks one process a job; `job` puts that
-process behind its last walls.
+`confined_worker` is the driver's end. `template` runs confined and forks one process a job.
 """

@@ -19,9 +19,8 @@ from typing import IO, Self
 
 from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
-from rlm.sandbox.isolation.probe import Candidate
-from rlm.sandbox.isolation.report import read_report
-from rlm.sandbox.worker.view import PACKAGE, import_path, worker_confinement
+from rlm.sandbox.isolation.policy import Candidate, read_report
+from rlm.sandbox.isolation.views import PACKAGE, import_path, worker_confinement
 
 __all__ = ["ConfinedWorker", "WorkerFailed", "WorkerTimeout", "WorkerUnavailable"]
 
@@ -101,11 +100,6 @@ class ConfinedWorker:
         with self._lock:
             self._ensure()
 
-    def warm(self, function: str, argument: str = "") -> None:
-        """Start the worker and let it prepare a job, without waiting for it."""
-        with suppress(EOFError, OSError, WorkerUnavailable):
-            self._send(json.dumps({"function": function, "argument": argument}).encode(), ())
-
     def begin(
         self,
         function: str,
@@ -165,27 +159,6 @@ class ConfinedWorker:
             running, self._running = self._running, None
         if running is not None:
             running.kill()
-
-    def finish(self) -> None:
-        """Take no more jobs. The worker ends when its last job has ended. The next job starts a new one.
-
-        A worker that is just being started ends with this process, which does not wait for it.
-        """
-        if not self._lock.acquire(timeout=_DYING_SECONDS):
-            return
-        try:
-            running, self._running = self._running, None
-        finally:
-            self._lock.release()
-        if running is not None:
-            running.finish()
-
-    def abandon(self) -> None:
-        """Drop the worker without ending it. For a fork of the process that owns it."""
-        self._lock = threading.Lock()
-        if self._running is not None:
-            self._running.abandon()
-            self._running = None
 
     def __enter__(self) -> Self:
         return self
@@ -326,17 +299,6 @@ class _Running:
         """End the worker with all its jobs, and wait for it."""
         self.requests.close()
         _end(self._launcher, self.init)
-
-    def finish(self) -> None:
-        """Let the running jobs end."""
-        self.requests.close()
-        # Reaped by the next Popen of this process, as subprocess does.
-        self._launcher.returncode = self._launcher.poll() or 0
-
-    def abandon(self) -> None:
-        """Forget the worker: it belongs to another process."""
-        self.requests.close()
-        self._launcher.returncode = 0
 
 
 def _every_way() -> list[Candidate]:

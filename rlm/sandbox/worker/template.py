@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,12 +20,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from rlm.sandbox.worker.job import confine_job, hide_from_tracing
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.worker import job_program
+from rlm.sandbox.isolation.layers import landlock, privileges
+from rlm.sandbox.isolation.syscalls import check_result, libc
 
 __all__ = ["main"]
 
 _LONGEST_REQUEST = 4096
 _MOST_FILES = 8
+_PR_SET_DUMPABLE = 4
+_LAST_WORDS_SECONDS = 5
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -32,7 +38,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     level = int(arguments[1])
     if level:
-        hide_from_tracing()
+        _hide_from_tracing()
     _Template(socket.socket(fileno=int(arguments[0])), is_strict=level > 0).serve()
 
 
@@ -74,10 +80,6 @@ class _Template:
             self._poll.unregister(self._requests)
             return False
         request = json.loads(message)
-        if not descriptors:
-            with suppress(Exception):
-                self._prepare(request["function"], request["argument"])
-            return True
         channel, files = socket.socket(fileno=descriptors[0]), descriptors[1:]
         try:
             run = self._prepare(request["function"], request["argument"])
@@ -125,7 +127,7 @@ class _Template:
             self._requests.close()
             for _, other in self._jobs.values():
                 other.close()
-            failed = confine_job(request["cpu_seconds"])
+            failed = _confine_job(request["cpu_seconds"])
             channel.sendall(_line(failed=failed))
             if not failed or not self._is_strict:
                 run(request["argument"], channel, files)
@@ -151,6 +153,41 @@ class _Template:
                 with suppress(KeyError):
                     self._poll.unregister(descriptor)
                 channel.close()
+
+
+def _hide_from_tracing() -> None:
+    """Let no process of the same user trace this one or read its memory. It also leaves no core dump."""
+    check_result(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl(DUMPABLE)")
+
+
+def _confine_job(cpu_seconds: int | None) -> dict[str, str]:
+    """Confine this process for good. Return the walls that failed, with the system's reasons.
+
+    After `cpu_seconds` of CPU (None: no limit) it gets SIGXCPU, which ends it unless it has a handler, and
+    SIGKILL 5 s later.
+    """
+    failed: dict[str, str] = {}
+
+    def apply(wall: str, mechanism: Callable[[], object]) -> None:
+        try:
+            mechanism()
+        except (OSError, ValueError, LookupError) as error:
+            failed[wall] = str(error)
+
+    apply("rlimits", lambda: _limit(cpu_seconds))
+    apply("dumpable", _hide_from_tracing)
+    apply("no_new_privileges", privileges.no_new_privileges)
+    # Not a single path: what the job needs is open or imported.
+    apply("landlock", lambda: landlock.restrict(read=(), write=()))
+    apply("seccomp", lambda: allowlist.install(job_program()))
+    return failed
+
+
+def _limit(cpu_seconds: int | None) -> None:
+    for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(kind, (0, 0))
+    if cpu_seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + _LAST_WORDS_SECONDS))
 
 
 def _line(**values: object) -> bytes:

@@ -12,7 +12,8 @@ from rlm.cli.commands import doctor_attacks
 from rlm.cli.commands.doctor import _levels, _sandbox
 from rlm.cli.commands.sandbox import run_cell
 from rlm.sandbox.isolation import probe
-from rlm.sandbox.isolation.probe import Candidate, Probed
+from rlm.sandbox.isolation.policy import Candidate
+from rlm.sandbox.isolation.probe import Probed
 
 
 @pytest.fixture

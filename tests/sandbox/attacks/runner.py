@@ -20,7 +20,7 @@ from rlm.sandbox.host.jupyter_sandbox import GRACE_SECONDS, JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.isolation.bubblewrap import find
-from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.launch.forkserver import Forkserver
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (

@@ -197,7 +197,7 @@ class World:
         """Drop capabilities: those of a root's process would protect the victim, unlike an ordinary
         user's.
         """
-        drop = "from rlm.sandbox.isolation.layers.capabilities import drop; drop()"
+        drop = "from rlm.sandbox.isolation.layers.privileges import drop; drop()"
         code = f"import time; {drop}; print(flush=True)"
         victim = subprocess.Popen(
             [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],

@@ -13,7 +13,7 @@ import pytest
 from rlm.sandbox.errors import KernelDied
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import probe
-from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.protocol import KernelHandler, Sandbox
 from rlm.sandbox.types import CellResult, ChildAnswer, ChildBatch, ChildSlice, Finalization, Span
 from rlm.testing import FakeSandbox

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.isolation.advice import CONTAINER_FLAGS, advice, explain_missing, refusal
-from rlm.sandbox.isolation.report import read_report
+from rlm.sandbox.isolation.policy import read_report
 
 NO_BUBBLEWRAP = {"bubblewrap": "bubblewrap is not installed (bwrap)"}
 NO_NAMESPACES = {"namespaces": "[Errno 1] clone: Operation not permitted"}

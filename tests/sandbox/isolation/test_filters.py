@@ -175,7 +175,7 @@ def test_the_numbers_agree_with_the_machines_headers() -> None:
 
 _INSTALLED = """
 import ctypes, os, sys, threading
-from rlm.sandbox.isolation.layers import capabilities
+from rlm.sandbox.isolation.layers import privileges
 from rlm.sandbox.isolation.filters import allowlist
 from rlm.sandbox.isolation.filters.kernel import kernel_program
 go = threading.Event()
@@ -184,7 +184,7 @@ def other():
     try: os.chroot("/")
     except OSError as error: print("thread", error.errno)
 thread = threading.Thread(target=other); thread.start()
-capabilities.no_new_privileges()
+privileges.no_new_privileges()
 allowlist.install(kernel_program())
 go.set(); thread.join()
 libc = ctypes.CDLL(None, use_errno=True)

@@ -14,8 +14,8 @@ import pytest
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import syscalls
-from rlm.sandbox.isolation.interpreter import interpreter_paths
-from rlm.sandbox.isolation.policy import Confinement, required_layers
+from rlm.sandbox.isolation.policy import LEVELS, Confinement
+from rlm.sandbox.isolation.views import interpreter_paths
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ async def test_a_planted_server_cannot_be_reached(confined_kernel) -> None:
 
 async def test_what_is_active_is_reported(confined_kernel) -> None:
     assert confined_kernel.isolation.level == 2
-    assert set(confined_kernel.isolation.layers) == set(required_layers(2))
+    assert set(confined_kernel.isolation.layers) == set(LEVELS[2])
 
 
 @pytest.mark.parametrize("home", ["", "elsewhere", "project", "project/of/mine"])
@@ -156,7 +156,7 @@ async def test_a_layer_that_fails_refuses_the_level(make_context, handler, monke
     """Below level 2 model-written code does not run unasked. The missing layer is named."""
     context = make_context("x")
     monkeypatch.setattr(
-        "rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"]
+        "rlm.sandbox.isolation.views.interpreter_paths", lambda: ["/nowhere-at-all"]
     )  # the private root can't contain a path that does not exist
     kernel = JupyterSandbox(context, handler, level="auto", minimum=2)
     with pytest.raises(SandboxRefused, match=r"root .*nowhere.*--sandbox 0"):

@@ -17,11 +17,10 @@ import pytest
 
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import probe
+from rlm.sandbox.isolation import probe, views
 from rlm.sandbox.isolation.layers import cgroup
-from rlm.sandbox.isolation.policy import LEVELS
-from rlm.sandbox.isolation.probe import Candidate, Probed
-from rlm.sandbox.launch import kernel_view
+from rlm.sandbox.isolation.policy import LEVELS, Candidate
+from rlm.sandbox.isolation.probe import Probed
 from rlm.sandbox.types import KernelLimits
 
 WAYS = (Candidate(3), Candidate(2), Candidate(2, "bubblewrap"), Candidate(1))
@@ -83,6 +82,40 @@ def test_probing_happens_once(monkeypatch) -> None:
     assert probe.candidates("auto")[0] == [Candidate(2)]
     assert probe.candidates("auto", 0)[0] == [Candidate(2), Candidate(1), Candidate(0)]
     assert asked == [Candidate(3), Candidate(3, "bubblewrap"), Candidate(2)]
+
+
+def test_what_was_proved_holds_until_the_next_boot(monkeypatch, tmp_path) -> None:
+    """Not for a process with other rights, not for what failed, and not for `rlm doctor`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fails: dict[str, str] = {}
+    asked: list[Candidate] = []
+
+    def attack(candidate: Candidate) -> tuple[dict[str, str], dict[str, str]]:
+        asked.append(candidate)
+        return {"seccomp": "on"}, fails
+
+    def found(level: int) -> Probed:
+        """Return what the next process finds."""
+        monkeypatch.setattr(probe, "_found", {})
+        return probe._probe_cached(Candidate(level))
+
+    monkeypatch.setattr(probe, "_attack", attack)
+    assert found(2).layers == found(2).layers == {"seccomp": "on"}
+    assert len(asked) == 1
+    found(1)
+    boot = probe._circumstances
+    monkeypatch.setattr(probe, "_circumstances", lambda: [*boot(), "another boot"])
+    found(2)
+    found(2)
+    assert len(asked) == 3
+    fails["namespaces"] = "no"
+    assert found(2).holds
+    assert not any(probed.holds for probed in probe.examine())
+    before = len(asked)
+    assert not found(2).holds
+    (tmp_path / "rlm" / probe._PROOFS).write_text('{"for": []')
+    found(2)
+    assert len(asked) == before + 2
 
 
 def test_where_no_group_may_be_made_bubblewrap_is_not_the_reason(monkeypatch) -> None:
@@ -336,9 +369,9 @@ async def test_root_never_keeps_its_id(open_way, make_context, handler, monkeypa
     if os.getuid() != 0:
         pytest.skip("only root's kernels get a user of their own")
     probe_or_skip(Candidate(2))
-    paths = [*kernel_view.interpreter_paths(), str(tmp_path)]
+    paths = [*views.interpreter_paths(), str(tmp_path)]
     tmp_path.chmod(0o700)
-    monkeypatch.setattr(kernel_view, "interpreter_paths", lambda: paths)
+    monkeypatch.setattr(views, "interpreter_paths", lambda: paths)
     kernel = JupyterSandbox(make_context("x"), handler, level=2)
     with pytest.raises(
         SandboxRefused, match=rf"keep root's id.*only root can read {tmp_path}.*chmod -R go\+rX"

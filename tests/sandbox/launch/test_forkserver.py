@@ -16,7 +16,7 @@ import pytest
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
-from rlm.sandbox.isolation.policy import required_layers
+from rlm.sandbox.isolation.policy import LEVELS
 from rlm.sandbox.launch.forkserver import MAX_FAILURES, Forkserver, ForkserverFailed
 
 
@@ -230,7 +230,7 @@ async def test_the_layers_are_those_of_a_program(open_forked, programs, make_con
     try:
         await plain.open()
         assert await facts(kernel) == await facts(plain)
-        assert set(kernel.isolation.layers) == set(required_layers(2))
+        assert set(kernel.isolation.layers) == set(LEVELS[2])
     finally:
         await plain.close()
 

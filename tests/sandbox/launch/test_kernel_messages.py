@@ -17,7 +17,7 @@ from jupyter_client.session import Session
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import KernelProcess
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.launch.kernel_messages import KernelEnded, KernelMessages
 from rlm.sandbox.types import KernelLimits
 

@@ -23,7 +23,7 @@ import pytest
 
 import rlm
 from rlm.sandbox.isolation import bubblewrap
-from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.isolation.syscalls import libc
 from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout
 
@@ -102,7 +102,7 @@ ATTACK = textwrap.dedent(
     import json, os, sys
     sys.path.append(sys.argv.pop(1))
     from rlm.sandbox.worker.confined_worker import ConfinedWorker
-    from rlm.sandbox.isolation.probe import Candidate
+    from rlm.sandbox.isolation.policy import Candidate
     site, level, launcher, target = sys.argv[1:]
     sys.path.append(site)
     target = {**json.loads(target), "driver": os.getpid()}
@@ -234,7 +234,7 @@ def test_nothing_is_left_when_its_owner_is_killed(library: Path, way: Candidate)
         import sys, time
         sys.path.append({str(library)!r})
         from rlm.sandbox.worker.confined_worker import ConfinedWorker
-        from rlm.sandbox.isolation.probe import Candidate
+        from rlm.sandbox.isolation.policy import Candidate
         worker = ConfinedWorker(memory_mb=512, ways=[Candidate({way.level}, {way.launcher!r})])
         channel = worker.begin("{JOB}:spin")
         print("spinning", flush=True)

@@ -9,7 +9,7 @@ from document_samples import SAMPLES
 from document_tree import names_of, text_of
 
 from rlm.documents import load
-from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.policy import Candidate
 
 
 def test_every_format_gives_the_same_text_without_confinement(

@@ -1,4 +1,4 @@
-"""Gives a kernel its own user and group id, if the driver is root.
+"""Takes a kernel's privileges: all capabilities, and root's user and group id, if the driver is root.
 
 A kernel that runs as root could fork without limit, because Linux does not apply RLIMIT_NPROC to root, and it
 would own the host's files that it sees. Its id is unused on the host, and is mapped into the kernel's user
@@ -7,13 +7,14 @@ namespace next to root. No kernel from level 2 on keeps root's id.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlm.sandbox.isolation.syscalls import check_result, libc
+from rlm.sandbox.isolation.syscalls import check_result, libc, syscall
 
-__all__ = ["RootKept", "count_user_threads", "find_unused_id", "switch_user"]
+__all__ = ["RootKept", "count_user_threads", "drop", "find_unused_id", "no_new_privileges", "switch_user"]
 
 _FIRST_UNUSED_ID = 0x7000_0000
 """Start of the range of ids that no distribution, container runtime or directory service assigns."""
@@ -23,6 +24,11 @@ _NEEDED_CAPABILITIES = sum(1 << capability for capability in (0, 1, 5, 6, 7))
 """chown, dac_override, kill, setgid, setuid: needed to change ids and to serve their files."""
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECUREBITS, _NO_SETUID_FIXUP = 28, 1 << 2
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_AMBIENT_CLEAR_ALL = 4
+_VERSION_3 = 0x2008_0522
 
 
 class RootKept(OSError):
@@ -94,6 +100,26 @@ def count_user_threads() -> int:
             except OSError:
                 continue
     return total
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+def drop() -> None:
+    """Empty the bounding, ambient, effective, permitted and inheritable sets."""
+    for capability in range(64):
+        if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break
+    libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = _Header(_VERSION_3, 0)
+    none = (ctypes.c_uint32 * 6)()
+    syscall("capset", ctypes.byref(header), none)
+
+
+def no_new_privileges() -> None:
+    """Keep later programs from gaining privileges by setuid."""
+    check_result(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
 def _is_mapped(candidate: int, kind: str) -> bool:

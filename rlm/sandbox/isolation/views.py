@@ -1,0 +1,173 @@
+"""What a kernel and a worker see of this machine: paths, environment and resource limits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.isolation.policy import Candidate, Confinement
+from rlm.sandbox.types import KernelLimits
+
+__all__ = [
+    "PACKAGE",
+    "clean_environment",
+    "import_path",
+    "interpreter_paths",
+    "kernel_confinement",
+    "kernel_package",
+    "worker_confinement",
+]
+
+_ANY_BODY = 2**40
+"""A kernel may start before its context is known. It lowers its own address limit when it gets its context,
+before the first cell."""
+_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
+PACKAGE = Path(__file__).resolve().parents[2]
+_SITES = ("site-packages", "dist-packages")
+_OPEN_FILES = 4096
+_PROCESSES = 8192
+"""A limit on a worker's jobs and their threads. A job itself may start no process."""
+
+
+def kernel_confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
+    """Return the confinement of a kernel in `folder`, which holds `scratch` and `root`."""
+    inside = way.level >= 2
+    package = kernel_package(way.level)
+    read_only = {path: path for path in interpreter_paths()}
+    read_only[str(_package_folder())] = package
+    read_only[str(_package_folder().parent / "text")] = str(Path(package).parent / "text")
+    scratch = Path("/scratch") if inside else folder / "scratch"
+    return Confinement(
+        level=way.level,
+        launcher=way.launcher,
+        mount_point=str(folder / "root"),
+        read_only=read_only,
+        hidden=_installed_packages(),
+        scratch=str(scratch),
+        scratch_mb=limits.scratch_mb,
+        memory_mb=limits.memory_mb,
+        body_bytes=_ANY_BODY,
+        processes=limits.processes,
+        open_files=limits.open_files,
+        environment=clean_environment(scratch),
+    )
+
+
+def kernel_package(level: int) -> str:
+    """Return the folder in which a kernel at `level` finds its code."""
+    return "/kernel/in_kernel" if level >= 2 else str(_package_folder())
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """Return an environment without the driver's own variables, which may hold API keys."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "LANG": "C.UTF-8",
+        "IPYTHONDIR": str(home / ".ipython"),
+        "JUPYTER_RUNTIME_DIR": str(home / ".jupyter"),
+        "JUPYTER_PLATFORM_DIRS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MPLBACKEND": "agg",
+        # Sets keep the same order from run to run: a run can be replayed.
+        "PYTHONHASHSEED": "0",
+        # Each arena reserves 64 MB of addresses, which RLIMIT_AS would count.
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+def _package_folder() -> Path:
+    return Path(wire.__file__).resolve().parent
+
+
+def _installed_packages() -> tuple[str, ...]:
+    """Return where a wheel installs our packages. A kernel sees empty folders there."""
+    site = Path(sysconfig.get_path("purelib"))
+    return (str(site / "rlm"),) if (site / "rlm").is_dir() else ()
+
+
+def code_folders() -> tuple[Path, ...]:
+    """Return the folders that hold what a worker imports besides the standard library.
+
+    Never the folder of the script that was started: it may be a home, or hold a project's keys.
+    """
+    sites = [Path(path) for path in sys.path if Path(path).name in _SITES and Path(path).is_dir()]
+    return (PACKAGE, *dict.fromkeys(sites))
+
+
+def import_path() -> list[str]:
+    """Return what a worker adds to its `sys.path`. This package is imported by its folder."""
+    return [str(folder) for folder in code_folders() if folder != PACKAGE]
+
+
+def worker_confinement(way: Candidate, folder: Path, memory_mb: int, control: int) -> Confinement:
+    """Return the confinement of a worker in `folder`, which holds `root` and `scratch`."""
+    inside = way.level >= 2
+    scratch = "/scratch" if inside else str(folder / "scratch")
+    read_only = {path: path for path in interpreter_paths()}
+    for code in map(str, code_folders()):
+        if not any(code == path or code.startswith(f"{path}/") for path in (*read_only, "/usr")):
+            read_only[code] = code
+    return Confinement(
+        level=way.level,
+        launcher=way.launcher,
+        mount_point=str(folder / "root"),
+        read_only=read_only,
+        hidden=(),
+        scratch=scratch,
+        scratch_mb=1,
+        memory_mb=memory_mb,
+        body_bytes=0,
+        processes=_PROCESSES,
+        open_files=_OPEN_FILES,
+        # Nothing of the driver's own variables, which may hold keys.
+        environment={
+            "HOME": scratch,
+            "LC_ALL": "C.UTF-8",
+            "MALLOC_ARENA_MAX": "2",
+        },
+        keep_fds=(control,),
+        role="worker",
+    )
+
+
+def interpreter_paths() -> list[str]:
+    """Return the folders and files of the interpreter that are not in every root anyway.
+
+    Only the interpreter's parts of an installation folder are listed, because it may also be a project or a
+    home folder.
+    """
+    executable = Path(sys.executable)
+    homes = {Path(sys.prefix), Path(sys.base_prefix), executable.resolve().parent.parent}
+    found = {str(path) for home in homes for path in _parts(home) if not path.is_relative_to("/usr")}
+    # A path inside another one is covered by it.
+    return sorted(one for one in found if not any(one.startswith(f"{other}/") for other in found))
+
+
+def _parts(home: Path) -> Iterator[Path]:
+    # Not Path.home(), which fails for a user without a passwd entry. Here such a user keeps "~".
+    if not Path(os.path.expanduser("~")).is_relative_to(home):  # noqa: PTH111
+        yield from (home / part for part in _PARTS if (home / part).exists())
+        return
+    # In a home folder, bin and lib hold more than the interpreter, and share holds the user's data.
+    names = {link.name for link in _links(Path(sys.executable))}
+    yield from (home / "bin" / name for name in sorted(names) if (home / "bin" / name).exists())
+    for library in ("lib", "lib64"):
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        yield from (path for path in (home / library).glob("*") if path.name == version or ".so" in path.name)
+    if (home / "pyvenv.cfg").exists():
+        yield home / "pyvenv.cfg"
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Yield `path` and each target of its chain of links: `python`, `python3`, `python3.13`."""
+    for _ in range(40):  # as many as the kernel follows
+        yield path
+        if not path.is_symlink():
+            return
+        path = path.parent / path.readlink()
