@@ -304,7 +304,7 @@ async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handle
         await clearing.begun.wait()
         await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
         await clearing.ending.wait()
-        await bridge.begin_question(CHARS)
+        await bridge.begin_question(CHARS, bridge._handler)
         assert clearing.cleared == ["whole"]
         assert not broken
 
@@ -372,7 +372,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
             MAX_FRAGMENTS + 100
         )
         # The next question has its own account.
-        await bridge.begin_question(10**9)
+        await bridge.begin_question(10**9, bridge._handler)
         assert len(bridge.read_report(report).read) == 10_000
     finally:
         await bridge.close()
@@ -485,7 +485,7 @@ async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handle
             params = {"name": name, "args": [], "kwargs": {}}
             await peer.send(wire.encode({"id": number, "method": "tool", "params": params}))
         await begun.wait()
-        await asyncio.wait_for(bridge.begin_question(7), 5)
+        await asyncio.wait_for(bridge.begin_question(7, bridge._handler), 5)
         replies = [await peer.receive()]
         while replies[-1]["id"] != 4:
             replies.append(await peer.receive())
