@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rlm.models import resolve
-from rlm.models.base import Message, Request
+from rlm.models.base import Message, Model, Request
 
 __all__ = ["summarizer"]
 
@@ -15,20 +14,18 @@ _WINDOW_PARTS = 8  # a summary takes at most an eighth of the model's window
 
 
 @contextmanager
-def summarizer(model: str, env: Mapping[str, str]) -> Iterator[Callable[[str], str]]:
-    """Give a function from prompt to summary that asks `model`. It must not run inside an event loop.
-
-    Raises ConfigurationError for a bad name or a missing key. The function raises ModelError.
+def summarizer(model: Model) -> Iterator[tuple[Callable[[str], str], int]]:
+    """Give a function from prompt to summary that asks `model`, and the tokens that its prompt may have. It
+    must not run inside an event loop. The function raises ModelError.
     """
-    resolved = resolve(model, env)
-    max_tokens = min(resolved.window.output, resolved.window.context // _WINDOW_PARTS)
+    max_tokens = min(model.window.output, model.window.context // _WINDOW_PARTS)
 
     def summarize(prompt: str) -> str:
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
-        return runner.run(resolved.generate(request)).text
+        return runner.run(model.generate(request)).text
 
     with asyncio.Runner() as runner:
         try:
-            yield summarize
+            yield summarize, model.window.context - max_tokens
         finally:
-            runner.run(resolved.aclose())
+            runner.run(model.aclose())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -127,8 +126,14 @@ def _card(data: Any, options: Options) -> AssembledPrompt:
     settings = options.files.card
     given = CardInput.from_json(data)
     if options.summary_model is not None:
-        with summarizer(options.summary_model, os.environ) as summarize:
-            return CardPrompt(settings, summarizer=summarize).assemble(given)
+        from rlm.runtime import RLM
+        from rlm.settings import Settings
+
+        rlm = RLM(
+            "extractive", summary_model=options.summary_model, settings=Settings(facts=options.files.models)
+        )
+        with summarizer(rlm.summary_model) as (summarize, window):
+            return CardPrompt(settings, summarizer=summarize, window=window).assemble(given)
     assembled = CardPrompt(settings).assemble(given)
     if settings.summary_model and assembled.condensed:
         say(

@@ -13,7 +13,6 @@ from dataclasses import replace
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import trim_text
 from rlm.prompts.history.cache import SummaryCache, key_of
-from rlm.prompts.history.line_cutting import cut_lines
 from rlm.prompts.history.message import Message, render, units
 from rlm.prompts.templates import words
 from rlm.prompts.tokens.counters import Counter
@@ -107,7 +106,7 @@ def summary_steps(
 
     Yields prompts, and expects each one's answer or Failed. Checks `folding.cache` before each prompt. Stops
     at the first answer that fails, is empty, or saves too little. An answer that is too long is shortened
-    once by the summarizer, which gets only that answer, and then by whole lines.
+    once by the summarizer, which gets only that answer.
     """
     count = folding.counter.count
     notes: list[str] = []
@@ -138,8 +137,8 @@ def _request_summary(
 ) -> Generator[str, str | Failed, str | Failed]:
     """Return the answer to `prompt`. One of more than `most` tokens saves too little and is a failure.
 
-    One that is too long is sent back once, alone, to be shortened. If it is still too long, or that fails,
-    its last lines are cut: they matter least, because it was asked so.
+    One that is too long is sent back once, alone, to be shortened. If it is still too long, it is a failure:
+    a summary is never cut.
     """
     answer: str | Failed = (yield prompt) if kept is None else kept
     if isinstance(answer, Failed):
@@ -153,10 +152,14 @@ def _request_summary(
     if size <= folding.allowance:
         return draft
     shorter = yield _shorten_request(draft, size, folding.allowance)
-    if not isinstance(shorter, Failed) and 0 < folding.counter.count(shorter.strip()) < size:
-        draft = shorter.strip()
-    cut = cut_lines(draft, folding.allowance, folding.counter)
-    return cut or Failed(f"the summary took {size:,} tokens, {folding.allowance:,} were allowed")
+    if isinstance(shorter, Failed):
+        return shorter
+    shorter = shorter.strip()
+    if shorter and folding.counter.count(shorter) <= folding.allowance:
+        return shorter
+    return Failed(
+        f"the summary took {size:,} tokens, {folding.allowance:,} were allowed, and was not shortened"
+    )
 
 
 def _size_request(aim: int) -> str:

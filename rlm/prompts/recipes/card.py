@@ -30,6 +30,8 @@ __all__ = [
 _ALIASES = {"code_review": "review"}
 _ROLES = ("system", "user", "assistant", "tool")
 _TITLE_CHARS = 300
+_WINDOW = 32_000
+"""Tokens of a summary's prompt, at most."""
 _FENCES = re.compile(r"`{3,}")
 _LOGS = ("build_logs", "pod_logs", "test_results")
 _LOG_SHARE = 5  # while errors are fixed, a fifth of the context is kept for each of them
@@ -129,8 +131,8 @@ class CardInput:
 class CardPrompt:
     """Builds a card's prompt of four sections: system, agent, history, context.
 
-    `summarizer` summarizes a history above its threshold. Without one, its salient sentences are selected,
-    which needs no model. `cache` keeps summaries between calls.
+    `summarizer` summarizes a history above its threshold, in prompts of at most `window` tokens. Without one,
+    its salient sentences are selected, which needs no model. `cache` keeps summaries between calls.
     """
 
     def __init__(
@@ -139,10 +141,12 @@ class CardPrompt:
         *,
         summarizer: Summarizer | None = None,
         cache: SummaryCache | None = None,
+        window: int = _WINDOW,
     ) -> None:
         self.settings = settings or CardSettings()
         self._summarizer = summarizer
         self._cache = cache
+        self._window = min(window, _WINDOW)
 
     def assemble(self, given: CardInput | Mapping[str, Any]) -> AssembledCard:
         """Return the four sections, each within its budget.
@@ -161,6 +165,7 @@ class CardPrompt:
             counter=counter,
             summarizer=self._summarizer,
             threshold=given.threshold_percentage or settings.threshold_percentage,
+            window=self._window,
             cache=self._cache,
         )
         output = table("card.toml")["output_repl" if given.repl else "output"].strip()

@@ -146,18 +146,14 @@ def test_a_summary_over_its_room_is_shortened_once_and_the_history_is_not_sent_a
     assert second.endswith(f"{BREAK}{long}")
 
 
-def test_a_summary_that_stays_too_long_loses_whole_lines_the_last_ones_first() -> None:
-    """What was paid for is not thrown away."""
+def test_a_summary_that_stays_too_long_gives_way_to_recent_messages_and_is_never_cut() -> None:
     lines = [f"- fact {n}: {'x y z ' * 20}[m2]" for n in range(200)]
     asked = Summarizer(lambda number, prompt: "\n".join(["## Task Summary", *lines]))
     result = compact_history(chat(200), budget=4_000, summarizer=asked, window=100_000)
     assert len(asked.prompts) == 2
-    assert result.kind == "summary"
-    assert result.summary is not None
-    kept = result.summary.splitlines()
-    assert kept[0] == "## Task Summary"
-    assert 3 < len(kept) < 100
-    assert kept[1:] == lines[: len(kept) - 1]
+    assert result.kind == "recent"
+    assert "fact 3" not in result.text
+    assert "was not shortened" in result.warnings[0]
 
 
 @pytest.mark.parametrize("summarizer", [None, Summarizer()])
