@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlm.journal.events import RunSummary
+from rlm.models.offline.extractive import EXTRACTS
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.viewer.answer_view import answer_pieces, citation_facts, claim_facts, result_of
@@ -55,6 +56,8 @@ def _status(run: RunSummary, result: Mapping[str, Any] | None) -> str:
 def _first_line(result: Mapping[str, Any] | None) -> str:
     answer = None if result is None else result.get("answer")
     lines = answer.split("\n") if isinstance(answer, str) else []
+    # A heading says less than the line below it.
+    lines = [line for line in lines if line.strip() and not line.startswith(("#", EXTRACTS))] or lines
     return head(next((line for line in lines if line.strip()), ""), _TASK_LISTED)
 
 

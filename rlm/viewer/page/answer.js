@@ -16,18 +16,40 @@ function Verdict({ status }) {
   return found ? html`<${Badge} tone=${found[0]} title="Whether the source supports what the answer says">${found[1]}<//>` : null;
 }
 
+// The lines of an answer, each a list of [text, wrap].
+function answerLines(result, openCitation) {
+  const rows = [[]];
+  for (const piece of result.pieces) {
+    const claim = piece.claim === null ? null : result.claims[piece.claim];
+    const wrap = piece.cites.length
+      ? (text) => html`<button class="mark" onClick=${() => openCitation(piece.cites[0])} title=${`Open citation ${piece.cites.join(", ")}`}>${text}</button>`
+      : claim
+        ? (text) => html`<span class=${`claim ${claim.status}`} title=${`${(VERDICTS[claim.status] || ["", ""])[1]}${claim.reason ? `: ${claim.reason}` : ""}`}>${text}</span>`
+        : (text) => text;
+    piece.text.split("\n").forEach((text, index) => {
+      if (index) rows.push([]);
+      if (text) rows[rows.length - 1].push([text, wrap]);
+    });
+  }
+  return rows;
+}
+
+// Headings and list items of Markdown get their shape. Lines of code stay as they are, and all stays text.
 function Answer({ result, openCitation }) {
   if (!result.pieces.length) {
     return html`<p class="answer none">No answer: ${result.cause || result.stop_reason || "this version cannot read the result"}</p>`;
   }
+  let isCode = false;
   return html`<div class=${`answer ${result.is_text ? "" : "data"}`}>
-    ${result.pieces.map((piece) => {
-      if (piece.cites.length) {
-        return html`<button class="mark" onClick=${() => openCitation(piece.cites[0])} title=${`Open citation ${piece.cites.join(", ")}`}>${piece.text}</button>`;
-      }
-      const claim = piece.claim === null ? null : result.claims[piece.claim];
-      return claim ? html`<span class=${`claim ${claim.status}`} title=${`${(VERDICTS[claim.status] || ["", ""])[1]}${claim.reason ? `: ${claim.reason}` : ""}`}>${piece.text}</span>` : piece.text;
+    ${answerLines(result, openCitation).map((row) => {
+      const first = row.length ? row[0][0] : "";
+      const isFence = result.is_text && first.startsWith("```");
+      if (isFence) isCode = !isCode;
+      const sign = result.is_text && !isCode && !isFence ? /^(#{1,4}|\s*[-*]) +/.exec(first) : null;
+      const kind = !sign ? (isCode || isFence ? "line code" : "line") : sign[1].startsWith("#") ? "line heading" : "line item";
+      return html`<div class=${kind}>${row.map(([text, wrap], index) => wrap(sign && !index ? text.slice(sign[0].length) : text))}${row.length ? "" : "\n"}</div>`;
     })}
+    ${result.claims.some((one) => one.status !== "supported") && html`<p class="note">Underlined in red: not supported by its source. Dotted: unchecked.</p>`}
   </div>`;
 }
 
@@ -40,7 +62,7 @@ function Citations({ result, openCitation }) {
         <button class="citation" data-item onClick=${() => openCitation(one.number)}>
           <span class="citation-head"><b>${one.marker}</b> <span class="place">${one.place}</span></span>
           <q>${one.quote || "(no quote)"}</q>
-          <span class="badges"><${Badge} tone=${tone}>${label}<//><${Verdict} status=${one.verdict} /></span>
+          ${(tone !== "good" || one.verdict === "unsupported") && html`<span class="badges">${tone !== "good" && html`<${Badge} tone=${tone}>${label}<//>`}${one.verdict === "unsupported" && html`<${Verdict} status=${one.verdict} />`}</span>`}
         </button>
       </li>`;
     })}
@@ -56,13 +78,16 @@ function Claims({ claims }) {
   </details>`;
 }
 
+const USED = [["Calls", "calls"], ["Input", "input_tokens"], ["Cached", "cached_tokens"], ["Output", "output_tokens"], ["Thinking", "reasoning_tokens"]];
+
 function Usage({ usage }) {
   if (!usage || !usage.length) return null;
+  const shown = USED.filter(([, name]) => usage.some((one) => one[name]));
   return html`<div class="scroll-x"><table class="grid">
-    <thead><tr><th>Model</th><th class="num">Calls</th><th class="num">Input</th><th class="num">Cached</th><th class="num">Output</th><th class="num">Thinking</th><th class="num">Dollars</th></tr></thead>
+    <thead><tr><th>Model</th>${shown.map(([label]) => html`<th class="num">${label}</th>`)}<th class="num">Dollars</th></tr></thead>
     <tbody>${usage.map(
       (one) => html`<tr key=${one.model}><td class="name">${one.model}</td>
-        ${[one.calls, one.input_tokens, one.cached_tokens, one.output_tokens, one.reasoning_tokens].map((value) => html`<td class="num">${count(value)}</td>`)}
+        ${shown.map(([, name]) => html`<td class="num">${count(one[name])}</td>`)}
         <td class="num">${dollars(one.cost_usd)}</td></tr>`,
     )}</tbody>
   </table></div>`;

@@ -64,7 +64,7 @@ function RunList({ open }) {
         <a data-item href=${runHash(run.run_id)}>
           <span class="run-task">${run.task}</span>
           ${run.answer && html`<span class="run-answer dim">${run.answer}</span>`}
-          <span class="run-facts"><${StateBadge} run=${run} />${run.job && html`<${Badge}>${run.job}<//>`}<span>${day(run.started_at)}</span><span>${run.model}</span><span>${plural(run.rounds, "round")}</span><span>${plural(run.sub_calls, "child", "children")}</span><span>${dollars(run.cost_usd)}</span><span class="mono dim">${run.run_id}</span></span>
+          <span class="run-facts"><${StateBadge} run=${run} />${run.job && html`<${Badge}>${run.job}<//>`}<span>${day(run.started_at)}</span><span>${run.model}</span>${run.rounds > 0 && html`<span>${plural(run.rounds, "round")}</span>`}${run.sub_calls > 0 && html`<span>${plural(run.sub_calls, "child", "children")}</span>`}<span>${dollars(run.cost_usd)}</span><span class="mono dim">${run.run_id}</span></span>
         </a>
       </li>`,
     )}</ul>

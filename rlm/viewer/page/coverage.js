@@ -60,6 +60,7 @@ function CoverageView({ overview, openPlace }) {
   return html`<section>
     <h2>Coverage of ${plural(coverage.chars, "character")}</h2>
     <${Strip} coverage=${coverage} onPlace=${place} />
+    <p class="note">${LANES.map(([, label, hint]) => `${label}: ${hint.charAt(0).toLowerCase()}${hint.slice(1)}`).join(" · ")}</p>
     ${!overview.has_text && html`<p class="note">The text of this run is not at hand, so its documents are not listed.</p>`}
     ${documents.length > 0 &&
     html`<h2>Documents</h2>
