@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args, overload
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, get_args, overload
 
 from ...text.body import Body, Span
 from .access_log import AccessLog
+from .places import span_of
 from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
 
 __all__ = ["ChunkUnit", "Chunks", "coverage_of", "cut"]
@@ -274,9 +275,9 @@ def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
 
 
 def _span_of(chunk: Any) -> Span:
-    if isinstance(chunk, Mapping) and "start" in chunk and "end" in chunk:
-        return Span(chunk["start"], chunk["end"])
-    span = getattr(chunk, "span", chunk)
-    if isinstance(span, (tuple, list)) and len(span) == 2 and all(isinstance(edge, int) for edge in span):
-        return Span(*cast("Sequence[int]", span))
-    raise TypeError(f"chunk_coverage takes chunks, hits or (start, end) pairs, not {type(chunk).__name__}")
+    span = span_of(chunk)
+    if span is None:
+        raise TypeError(
+            f"chunk_coverage takes chunks, hits or (start, end) pairs, not {type(chunk).__name__}"
+        )
+    return span

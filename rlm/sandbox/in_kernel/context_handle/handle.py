@@ -21,8 +21,7 @@ from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .fields import HitReader, PackReader
 from .lines import Lines
-from .page_places import page_of, pages_of
-from .places import is_span, place_of, resolve_range, stretch_of, whole_number
+from .places import is_span, page_of, pages_of, place_of, resolve_range, stretch_of, whole_number
 from .quotes import locate, nearest_line
 from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import index
 from typing import Any
 
 from ...text.body import Span
-from ..context_handle.places import is_span
+from ..context_handle.places import is_numbered_page, is_span, span_of
 from ..context_handle.records import Hit
 from ..tables import SqlRow, place_of_row, places_of_row
 from .children import ChildResult
@@ -81,10 +80,8 @@ def looked_places(given: Any) -> tuple[list[Any], bool]:
     Raises TypeError or ValueError if there is none."""
     if given is None:
         raise ValueError("pages is None. Nothing was sent. Give a page: documents()[0].page(1)")
-    is_list = isinstance(given, (list, tuple)) and not is_span(given)
-    if is_list and isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int):
-        is_list = False
-    if not is_list:
+    is_one = is_span(given) or (isinstance(given, tuple) and is_numbered_page(given))
+    if is_one or not isinstance(given, (list, tuple)):
         return [given], True
     if not given:
         raise ValueError("pages is an empty list. Nothing was sent. Give at least one page")
@@ -110,22 +107,16 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     """
     if answers_are_text and isinstance(slice, ChildResult):
         return [str(slice)]
-    if isinstance(slice, Hit):
-        return [list(slice.passage())]
     if isinstance(slice, SqlRow):
         place = place_of_row(slice)
         if place is None and answers_are_text:
             return [repr(slice)]
         return [list(one) for one in places_of_row(slice)]
-    span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
-    if isinstance(span, tuple):
-        return [[int(span[0]), int(span[1])]]
+    span = span_of(slice, Hit.passage)
+    if span is not None:
+        return [list(span)]
     if isinstance(slice, str):
         return [str(slice)]
-    if isinstance(slice, Mapping) and "start" in slice and "end" in slice:
-        return [[int(slice["start"]), int(slice["end"])]]
-    if is_span(slice):
-        return [[index(slice[0]), index(slice[1])]]
     if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
         return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
     raise TypeError(
