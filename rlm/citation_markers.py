@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 __all__ = [
     "Mark",
-    "disarm_marks",
     "marker",
     "marks_in",
     "marks_of",
@@ -61,11 +60,6 @@ def marks_in(text: str, *, loose: bool = False) -> Iterator[Mark]:
         is_plain = first.isascii() and first != "^"
         is_index = before in ("", "_", ")") or (before.isascii() and before.isalnum())
         yield Mark(*match.span(), numbers, not (is_plain and is_index))
-
-
-def disarm_marks(text: str) -> str:
-    """Return `text` with its marks in round brackets. Text of a document must not name sources of ours."""
-    return _MARK.sub(r"(\1)", text)
 
 
 def marks_of(text: str, known: Collection[int]) -> list[Mark]:

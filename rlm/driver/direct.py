@@ -43,7 +43,6 @@ __all__ = [
     "DirectReply",
     "Question",
     "answer_directly",
-    "answer_part",
     "ask_directly",
     "fits",
     "no_answer",
@@ -261,11 +260,6 @@ def typed_question(task: str, answer_type: AnswerType | None) -> Question:
     """Return the question for an answer of `answer_type`."""
     form = "" if answer_type is None else table("direct.toml")["typed"].format(schema=answer_type.text)
     return Question(task, task + form, None if answer_type is None else answer_type.text)
-
-
-def answer_part(reply: str) -> str:
-    """Return the answer of a reply, without its quotes."""
-    return _parts(reply)[0]
 
 
 def _parts(reply: str) -> tuple[str, list[str]]:
