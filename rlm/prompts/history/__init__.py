@@ -10,7 +10,7 @@ from rlm.prompts.history.compaction import (
     drive_async,
 )
 from rlm.prompts.history.cue_phrases import HEADINGS
-from rlm.prompts.history.extract import Extraction, SalientSentence, extract
+from rlm.prompts.history.extract import Extraction, extract
 from rlm.prompts.history.message import Message
 from rlm.prompts.history.summary import (
     BREAK,
@@ -18,7 +18,6 @@ from rlm.prompts.history.summary import (
     Folding,
     Summary,
     chunks,
-    read_in_parts,
     summary_steps,
 )
 
@@ -31,7 +30,6 @@ __all__ = [
     "Extraction",
     "Folding",
     "Message",
-    "SalientSentence",
     "Summarizer",
     "Summary",
     "SummaryCache",
@@ -40,6 +38,5 @@ __all__ = [
     "compact_history_async",
     "drive_async",
     "extract",
-    "read_in_parts",
     "summary_steps",
 ]

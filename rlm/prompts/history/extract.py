@@ -22,7 +22,7 @@ from rlm.prompts.history.cue_phrases import (
     small_talk,
 )
 from rlm.prompts.history.message import Message
-from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector, work_share
+from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector
 from rlm.prompts.history.sentences import MAX_CHARS, pieces
 from rlm.prompts.history.term_frequency import TermFrequency, words_of
 from rlm.prompts.tokens.counters import Counter
@@ -37,7 +37,6 @@ _ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "
 _TIDY = 0.7  # share of sentences with an end mark above which one without is broken off
 _LEFT = "Remaining Work"
 _SALIENT = 2.5  # score above which a sentence is salient and raises its neighbours
-_SALIENT_IN_TALK = 3.5
 _GAIN = 0.3  # share of the score above _SALIENT that a neighbour gains
 _MAX_PARTICULARS = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # people's own words say more than what they paste, …
@@ -50,16 +49,13 @@ _MIN_RESERVED = 40  # … if that is enough tokens for a sentence
 class SalientSentence:
     """A sentence, or a few that belong together, that a summary should keep.
 
-    `place` is the index of its message, `heading` the heading it belongs under. `words` and `particulars`
-    are in lower case. `speaker` is set where the sentence needs one ("I", "we").
+    `place` is the index of its message, `heading` the heading it belongs under. `speaker` is set where the
+    sentence needs one ("I", "we").
     """
 
     place: int
     heading: str
     text: str
-    score: float
-    words: frozenset[str]
-    particulars: frozenset[str]
     speaker: str = ""
 
     @property
@@ -74,31 +70,6 @@ class Extraction:
     def __init__(self, messages: Sequence[Message]) -> None:
         self._speakers = _speakers(messages)
         self._candidates = _find_candidates(messages)
-
-    @property
-    def work_share(self) -> float:
-        """Return how much the chat is work (1) or talk (0)."""
-        return work_share(self._candidates)
-
-    def salient(self, max_sentences: int, *, each: int = 2) -> list[SalientSentence]:
-        """Return at most `max_sentences` sentences, best first, none of which repeats another.
-
-        Every heading gets up to `each` sentences first; the rest go by score. In talk that is not work, the
-        minimum score is higher.
-        """
-        min_score = _SALIENT_IN_TALK - (_SALIENT_IN_TALK - _SALIENT) * work_share(self._candidates)
-        strong = [place for place, one in enumerate(self._candidates) if one.own_score >= min_score]
-        selector = SentenceSelector(self._candidates)
-        left = max_sentences
-        for heading in HEADINGS:
-            room = min(each, left)
-            own = (place for place in strong if self._candidates[place].heading == heading)
-            left -= room - selector.fill(own, room)
-        selector.fill(strong, left)
-        return [
-            self._salient_sentence(one)
-            for one in sorted(selector.chosen, key=lambda one: (-one.score, one.order))
-        ]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
         """Return `lines` under the five headings, each with its message's name. "" if there are none."""
@@ -129,10 +100,7 @@ class Extraction:
         return [self._salient_sentence(one) for one in _merge_neighbours(selector.chosen)]
 
     def _salient_sentence(self, one: Candidate) -> SalientSentence:
-        particulars = frozenset(word.casefold() for word in one.particulars)
-        return SalientSentence(
-            one.source, one.heading, one.text, one.score, one.words, particulars, self._speaker(one)
-        )
+        return SalientSentence(one.source, one.heading, one.text, self._speaker(one))
 
     def _speaker(self, candidate: Candidate) -> str:
         """Return the speaker if the sentence says "I" or "we", else ""."""
@@ -227,9 +195,7 @@ def _find_candidates(messages: Sequence[Message]) -> list[Candidate]:
             lowered = {word.casefold() for word in words}
             kept = frozenset(filter(terms.is_distinctive, lowered)) or frozenset(lowered)
             subject = frozenset(word for word in lowered - dull if len(word) > 2 and not word.isdigit())
-            found.append(
-                Candidate(order, place, text, heading, score, score, kept, subject, frozenset(particulars))
-            )
+            found.append(Candidate(order, place, text, heading, score, kept, subject, frozenset(particulars)))
     return _reward_neighbours(found)
 
 

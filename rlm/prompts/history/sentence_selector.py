@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Candidate", "SentenceSelector", "work_share"]
+__all__ = ["Candidate", "SentenceSelector"]
 
 _DUPLICATE_SHARE = 0.7  # shared words above which a sentence repeats another
 _MIN_COST = 8  # tokens: no sentence gains by being shorter
@@ -25,8 +25,7 @@ _COVERED_FACTOR = 0.6  # applied to a subject word each time it is used
 class Candidate:
     """A sentence, or a few that belong together.
 
-    `order` is its position in the whole chat. `own_score` is its score without what it gains from its
-    neighbours.
+    `order` is its position in the whole chat.
     """
 
     order: int
@@ -34,7 +33,6 @@ class Candidate:
     text: str
     heading: str
     score: float
-    own_score: float
     words: frozenset[str]
     subject: frozenset[str]
     particulars: frozenset[str]
@@ -48,7 +46,7 @@ class SentenceSelector:
         self._costs = costs or [1] * len(candidates)
         self._chosen = _Selection()
         self._subject = _Subject(candidates)
-        work = work_share(candidates)
+        work = _work_share(candidates)
         self._gain = _WORK_SUBJECT_GAIN * work + _TALK_SUBJECT_GAIN * (1 - work)
 
     @property
@@ -83,7 +81,7 @@ class SentenceSelector:
         return score / math.sqrt(max(self._costs[place], _MIN_COST))
 
 
-def work_share(candidates: Sequence[Candidate]) -> float:
+def _work_share(candidates: Sequence[Candidate]) -> float:
     """Return how much a chat is work (1) or talk (0).
 
     In work, a few requirements, errors and decisions stand out. In talk, many sentences score a little and

@@ -27,7 +27,6 @@ __all__ = [
     "SummarySteps",
     "chunks",
     "fits_window",
-    "read_in_parts",
     "summary_steps",
 ]
 
@@ -41,7 +40,6 @@ MIN_GAIN = 0.1
 
 _MAX_PARTS = 16  # prompts that one message may take
 _TOKENS_A_LINE = 52  # of 25 words and two marks, so that a model that keeps the lines keeps the tokens
-_BORDER_REACH = 0.3  # the share of a chunk, at its end, in which it may end at a border
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
 _JOIN = "\n\n"
@@ -60,19 +58,16 @@ class Folding:
     """How messages are summarized.
 
     The summary takes at most `allowance` tokens of `counter`, each prompt at most `window` tokens. A quarter
-    of the window is reserved for the summary so far. A summary that saves less than `min_gain` of its input
-    is a failure. `aim` is the length in tokens that prompts ask for, as a number of lines. It must stay the
-    same while a history grows, or cached prompts no longer match; 0 asks for no length. `overhead` are the
-    tokens of a prompt's own words, if they are not `SUMMARY_PROMPT`.
+    of the window is reserved for the summary so far. `aim` is the length in tokens that prompts ask for, as
+    a number of lines. It must stay the same while a history grows, or cached prompts no longer match; 0 asks
+    for no length.
     """
 
     counter: Counter
     allowance: int
     window: int
     cache: SummaryCache | None = None
-    min_gain: float = MIN_GAIN
     aim: int = 0
-    overhead: int = 0
 
     @property
     def chunk_tokens(self) -> int:
@@ -81,9 +76,7 @@ class Folding:
         It depends on the window alone. So chunk borders, and cached summaries with them, stay the same while
         a history grows.
         """
-        overhead = self.overhead or self.counter.count(
-            SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size_request(10**9)
-        )
+        overhead = self.counter.count(SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size_request(10**9))
         return self.window * 3 // 4 - overhead
 
 
@@ -112,13 +105,13 @@ def summary_steps(
     notes: list[str] = []
     replaced = count(so_far)
     summary, asked = so_far, 0
-    texts = [text for text, _ in read_in_parts(messages, names, folding, notes=notes)]
+    texts = _texts(messages, names, folding, notes)
     for written in texts:
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
         prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
         kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
-        answer = yield from _request_summary(prompt, kept, folding, int(replaced * (1 - folding.min_gain)))
+        answer = yield from _request_summary(prompt, kept, folding, int(replaced * (1 - MIN_GAIN)))
         if isinstance(answer, Failed):
             return Summary(None, answer.reason)
         if answer != kept:
@@ -148,7 +141,7 @@ def _request_summary(
         return Failed("the summary was empty")
     size = folding.counter.count(draft)
     if size > most:
-        return Failed(f"a summary saved less than {folding.min_gain:.0%} of what it replaced")
+        return Failed(f"a summary saved less than {MIN_GAIN:.0%} of what it replaced")
     if size <= folding.allowance:
         return draft
     shorter = yield _shorten_request(draft, size, folding.allowance)
@@ -181,70 +174,30 @@ def fits_window(counter: Counter, window: int) -> bool:
     return Folding(counter, 0, window).chunk_tokens > 0
 
 
-def chunks(
-    messages: Sequence[Message], names: Sequence[str], folding: Folding, borders: Sequence[float] = ()
-) -> list[list[range]]:
-    """Group the messages' units into prompts, in order. A unit too large for a prompt gets its own group.
-
-    `borders` says how good a place to cut is before each message: days, pauses, scenes; 0 for none. A chunk
-    ends at the best one in its last part. It depends on its own messages alone, not on how many follow.
-    """
+def chunks(messages: Sequence[Message], names: Sequence[str], folding: Folding) -> list[list[range]]:
+    """Group the messages' units into prompts, in order. A unit too large for a prompt gets its own group."""
     costs = folding.counter.count_each(
         [_JOIN + render(message, name) for message, name in zip(messages, names, strict=True)]
     )
     groups: list[list[range]] = []
-    sizes: list[int] = []
+    size = 0
     for unit in units(messages):
         cost = sum(costs[unit.start : unit.stop])
-        if groups and sum(sizes) + cost > folding.chunk_tokens:
-            at = _best_border(groups[-1], sizes, unit, borders)
-            later, groups[-1] = groups[-1][at:], groups[-1][:at]
-            groups.append(later)
-            sizes = sizes[at:]
-            if later and sum(sizes) + cost > folding.chunk_tokens:
-                groups.append([])
-                sizes = []
-        elif not groups:
+        if not groups or size + cost > folding.chunk_tokens:
             groups.append([])
+            size = 0
         groups[-1].append(unit)
-        sizes.append(cost)
+        size += cost
     return groups
 
 
-def _best_border(
-    group: Sequence[range], sizes: Sequence[int], following: range, borders: Sequence[float]
-) -> int:
-    """Return at which unit a full group is cut: its length to keep it whole."""
-    if not borders:
-        return len(group)
-    enough = (1 - _BORDER_REACH) * sum(sizes)
-    starts = [
-        (at, unit)
-        for at, unit in enumerate([*group, following])
-        if at == len(group) or (at and sum(sizes[:at]) >= enough)
-    ]
-    return max(starts, key=lambda one: (borders[one[1].start], one[0]))[0]
-
-
-def read_in_parts(
-    messages: Sequence[Message],
-    names: Sequence[str],
-    folding: Folding,
-    borders: Sequence[float] = (),
-    *,
-    notes: list[str] | None = None,
-) -> list[tuple[str, int]]:
-    """Return the messages as texts that each fit a prompt, in order, and with each the number of messages
-    that are wholly read after it. `notes` gets a line for each message that was split or cut."""
-    notes = [] if notes is None else notes
-    parts: list[tuple[str, int]] = []
-    read = 0
-    for group in chunks(messages, names, folding, borders):
-        texts = _write_group(messages, names, group, folding, notes)
-        parts += [(text, read) for text in texts[:-1]]
-        read = group[-1].stop
-        parts.append((texts[-1], read))
-    return parts
+def _texts(
+    messages: Sequence[Message], names: Sequence[str], folding: Folding, notes: list[str]
+) -> list[str]:
+    """Return the messages as texts that each fit a prompt, in order. `notes` gets a line for each message
+    that was split or cut."""
+    groups = chunks(messages, names, folding)
+    return [text for group in groups for text in _write_group(messages, names, group, folding, notes)]
 
 
 def _write_group(
