@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rlm.answers.quote_places import QuotePlace, Wanted, find_places
 from rlm.citation_markers import marker, marks_in
-from rlm.documents.formats.tables.cell_places import cell_place
+from rlm.documents.formats.cell_places import cell_place
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlm.documents.cache import ContextCache, default_cache
 from rlm.documents.folder_cache import FolderCache, Lease
-from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
+from rlm.documents.formats.piece import Problem
+from rlm.documents.loaded import Loaded
 from rlm.documents.loader import Progress, load
 from rlm.documents.sources.frame import FrameSource
 from rlm.documents.sources.given import Context, sources_of
@@ -27,12 +28,11 @@ __all__ = [
     "FolderCache",
     "FrameSource",
     "GitSource",
-    "GuessedEncoding",
     "Lease",
     "Loaded",
     "PathSource",
+    "Problem",
     "Progress",
-    "Skipped",
     "Source",
     "StreamSource",
     "TextSource",

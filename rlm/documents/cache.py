@@ -17,12 +17,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rlm.documents.encoding import HEAD
 from rlm.documents.folder import files_of
 from rlm.documents.folder_cache import FolderCache, Lease
+from rlm.documents.formats.piece import Problem
 from rlm.documents.formats.plugins import installed_readers
-from rlm.documents.kind import has_unread_log
-from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
+from rlm.documents.loaded import Loaded
 from rlm.documents.sources.source import PathSource, Source
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import ContextFile
@@ -39,7 +38,7 @@ from rlm.version import __version__, has_extra
 
 __all__ = ["ContextCache", "default_cache"]
 
-_FORM = 4
+_FORM = 5
 """The version of the rendering: increase it when the same files give another body."""
 _MOST_BYTES = 8 << 30
 _LEAST_BYTES = 4 << 20
@@ -95,9 +94,9 @@ class ContextCache:
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
                     _add(digest, str(path.resolve()), name, *facts)
                     if path == source.path:
-                        # The note about an unread log depends on it. In a folder the log is a file itself.
-                        with path.open("rb") as file:
-                            _add(digest, has_unread_log(file.read(HEAD), path))
+                        # A database may have changes in a log. In a folder the log is a file itself.
+                        log = path.with_name(f"{path.name}-wal")
+                        _add(digest, log.is_file() and log.stat().st_size > 0)
             except OSError:
                 return None  # `load` reports the error
         if total < self._least_bytes or latest > time.time() - _SETTLED_SECONDS:
@@ -147,7 +146,7 @@ def _files(source: PathSource, tick: Callable[[], None]) -> Any:
         yield source.path, source.path.name
         return
     for found in files_of(source.path, source.exclude, tick):
-        if found.skip_reason is None:
+        if found.problem is None:
             yield found.path, found.name
 
 
@@ -165,11 +164,7 @@ def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
         "table_bytes": loaded.context.table_bytes,
         "body_replaced": loaded.context.replaced,
         "replaced": loaded.replaced,
-        "skipped": [asdict(one) for one in loaded.skipped],
-        "guessed": [asdict(one) for one in loaded.guessed],
-        "notes": list(loaded.notes),
-        "remarks": list(loaded.remarks),
-        "in_part": list(loaded.in_part),
+        "problems": [asdict(problem) for problem in loaded.problems],
     }
 
 
@@ -194,15 +189,7 @@ def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
     context = ContextFile.of(folder, replaced=entry["body_replaced"], table_bytes=entry["table_bytes"])
     if context.sha256 != entry["body_sha256"]:
         raise ValueError("another body")
-    return Loaded(
-        context,
-        tuple(Skipped(**one) for one in entry["skipped"]),
-        entry["replaced"],
-        tuple(GuessedEncoding(**one) for one in entry["guessed"]),
-        tuple(entry["notes"]),
-        remarks=tuple(entry["remarks"]),
-        in_part=tuple(entry["in_part"]),
-    )
+    return Loaded(context, tuple(Problem(**one) for one in entry["problems"]), entry["replaced"])
 
 
 def _facts(path: Path) -> list[int]:

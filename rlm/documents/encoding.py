@@ -118,7 +118,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self.replaced = 0
-        self.guessed: str | None = None
+        self.guessed = ""
         self._started = False
         self._decided = False
         self._declared: str | None = None
@@ -130,7 +130,8 @@ class Decoder:
             self._started = True
             encoding = _encoding_by_mark(block)
             if encoding is None:
-                encoding = self.guessed = _wide_encoding(block)
+                encoding = _wide_encoding(block)
+                self.guessed = encoding or ""
             if encoding:
                 self._other = codecs.getincrementaldecoder(encoding)("replace")
             else:
@@ -171,25 +172,25 @@ class Decoder:
         return block.replace(b"\0", "\ufffd".encode())
 
 
-def decode_whole(data: bytes, label: str | None = None) -> tuple[str, int, str | None]:
+def decode_whole(data: bytes, label: str | None = None) -> tuple[str, int, str]:
     """Return the text of a whole file, the number of replaced characters, and the guessed encoding. `label`
     is what a page or a mail says of its own encoding. It counts, unless it says ASCII or Unicode."""
     codec = codec_of(label) if label else None
     is_marked = data.startswith(codecs.BOM_UTF8) or _encoding_by_mark(data) is not None
     if codec and not is_marked and not codec.startswith(_DETECTED):
         text = data.decode(codec, "replace")
-        return text, text.count("\ufffd"), None
+        return text, text.count("\ufffd"), ""
     decoder = Decoder()
     fed = decoder.feed(data)
     if isinstance(fed, str):
         return (fed + decoder.finish()).removeprefix("\ufeff"), decoder.replaced, decoder.guessed
     text = fed.decode("utf-8-sig", "replace")
-    return text, max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd")) + decoder.replaced, None
+    return text, max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd")) + decoder.replaced, ""
 
 
 @cache
 def prepare_encodings() -> None:
-    """Import every encoding and the detectors, for a process that soon can open nothing."""
+    """Import every encoding and the detectors: the process will soon open nothing. Takes 50 ms and 4 MB."""
     for module in pkgutil.iter_modules(encodings.__path__):
         with suppress(LookupError, ImportError):
             codecs.lookup(module.name)

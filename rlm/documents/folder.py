@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlm.documents.formats.piece import Problem
 from rlm.errors import DocumentError
 from rlm.lazy_dataclass import dataclass
 
@@ -18,17 +19,17 @@ __all__ = ["FoundFile", "files_of", "patterns_of"]
 
 _MOST_RULES = 1 << 20
 """Bytes of a .gitignore that is applied."""
-_TOO_LARGE = f"a .gitignore of more than {_MOST_RULES >> 20} MB, which was not applied"
+_TOO_LARGE = Problem(f"a .gitignore of more than {_MOST_RULES >> 20} MB, not applied", kind="nothing")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file below a folder. `name` is its path from that folder, with slashes. `skip_reason` is why the file
-    cannot be read, or None."""
+    """A file below a folder. `name` is its path from that folder, with slashes. `problem` is why the file
+    is not read, or None."""
 
     path: Path
     name: str
-    skip_reason: str | None = None
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def files_of(
 
     Skips `.git`, and every name that `exclude` or a .gitignore matches (in subfolders, too). Follows only
     links to files inside `folder`. Unreadable folders, other links, sockets and devices are yielded with a
-    `skip_reason`. `tick` is called for every name, and may raise an exception to end the walk. Raises
+    `problem`. `tick` is called for every name, and may raise an exception to end the walk. Raises
     DocumentError if `folder` itself cannot be read.
     """
     try:
@@ -97,12 +98,12 @@ def _walk(
             continue
         path = folder / entry.name
         if not is_folder:
-            yield FoundFile(path, name, _skip_reason(entry, settings.top))
+            yield FoundFile(path, name, _problem(entry, settings.top))
             continue
         try:
             below = _sorted_entries(path)
         except OSError as error:
-            yield FoundFile(path, name + "/", f"cannot be read: {error.strerror}")
+            yield FoundFile(path, name + "/", Problem(f"cannot be read: {error.strerror}", kind="other"))
             continue
         yield from _walk(settings, path, name + "/", below, rules)
 
@@ -136,14 +137,15 @@ def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:
     return next((is_excluded for is_excluded in results if is_excluded is not None), False)
 
 
-def _skip_reason(entry: os.DirEntry[str], top: Path) -> str | None:
+def _problem(entry: os.DirEntry[str], top: Path) -> Problem | None:
     try:
+        reason = "" if entry.is_file() else "not a regular file"
         if entry.is_symlink():
             target = Path(entry.path).resolve(strict=True)
             if not target.is_relative_to(top):
-                return "a link that leads out of the folder"
-            if target.is_dir():
-                return "a link to a folder"
-        return None if entry.is_file() else "not a regular file"
+                reason = "a link that leads out of the folder"
+            elif target.is_dir():
+                reason = "a link to a folder"
     except (OSError, RuntimeError):
-        return "a broken link"
+        reason = "a broken link"
+    return Problem(reason, kind="nothing") if reason else None

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
 from rlm.documents.chat import form_of
+from rlm.documents.deadline import Deadline, TimeOver
 from rlm.documents.encoding import Decoder
+from rlm.documents.formats.piece import NotRead, Problem
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import readable_kind, reader_faults
-from rlm.documents.loaded import Loaded, Skip
-from rlm.documents.rendering import LINE_WRITERS, Account
+from rlm.documents.loaded import Loaded
+from rlm.documents.rendering import LINE_WRITERS
 from rlm.documents.sources.source import PathSource, Source
-from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
 from rlm.sandbox.context.writer import ContextFileWriter, NotPlain
@@ -52,7 +53,7 @@ def open_plain(sources: Sequence[Source]) -> Iterator[PlainFile | None]:
     is raised: the loader reports it."""
     try:
         plain = _opened(sources)
-    except (OSError, Skip):
+    except (OSError, NotRead):
         plain = None
     try:
         yield plain
@@ -72,7 +73,7 @@ class PlainFile:
     head: bytes
 
     def load(
-        self, folder: Path, progress: Callable[[str, int], None] | None, limit: TimeLimit
+        self, folder: Path, progress: Callable[[str, int], None] | None, deadline: Deadline
     ) -> Loaded | None:
         """Write its index to `folder`. Return None if its text must be copied, because it is not UTF-8 to
         its end, or not all of it could be read in time. `folder` is empty then. `progress` gets the name and
@@ -85,9 +86,8 @@ class PlainFile:
             size += read
             if progress is not None:
                 progress(name, size)
-            limit.check()
+            deadline.check()
 
-        account = Account()
         try:
             before = os.fstat(descriptor)
             with ContextFileWriter(folder, SourceFacts.of(str(self.real), descriptor)) as writer:
@@ -95,11 +95,10 @@ class PlainFile:
                 rest = blocks_unless_changed(rest, self.stream, before, self.path)
                 writer.begin_document(name, self.kind, headings_indexed=format_of(self.kind).headings_indexed)
                 self._write(itertools.chain((self.head,), rest), writer, tick)
-                if self.kind == "text":
-                    account.note(
-                        name, *(f"it was read as text, because {fault}" for fault in reader_faults(name))
-                    )
-                return account.loaded(writer.finish(), "")
+                faults = reader_faults(name) if self.kind == "text" else ()
+                problems = [Problem(f"it was read as text, because {one}", document=name) for one in faults]
+                context = writer.finish()
+                return Loaded(context, tuple(problems), context.replaced)
         except (NotPlain, TimeOver, OSError):
             return None
 
@@ -118,7 +117,7 @@ class PlainFile:
 
 
 def _opened(sources: Sequence[Source]) -> PlainFile | None:
-    """Return the only source, open, or None. Raises OSError or Skip."""
+    """Return the only source, open, or None. Raises OSError or NotRead."""
     if len(sources) != 1 or not isinstance(sources[0], PathSource):
         return None
     path = sources[0].path

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
-from rlm.documents.formats.foreign import DOCUMENT_SUFFIXES, foreign_format
-from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY
-from rlm.documents.loaded import Skip, SkipReason
+from rlm.documents.formats.piece import LOOK_REMEDY, RECOGNIZE_REMEDY, NotRead
+from rlm.documents.formats.unsupported import DOCUMENT_SUFFIXES, unsupported_format
 from rlm.version import has_extra
 
-__all__ = ["has_unread_log", "kind_of", "readable_kind", "reader_faults"]
+__all__ = ["kind_of", "readable_kind", "reader_faults"]
 
-_WAL_MODE = b"\x02\x02"
+_MAY_BE_TEXT = ("workbook", "msg")
+"""Binary formats whose suffix texts have, too: web sites export HTML and CSV as `.xls`; `.msg` files hold
+messages of many programs."""
 
 
 def kind_of(name: str, first: bytes = b"") -> str:
@@ -23,8 +24,9 @@ def kind_of(name: str, first: bytes = b"") -> str:
     """
     suffix = PurePath(name).suffix.lower()
     by_name = _row_of(suffix)
-    if by_name is not None and by_name.kind == "workbook" and _is_exported_text(first):
-        by_name, suffix = registry.format_of("csv"), ""
+    if by_name is not None and by_name.kind in _MAY_BE_TEXT and first and not looks_binary(first[:HEAD]):
+        by_name = registry.format_of("csv" if by_name.kind == "workbook" else "text")
+        suffix = ""
     if by_name is not None and by_name.is_binary:
         return by_name.kind
     if by_name is None and (added := plugins.by_suffix(suffix)) is not None:
@@ -42,24 +44,10 @@ def kind_of(name: str, first: bytes = b"") -> str:
     return by_name.kind
 
 
-def _is_exported_text(first: bytes) -> bool:
-    """Return whether a file that is called a workbook is a text. Web sites export HTML and CSV as `.xls`."""
-    return bool(first) and not looks_binary(first[:HEAD])
-
-
 def reader_faults(name: str) -> tuple[str, ...]:
     """Return a line for each broken reader of another package that a file of this name may have needed."""
     suffix = PurePath(name).suffix.lower()
     return plugins.faults(suffix) if _row_of(suffix) is None else ()
-
-
-def has_unread_log(first: bytes, path: Path | None) -> bool:
-    """Return whether an SQLite database that begins with `first` may have changes in a log (WAL) that is not
-    read. Without a path it came from elsewhere, and its log did not come with it."""
-    if first[18:20] != _WAL_MODE:
-        return False
-    log = None if path is None else path.with_name(f"{path.name}-wal")
-    return log is None or (log.is_file() and log.stat().st_size > 0)
 
 
 def _row_of(suffix: str) -> registry.DocumentFormat | None:
@@ -67,20 +55,22 @@ def _row_of(suffix: str) -> registry.DocumentFormat | None:
 
 
 def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:
-    """Return the kind of a file that begins with `first`. Raises Skip if it is binary or not supported, or a
-    picture that no model will look at and whose words are not recognized."""
+    """Return the kind of a file that begins with `first`. Raises NotRead if it is binary or not supported, or
+    a picture that no model will look at and whose words are not recognized."""
     kind = kind_of(name, first)
     row = registry.format_of(kind)
     if row.is_picture and not pictures and not has_extra("ocr"):
-        raise Skip("binary (a picture)", f"{RECOGNIZE_REMEDY}, or {LOOK_REMEDY}")
+        raise NotRead("binary (a picture)", f"{RECOGNIZE_REMEDY}, or {LOOK_REMEDY}", "other")
     is_binary = not row.is_binary and looks_binary(first[:HEAD])
-    foreign = None if row.package else foreign_format(name, first, is_binary=is_binary)
-    if is_binary and (foreign is None or not foreign.remedy) and (broken := reader_faults(name)):
+    found = None if row.package else unsupported_format(name, first, is_binary=is_binary)
+    if is_binary and (found is None or not found.remedy) and (broken := reader_faults(name)):
         fault, _, remedy = broken[0].rpartition(": ")
-        raise Skip(f"binary, and {fault}", remedy, SkipReason.BROKEN)
-    if foreign is not None:
-        what = f"binary ({foreign.what})" if is_binary else foreign.what
-        raise Skip(what, foreign.remedy, SkipReason.BROKEN) if foreign.remedy else Skip(what)
+        raise NotRead(f"binary, and {fault}", remedy)
+    if found is not None:
+        what = f"binary ({found.what})" if is_binary else found.what
+        if found.remedy:
+            raise NotRead(what, found.remedy)
+        raise NotRead(what, kind="other" if found.holds_text else "nothing")
     if is_binary:
-        raise Skip("binary")
+        raise NotRead("binary", kind="other")
     return kind

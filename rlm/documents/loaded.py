@@ -1,86 +1,67 @@
-"""The results of loading a context."""
+"""The results of loading a context, and the names of its documents."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum, auto
 from pathlib import Path
 
 from rlm.documents.folder_cache import Lease
+from rlm.documents.formats.piece import Kind, Problem
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.text.body import Body
 
-__all__ = [
-    "GuessedEncoding",
-    "Loaded",
-    "Skip",
-    "SkipReason",
-    "Skipped",
-    "UniqueNames",
-    "count_reasons",
-    "shortest_names",
-]
+__all__ = ["Loaded", "UniqueNames", "count_reasons", "shortest_names"]
 
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A skipped file and the reason. A document that could not be read has a remedy. `document` is the name
-    that a member of a file (an archive, a mail) would have."""
-
-    path: str
-    reason: str
-    remedy: str = ""
-    document: str = ""
-
-
-_UNREAD = ("binary", "unreadable", "cannot be read", "a submodule")
-"""Reasons of files without a remedy that may hold an answer. Others miss no text: empty, linked, repeated."""
 _SHOWN_OTHERS = 3
 
 
-class SkipReason(Enum):
-    """Why a file is skipped."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A finished context.
 
-    EMPTY = auto()
-    REPEATED = auto()
-    """It was read under another name."""
-    BROKEN = auto()
-    """It is a document that could not be read: damaged, or in a format without a reader."""
-    NOT_TEXT = auto()
-    """It is not a readable text."""
+    `problems` are what was not read, or is to be known of what was, in the order of the documents. `replaced`
+    counts the U+FFFD characters put in for bytes that could not be decoded. `lease` belongs to a cached
+    context; close it when the context is no longer needed.
+    """
 
+    context: ContextFile
+    problems: tuple[Problem, ...] = ()
+    replaced: int = 0
+    lease: Lease | None = None
 
-class Skip(Exception):
-    """Raised to skip one file. The message follows "is". The remedy is for a file that the user named."""
+    @contextmanager
+    def opened(self) -> Iterator[Body]:
+        """Yield the body, open. Release the context afterwards."""
+        try:
+            with self.context.open() as body:
+                yield body
+        finally:
+            if self.lease is not None:
+                self.lease.close()
 
-    def __init__(
-        self,
-        message: str,
-        remedy: str = "name a file that holds text",
-        reason: SkipReason = SkipReason.NOT_TEXT,
-    ) -> None:
-        super().__init__(message)
-        self.remedy = remedy
-        self.reason = reason
+    def of(self, *kinds: Kind) -> list[Problem]:
+        """Return the problems of these kinds."""
+        return [problem for problem in self.problems if problem.kind in kinds]
 
     @property
-    def told_remedy(self) -> str:
-        """The remedy of a document that could not be read; "" for a file that is no document."""
-        return self.remedy if self.reason is SkipReason.BROKEN else ""
+    def unread(self) -> tuple[str, ...]:
+        """The names of the documents that were not read, or only in part. More than three files that are no
+        documents are one entry: `12 binary files (a.bin, b.npy, …)`."""
+        missing = (problem.document for problem in self.of("missing"))
+        cut = (f"{problem.document} (in part)" for problem in self.of("partial"))
+        others = [problem.document for problem in self.of("other")]
+        if len(others) > _SHOWN_OTHERS:
+            others = [f"{len(others):,} binary files ({', '.join(others[:2])}, …)"]
+        return tuple(dict.fromkeys((*missing, *cut, *others)))
 
-    def to_skipped(self, path: str, document: str = "") -> Skipped:
-        """Return the record of a file that is skipped."""
-        return Skipped(path, str(self), self.told_remedy, document)
 
-
-def count_reasons(skipped: Sequence[Skipped]) -> str:
+def count_reasons(problems: Sequence[Problem]) -> str:
     """Return counts by reason, such as `3 binary, 1 empty`."""
-    reasons: dict[str, int] = {}
-    for one in skipped:
-        reasons[one.reason] = reasons.get(one.reason, 0) + 1
+    reasons = Counter(problem.what for problem in problems)
     return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
 
 
@@ -123,58 +104,3 @@ def shortest_names(paths: Sequence[Path]) -> dict[Path, str]:
             for path in growing:
                 sizes[path] += 1
     return {path: "/".join(parts[-sizes[path] :]).replace("//", "/") for path, parts in whole.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class GuessedEncoding:
-    """A document that is not UTF-8 and has no byte order mark. `encoding` is the most likely one, by its
-    Python name."""
-
-    document: str
-    encoding: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A finished context.
-
-    `skipped` lists the skipped files of folders and globs. `replaced` counts the U+FFFD characters put in for
-    bytes that could not be decoded. `guessed` lists documents whose encoding was guessed. `notes` describe
-    what was not read of documents, `remarks` what else is to be known of them, one line each. `in_part` are
-    the names of the documents with notes. `lease` belongs to a cached context; close it when the context is
-    no longer needed.
-    """
-
-    context: ContextFile
-    skipped: tuple[Skipped, ...] = ()
-    replaced: int = 0
-    guessed: tuple[GuessedEncoding, ...] = ()
-    notes: tuple[str, ...] = ()
-    lease: Lease | None = None
-    remarks: tuple[str, ...] = ()
-    in_part: tuple[str, ...] = ()
-
-    @contextmanager
-    def opened(self) -> Iterator[Body]:
-        """Yield the body, open. Release the context afterwards."""
-        try:
-            with self.context.open() as body:
-                yield body
-        finally:
-            if self.lease is not None:
-                self.lease.close()
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The names of the documents that were not read, or only in part. More than three files that are no
-        documents, such as programs, are one entry: `12 binary files (a.so, b.pyc, …)`."""
-        missing = (_name_of(one) for one in self.skipped if one.remedy)
-        cut = (f"{name} (in part)" for name in self.in_part)
-        others = [_name_of(one) for one in self.skipped if not one.remedy and one.reason.startswith(_UNREAD)]
-        if len(others) > _SHOWN_OTHERS:
-            others = [f"{len(others):,} binary files ({', '.join(others[:2])}, …)"]
-        return tuple(dict.fromkeys((*missing, *cut, *others)))
-
-
-def _name_of(skipped: Skipped) -> str:
-    return skipped.document or Path(skipped.path).name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlm.documents import GuessedEncoding, Loaded
+from rlm.documents import Loaded, Problem
 from rlm.models import Model
 from rlm.models.catalog.info import reported_info
 from rlm.models.catalog.names import parse_name
@@ -19,55 +19,46 @@ _SMALL_WINDOW = 16_000
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
-    """Return warnings about documents that were skipped, replaced in part, or decoded by a guess."""
-    warnings = _document_warnings(loaded)
-    skipped = [one for one in loaded.skipped if not one.remedy]
-    if skipped:
-        first = skipped[0]
-        count = len(skipped)
+    """Return warnings about documents that were not read, or only in part, replaced in part, or decoded by a
+    guess. Files that hold nothing to read give none."""
+    missing = [(f"skipped {{}}, {one.what}: {one.remedy}", one.document) for one in loaded.of("missing")]
+    partial = [(_sentence(one), one.document) for one in loaded.of("partial")]
+    warnings = _at_most(_grouped([*missing, *partial]), "documents were not read, or only in part")
+    if others := loaded.of("other"):
+        count = len(others)
         warnings.append(
             f"skipped {count:,} source{'' if count == 1 else 's'} "
-            f"({Path(first.path).name} is {first.reason}{', …' if count > 1 else ''})"
+            f"({Path(others[0].document).name} is {others[0].what}{', …' if count > 1 else ''})"
         )
-    warnings += _at_most(_group_alike(loaded.remarks), "remarks about documents")
+    remarks = [(_sentence(one), one.document) for one in loaded.of("remark")]
+    warnings += _at_most(_grouped(remarks), "remarks about documents")
     if loaded.replaced:
         warnings.append(f"{loaded.replaced:,} bytes are not valid text; replaced by U+FFFD")
-    if loaded.guessed:
-        warnings.append(_encoding_warning(loaded.guessed))
+    if guessed := loaded.of("encoding"):
+        warnings.append(_encoding_warning(guessed))
     return warnings
 
 
-def _document_warnings(loaded: Loaded) -> list[str]:
-    """Return a line with the remedy for each document that was not read, or only in part; at most 20 lines
-    and a count. More than three documents with the same reason share a line."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for one in loaded.skipped:
-        if one.remedy:
-            alike.setdefault((one.reason, one.remedy), []).append(one.path)
-    lines: list[str] = []
-    for (reason, remedy), paths in alike.items():
-        if len(paths) <= _MAX_NAMED:
-            lines += [f"skipped {path}, {reason}: {remedy}" for path in paths]
-        else:
-            named = ", ".join(Path(path).name for path in paths[:_MAX_NAMED])
-            lines.append(f"skipped {len(paths):,} documents, {reason}: {remedy} ({named}, …)")
-    lines += _group_alike(loaded.notes)
-    return _at_most(lines, "documents were not read, or only in part")
+def _sentence(problem: Problem) -> str:
+    """Return a problem as a line, with `{}` for the document's name, if it has one."""
+    text = f"{problem.what}: {problem.remedy}" if problem.remedy else problem.what
+    return f"{{}}: {text}" if problem.document else "{}" + text
 
 
-def _group_alike(notes: Sequence[str]) -> list[str]:
-    """Return notes of the form `NAME: TEXT`. More than three with the same text share a line."""
+def _grouped(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Return lines with the names that they hold as `{}`. More than three that are the same share a line."""
     names: dict[str, list[str]] = {}
-    for note in notes:
-        name, _, text = note.partition(": ")
+    for text, name in lines:
         names.setdefault(text, []).append(name)
-    lines: list[str] = []
+    shown: list[str] = []
     for text, alike in names.items():
-        if len(alike) > _MAX_NAMED and text:
-            lines.append(f"{alike[0]}, and {len(alike) - 1:,} documents like it: {text}")
+        if len(alike) > _MAX_NAMED:
+            shown.append(
+                text.replace("{}", f"{len(alike):,} documents ({', '.join(alike[:_MAX_NAMED])}, …)", 1)
+            )
         else:
-            lines += [f"{name}: {text}" if text else name for name in alike]
-    return lines
+            shown += [text.replace("{}", name, 1) for name in alike]
+    return shown
 
 
 def _at_most(lines: Sequence[str], of_what: str) -> list[str]:
@@ -77,11 +68,11 @@ def _at_most(lines: Sequence[str], of_what: str) -> list[str]:
     return [*lines[:_MAX_DOCUMENTS], *more]
 
 
-def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:
+def _encoding_warning(guessed: Sequence[Problem]) -> str:
     """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`."""
     by_encoding: dict[str, list[str]] = {}
     for guess in guessed:
-        by_encoding.setdefault(guess.encoding, []).append(guess.document)
+        by_encoding.setdefault(guess.what, []).append(guess.document)
     readings = [
         f"{encoding} ({documents[0]}{', …' if len(documents) > 1 else ''})"
         for encoding, documents in by_encoding.items()

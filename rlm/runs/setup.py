@@ -92,7 +92,11 @@ async def load_input(
         learning.cancel()
     context = loaded.context
     seconds = time.monotonic() - began
-    config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
+    config.tell(
+        ContextLoaded(
+            context.chars, len(context.documents), len(loaded.of("missing", "other", "nothing")), seconds
+        )
+    )
     return loaded
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Query, Request, UploadFile
 from fastapi.responses import FileResponse
 
-from rlm.documents.formats.containers.members import safe_name
+from rlm.documents.formats.members import safe_name
 from rlm.server.errors import ApiError, not_there
 from rlm.server.replies import ERRORS, Json
 

@@ -18,7 +18,7 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
-from rlm.documents import GuessedEncoding, Loaded, Skipped, StreamSource
+from rlm.documents import Loaded, Problem, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarted, Warned
 from rlm.models import ModelWindow
@@ -298,18 +298,23 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
 
 
 def test_notes_of_the_same_text_make_one_line() -> None:
-    alike = [f"{number}.csv: read as a table" for number in range(5)]
-    few = [f"{name}.xls: 2 of 9 sheets were read" for name in "ab"]
-    lines = warnings_of(Loaded(None, notes=(*alike, *few)))  # type: ignore[arg-type]
-    assert lines == ["0.csv, and 4 documents like it: read as a table", *few]
+    alike = [Problem("read as a table", document=f"{number}.csv") for number in range(5)]
+    few = [Problem("2 of 9 sheets were read", "export it", document=f"{name}: 1.xls") for name in "ab"]
+    lines = warnings_of(Loaded(None, (*alike, *few)))  # type: ignore[arg-type]
+    assert lines == [
+        "5 documents (0.csv, 1.csv, 2.csv, …): read as a table",
+        "a: 1.xls: 2 of 9 sheets were read: export it",
+        "b: 1.xls: 2 of 9 sheets were read: export it",
+    ]
 
 
 def test_many_guesses_make_one_short_line() -> None:
     """A folder of many encodings must not bury the answer."""
     guessed = [
-        GuessedEncoding(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")
+        Problem(name, kind="encoding", document=f"{name}.txt")
+        for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")
     ]
-    (line,) = warnings_of(Loaded(None, guessed=tuple(guessed)))  # type: ignore[arg-type]
+    (line,) = warnings_of(Loaded(None, tuple(guessed)))  # type: ignore[arg-type]
     assert line == (
         "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "
         "and 2 other encodings"
@@ -318,12 +323,14 @@ def test_many_guesses_make_one_short_line() -> None:
 
 def test_documents_skipped_for_one_reason_share_a_line() -> None:
     """A folder of recordings gives a line, and hides no other reason."""
-    skipped = [Skipped(f"/a/{number}.wav", "binary (a recording)", "transcribe it") for number in range(40)]
-    skipped.append(Skipped("/a/contract.pdf", "protected by a password", "save it without one"))
-    lines = warnings_of(Loaded(None, skipped=tuple(skipped)))  # type: ignore[arg-type]
+    skipped = [
+        Problem("binary (a recording)", "transcribe it", "missing", f"{number}.wav") for number in range(40)
+    ]
+    skipped.append(Problem("protected by a password", "save it without one", "missing", "contract.pdf"))
+    lines = warnings_of(Loaded(None, tuple(skipped)))  # type: ignore[arg-type]
     assert lines == [
-        "skipped 40 documents, binary (a recording): transcribe it (0.wav, 1.wav, 2.wav, …)",
-        "skipped /a/contract.pdf, protected by a password: save it without one",
+        "skipped 40 documents (0.wav, 1.wav, 2.wav, …), binary (a recording): transcribe it",
+        "skipped contract.pdf, protected by a password: save it without one",
     ]
 
 

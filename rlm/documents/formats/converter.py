@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
-from rlm.documents.formats.piece import Data, Ended, Heading, Member, Page, Piece, Text, Unreadable
+from rlm.documents.formats.members import Nesting
+from rlm.documents.formats.piece import Ended, Fault, NotRead, Page, Piece, Text
 from rlm.documents.formats.registry import DocumentFormat, format_of
-from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerUnavailable
 from rlm.version import has_extra
 
-__all__ = ["Converter", "Room"]
+__all__ = ["Converter"]
 
 _MEMORY_MB = 2048
 _CONVERT = "rlm.documents.formats.worker:convert"
@@ -26,8 +26,7 @@ _CPU_SECONDS_PER_MB = 30.0
 _MAX_CPU_SECONDS = 300
 _OCR_CPU_SECONDS = 3_600
 """Recognizing the words of a page takes seconds."""
-_OCR_START_SECONDS = 120.0
-_START_SECONDS = 30.0
+_START_SECONDS, _OCR_START_SECONDS = 30.0, 120.0
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
 _UNCONFINED = (
@@ -35,65 +34,17 @@ _UNCONFINED = (
     "this machine gives no {layers}. "
     "Read only documents that you trust, or run rlm on Linux 5.13 or newer"
 )
-_MIN_TEXT = 64 << 20
-_MIN_UNPACKED = 2 << 30
-"""Bytes that a small container may hold: a log of many equal lines is packed to a 500th of its size."""
-_MAX_GROWTH = 200
-_MAX_MEMBERS = 100_000
-_LEAST_PIECE = 16
-"""Bytes that a piece without a text takes of its room."""
+_AS_TEXT = "open it in its program and save it again, or as text"
 
 
-class Room:
-    """What one file may grow to, with all that is in it: 200 times its size, but at least 64 MB of text, and
-    2 GB of unpacked files; 100,000 documents. A file within another takes from the room of both."""
-
-    def __init__(self, row: DocumentFormat, size: int, outer: Room | None = None) -> None:
-        self._row = row
-        self._left = max(_MIN_UNPACKED if row.is_container else _MIN_TEXT, _MAX_GROWTH * size)
-        self._members = _MAX_MEMBERS
-        self._outer = outer
-
-    def take(self, piece: Piece) -> None:
-        """Count a piece. Raises Unreadable if it is too much."""
-        if isinstance(piece, Text):
-            self._take(len(piece.text), 0)
-        elif isinstance(piece, Data):
-            self._take(len(piece.data), 0)
-        elif isinstance(piece, Member):
-            self._take(0, 1)
-        else:
-            # What a worker that was taken over could send without end.
-            self._take(_LEAST_PIECE + (len(piece.title) if isinstance(piece, Heading) else 0), 0)
-
-    def _take(self, size: int, members: int) -> None:
-        self._left -= size
-        self._members -= members
-        if self._left < 0:
-            raise Unreadable(
-                f"{self._row.article} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
-                "unpack it yourself if you trust it, and name the folder"
-                if self._row.is_container
-                else "save it as text yourself if you trust it",
-            )
-        if self._members < 0:
-            raise Unreadable(
-                f"{self._row.article} of more than {_MAX_MEMBERS:,} files",
-                "unpack it and name the folders that matter",
-            )
-        if self._outer is not None:
-            self._outer._take(size, members)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """A document to be read: its open descriptor, its bytes, and what it may grow to."""
 
     file: int
     size: int
     row: DocumentFormat
     tick: Callable[[], None]
-    room: Room
+    nesting: Nesting
 
 
 class Converter:
@@ -102,7 +53,7 @@ class Converter:
     A document's process is confined as `ConfinedWorker` tells: it holds the open document and the
     socket of its pieces, and can open nothing else. The limits of a document are 15 s of CPU (`cpu_seconds`)
     and 30 s more for each MB, at most 300 s unless it is a container; 60 s without output; 2 GB of memory;
-    and its `Room`. With `pictures`, pages without text are pages too, because a model can look at them.
+    and its `Nesting`. With `pictures`, pages without text are pages too, because a model can look at them.
     Without, and with the extra `ocr`, the words on pages without text are recognized, in an hour of CPU.
     """
 
@@ -122,21 +73,15 @@ class Converter:
         """What the user must know about the confinement of what was read."""
 
     def pieces(
-        self,
-        file: int,
-        size: int,
-        kind: str,
-        tick: Callable[[], None],
-        room: Room | None = None,
+        self, file: int, size: int, kind: str, tick: Callable[[], None], nesting: Nesting | None = None
     ) -> Generator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
 
-        `tick` is called for each piece and every 0.1 s of waiting, and may raise. `room` bounds what comes;
-        without it, the document has a room of its own. Raises Unreadable, possibly after some pieces.
+        `tick` is called for each piece and every 0.1 s of waiting, and may raise. `nesting` bounds what
+        comes. Raises NotRead, possibly after some pieces.
         """
         row = format_of(kind)
-        room = room or Room(row, size)
-        job = _Job(file, size, row, tick, room)
+        job = _Job(file, size, row, tick, nesting or Nesting(row, size))
         if row.ocr_reader and not self._pictures and has_extra("ocr"):
             yield from self._recognized(job)
         else:
@@ -149,72 +94,83 @@ class Converter:
         is read once more, and what was read is skipped.
         """
         done = 0
-        if not job.row.is_picture:
-            is_new_page = False
+        if job.row.reader:
+            page: list[Piece] = []
             with closing(self._run(job, job.row.page_reader)) as pieces:
                 for piece in pieces:
-                    if is_new_page and isinstance(piece, Text) and not piece.text.strip():
+                    if page and isinstance(piece, Text) and not piece.text.strip():
                         break
-                    if is_new_page:
-                        yield Page()
-                        done += 1
-                    is_new_page = isinstance(piece, Page)
-                    if not is_new_page:
+                    yield from page
+                    done += len(page)
+                    page = [piece] if isinstance(piece, Page) else []
+                    if not page:
                         yield piece
                         done += 1
                 else:
                     return
-        cpu = _OCR_CPU_SECONDS
-        for piece in self._run(job, job.row.ocr_reader, cpu_seconds=cpu, start_seconds=_OCR_START_SECONDS):
-            if done:
-                done -= 1
-            else:
+        for number, piece in enumerate(self._run(job, job.row.ocr_reader, is_slow=True)):
+            if number >= done:
                 yield piece
 
-    def _run(
-        self, job: _Job, reader: str, *, cpu_seconds: int | None = None, start_seconds: float = _START_SECONDS
-    ) -> Generator[Piece]:
+    def _run(self, job: _Job, reader: str, *, is_slow: bool = False) -> Generator[Piece]:
         """Yield the pieces of one reader."""
         row = job.row
-        if cpu_seconds is None:
-            cpu = self._cpu_seconds + job.size / (1 << 20) * _CPU_SECONDS_PER_MB
-            # Unpacking takes time by the size alone, which the room bounds.
-            cpu_seconds = int(cpu if row.is_container else min(cpu, _MAX_CPU_SECONDS))
+        cpu = self._cpu_seconds + job.size / (1 << 20) * _CPU_SECONDS_PER_MB
+        # Unpacking takes time by the size alone, which the nesting bounds.
+        seconds = int(cpu if row.is_container else min(cpu, _MAX_CPU_SECONDS))
         try:
             channel = self._worker.begin(
-                _CONVERT, reader, files=[job.file], cpu_seconds=cpu_seconds, seconds=start_seconds
+                _CONVERT,
+                reader,
+                files=[job.file],
+                cpu_seconds=_OCR_CPU_SECONDS if is_slow else seconds,
+                seconds=_OCR_START_SECONDS if is_slow else _START_SECONDS,
             )
         except WorkerUnavailable as error:
-            raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
+            raise NotRead(f"{row.article}, but {error}", "save it as text yourself") from error
         except WorkerFailed as error:
             remedy = "save it as text yourself"
             if row.package:
                 remedy = f"update the package {row.package}, or install it without --editable"
-            raise Unreadable(f"not readable ({error})", remedy) from error
+            raise NotRead(f"not readable ({error})", remedy) from error
         if self._worker.level == 0:
             self.warning = _UNCONFINED.format(layers=", ".join(self._worker.refused))
         # Closing the channel kills a process that has not finished.
         with channel:
-            yield from self._read(channel, row, job.room, job.tick)
+            yield from self._read(channel, job)
 
-    def _read(
-        self, channel: socket.socket, row: DocumentFormat, room: Room, tick: Callable[[], None]
-    ) -> Iterator[Piece]:
+    def _read(self, channel: socket.socket, job: _Job) -> Iterator[Piece]:
         try:
             while True:
-                piece = read_piece(lambda count: self._receive(channel, count, tick))
-                if isinstance(piece, Unreadable):
-                    raise piece
-                room.take(piece)
-                tick()
+                piece = read_piece(lambda count: self._receive(channel, count, job.tick))
+                if isinstance(piece, Fault):
+                    raise piece.of(job.row.article)
+                job.nesting.count(piece)
+                job.tick()
                 yield piece
                 if isinstance(piece, Ended):
                     return
         except (FrameError, EOFError, OSError) as error:
-            raise Unreadable(
-                f"{row.article} that crashed its reader (damaged, or malicious)",
-                "open it in its program and save it again, or as text",
-            ) from error
+            what = f"{job.row.article} that crashed its reader (damaged, or malicious)"
+            raise NotRead(what, _AS_TEXT) from error
+
+    def _receive(self, channel: socket.socket, count: int, tick: Callable[[], None]) -> bytes:
+        data = bytearray()
+        waiting = select.poll()
+        waiting.register(channel, select.POLLIN)
+        until = time.monotonic() + self._silence
+        while len(data) < count:
+            if not waiting.poll(_TICK_SECONDS * 1000):
+                tick()
+                if time.monotonic() > until:
+                    raise NotRead(f"a document whose reader gave no output for {self._silence:g} s", _AS_TEXT)
+                continue
+            piece = channel.recv(min(count - len(data), 1 << 20))
+            if not piece:
+                raise EOFError
+            data += piece
+            until = time.monotonic() + self._silence
+        return bytes(data)
 
     @property
     def pid(self) -> int | None:
@@ -232,24 +188,3 @@ class Converter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _receive(self, channel: socket.socket, count: int, tick: Callable[[], None]) -> bytes:
-        data = bytearray()
-        waiting = select.poll()
-        waiting.register(channel, select.POLLIN)
-        until = time.monotonic() + self._silence
-        while len(data) < count:
-            if not waiting.poll(_TICK_SECONDS * 1000):
-                tick()
-                if time.monotonic() > until:
-                    raise Unreadable(
-                        f"a document whose reader gave no output for {self._silence:g} s",
-                        "open it in its program and save it again, or as text",
-                    )
-                continue
-            piece = channel.recv(min(count - len(data), 1 << 20))
-            if not piece:
-                raise EOFError
-            data += piece
-            until = time.monotonic() + self._silence
-        return bytes(data)

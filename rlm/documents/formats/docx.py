@@ -3,36 +3,33 @@ notes below their paragraph; headers, footers and comments at the end."""
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
-from rlm.documents.formats import html
-from rlm.documents.formats.archive import Archive, refuse_compound
-from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.office_xml.drawings import chart_text, count_pictures, diagram_text
-from rlm.documents.formats.office_xml.numbering import Numbering, Styles
-from rlm.documents.formats.office_xml.xml import (
+from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines
+from rlm.documents.formats.html import decode_markup, link_target, pieces_of_markup
+from rlm.documents.formats.numbering import SYMBOLS, Numbering, Styles
+from rlm.documents.formats.office_xml import (
+    Archive,
     Element,
     attribute,
+    chart_text,
     children,
+    diagram_text,
     find,
     is_on,
-    links_of,
     local_name,
     number,
-    parse_member,
+    refuse_compound,
+    unread_pictures,
 )
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of
-from rlm.documents.formats.tables.markup_rows import LONGEST_CELL, cell_of_lines, table_lines
+from rlm.documents.formats.piece import Ended, Heading, Piece, Problem, Text, text_of
 
-__all__ = ["prepare", "read_docx"]
+__all__ = ["read_docx"]
 
 _T = TypeVar("_T")
 
-_WHAT = "a DOCX"
 _MAIN = "word/document.xml"
 _MARKUP = (".htm", ".html", ".xhtml")
 _MOST_SPANNED = 100
@@ -42,48 +39,15 @@ _PROPERTIES = {
 }
 """What holds no words of the text."""
 _LETTERS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
-_GREEK = dict(
-    zip(
-        range(0x41, 0x7B),
-        "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ",
-        strict=True,
-    )
-)
-_SYMBOLS = {
-    "Symbol": _GREEK
-    | dict(zip(b"\xa3\xb3\xb1\xb4\xb8\xb9\xbb\xa5\xb0\xd6\xac\xae\xe5\xf2", "≤≥±×÷≠≈∞°√←→∑∫", strict=True)),
-    "Wingdings": dict(zip(b"\xfb\xfc\xfd\xfe\xa8\x6f\x78\xdf\xe0\xa7", "✗✓☒☑☐☐☒←→▪", strict=True)),
-}
-"""What the characters of these fonts look like. Word stores them by their places in the font."""
 _HEX = re.compile(r"[0-9A-Fa-f]{2}")
 _PAGE_NUMBER = re.compile(r"\W*\d{0,4}\W*")
-_SAMPLE = "<w:document xmlns:w='w'><w:body><w:p><w:r><w:t>a</w:t></w:r></w:p></w:body></w:document>"
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small document: later nothing can be opened."""
-    html.prepare()
-    sample = io.BytesIO()
-    with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_MAIN, _SAMPLE)
-    list(read_docx(sample, sample.seek(0, 2)))
 
 
 def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield text and headings of a Word document. Raises Unreadable."""
-    refuse_compound(file, _WHAT, ".docx")
-    archive = Archive(file, size, _WHAT)
-    links = links_of(archive, "", _WHAT).values()
-    main = next((link.target for link in links if link.kind == "officeDocument"), _MAIN)
-    if main not in archive:
-        raise Unreadable(
-            "a zip archive but not a DOCX",
-            "name a Word document, or unpack the archive and name its text files",
-        )
-    try:
-        yield from _Document(archive, main).pieces()
-    except RecursionError as error:
-        raise Unreadable("a DOCX nested too deeply", "open it in its program and save it again") from error
+    """Yield text and headings of a Word document. Raises Fault."""
+    refuse_compound(file)
+    archive = Archive(file, size)
+    yield from _Document(archive, archive.main(_MAIN)).pieces()
 
 
 class _Document:
@@ -92,22 +56,19 @@ class _Document:
     def __init__(self, archive: Archive, main: str) -> None:
         self._archive = archive
         self._main = main
-        self._links = links_of(archive, main, _WHAT)
+        self._links = archive.links(main)
         """The relations of the part that is read."""
         self._parts = list(self._links.values())
-        self._faults: list[Piece] = []
+        self._damaged: list[str] = []
         self._styles = Styles(self._read("styles", list))
         self._numbering = Numbering(self._read("numbering", list), self._styles)
         self._notes: dict[tuple[str, str], Element] = {}
         """The footnotes and endnotes to which no text refers so far, by kind and id."""
         self._referred = 0
-        self._pieces: list[Piece] = []
-        self._after: list[str] = []
-        """Notes, text boxes and charts of the open paragraph or table. They come below it."""
+        self._flow = Flow()
         self._begun = ""
         """The text of a paragraph that goes on in the next one."""
         self._is_in_cell = False
-        self._was_item = False
         self._tables = 0
         self._pictures: list[str] = []
         """The file of each picture and embedded object, "" if it has none."""
@@ -116,11 +77,11 @@ class _Document:
         """What was replaced and guessed in the pages that are put in."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the text, then what has no place in it, then notes. Raises Unreadable or RecursionError."""
+        """Yield the text, then what has no place in it, then problems."""
         for kind in ("footnote", "endnote"):
             for note in self._read(f"{kind}s", list):
                 self._notes[kind, attribute(note, "id")] = note
-        yield from self._below(parse_member(self._archive, self._main, _WHAT))
+        yield from self._below(self._archive.xml(self._main))
         yield from _section("Notes", self._unreferred())
         comments = self._read("comments", self._comments)
         pictures, deleted = list(self._pictures), self._deleted
@@ -130,17 +91,12 @@ class _Document:
             "Headers and footers", [line for line in margins if not _PAGE_NUMBER.fullmatch(line)]
         )
         yield from _section("Comments", comments)
-        yield from self._faults
+        for part in self._damaged:
+            yield Problem(f"its part {part[:80]} is damaged and was not read", "save it again in its program")
         if deleted:
-            yield Note(
-                ("1 deletion that is" if deleted == 1 else f"{deleted:,} deletions that are")
-                + " only proposed count as deleted: accept or reject the changes"
-            )
-        if count := count_pictures(pictures):
-            yield Note(
-                f"the words in pictures and embedded objects were not read ({count:,}): "
-                "export it as PDF if they matter"
-            )
+            what = "1 deletion that is" if deleted == 1 else f"{deleted:,} deletions that are"
+            yield Problem(f"{what} only proposed count as deleted", "accept or reject the changes")
+        yield from unread_pictures(pictures)
         yield self._ended
 
     def _read(self, kind: str, read: Callable[[Element], Iterable[_T]]) -> list[_T]:
@@ -151,13 +107,10 @@ class _Document:
             if link.kind != kind:
                 continue
             try:
-                self._links = links_of(self._archive, link.target, _WHAT)
-                given += read(parse_member(self._archive, link.target, _WHAT))
-            except (Unreadable, RecursionError):
-                told = (
-                    f"its part {link.target[:80]} is damaged and was not read: save it again in its program"
-                )
-                self._faults.append(Note(told))
+                self._links = self._archive.links(link.target)
+                given += read(self._archive.xml(link.target))
+            except Exception:  # whatever a library raises
+                self._damaged.append(link.target)
         self._links = outer
         return given
 
@@ -176,18 +129,19 @@ class _Document:
     def _below(self, element: Element, *, is_cell: bool = False) -> list[Piece]:
         """Return the pieces below an element. What a cell has below its paragraphs stays for the table's
         end."""
-        outer = self._pieces, self._begun, self._after, self._is_in_cell
-        self._pieces, self._begun, self._is_in_cell = [], "", is_cell
-        if not is_cell:
-            self._after = []
+        outer, begun, was_in_cell = self._flow, self._begun, self._is_in_cell
+        flow = self._flow = Flow()
+        self._begun, self._is_in_cell = "", is_cell
         try:
             self._walk(element)
             if self._begun:
-                self._put(self._begun)
-            self._put_after()
-            return self._pieces
+                flow.put(self._begun)
+            if is_cell:
+                flow.move_notes(outer)
+            flow.end_notes(is_apart=True)
+            return flow.pieces
         finally:
-            self._pieces, self._begun, self._after, self._is_in_cell = outer
+            self._flow, self._begun, self._is_in_cell = outer, begun, was_in_cell
 
     def _walk(self, element: Element) -> None:
         for child in element:
@@ -205,19 +159,10 @@ class _Document:
                 case name if name not in _PROPERTIES:
                     self._walk(child)
 
-    def _put(self, text: str, *, is_item: bool = False) -> None:
-        """Add a paragraph or a table. A blank line parts it from one before, but not items of a list."""
-        last = self._pieces[-1] if self._pieces else None
-        gap = "\n" if isinstance(last, Text) and not (is_item and self._was_item) else ""
-        self._pieces.append(Text(f"{gap}{text}\n"))
-        self._was_item = is_item
-
-    def _put_after(self) -> None:
+    def _end_notes(self) -> None:
         """Add the notes, boxes and charts of what was put last."""
         if not self._is_in_cell:
-            for text in self._after:
-                self._put(text)
-            self._after.clear()
+            self._flow.end_notes(is_apart=True)
 
     def _paragraph(self, element: Element) -> None:
         words = [self._begun]
@@ -238,10 +183,11 @@ class _Document:
         depth, mark = label or (0, "")
         if text and 0 < level < 10:
             title = text if mark in ("", "-") else f"{mark} {text}"
-            self._pieces.append(Heading(min(level, 6), " ".join(title.split())))
+            self._flow.put(title, level=level, is_apart=False)
         elif text:
-            self._put(f"{'  ' * depth}{mark} {text}" if mark else text, is_item=label is not None)
-        self._put_after()
+            line = f"{'  ' * depth}{mark} {text}" if mark else text
+            self._flow.put(line, is_apart=label is None)
+        self._end_notes()
 
     def _inline(self, element: Element, words: list[str]) -> None:
         """Add the words below an element of a paragraph."""
@@ -253,7 +199,7 @@ class _Document:
                     words.append(_LETTERS[name])
                 case "sym":
                     code = attribute(child, "char")[-2:]
-                    known = _SYMBOLS.get(attribute(child, "font"), {})
+                    known = SYMBOLS.get(attribute(child, "font"), {})
                     words.append(known.get(int(code, 16), "") if _HEX.fullmatch(code) else "")
                 case "del":
                     self._count_deleted(child)
@@ -262,7 +208,7 @@ class _Document:
                 case "txbxContent" | "p":
                     box = Element("box")
                     box.append(child)
-                    self._add_after(text_of(self._below(box)))
+                    self._flow.add_after(text_of(self._below(box)))
                 case "AlternateContent":
                     self._inline(_one_form(child), words)
                 case "inline" | "anchor":
@@ -277,6 +223,12 @@ class _Document:
                     _describe(attribute(child, "title"), words)
                 case "chart" | "relIds" as name:
                     self._drawing(child, is_chart=name == "chart")
+                case "hyperlink":
+                    inside: list[str] = []
+                    self._inline(child, inside)
+                    link = self._links.get(attribute(child, "id"))
+                    target = link.target if link and link.is_outside else ""
+                    words += [*inside, link_target(target, "".join(inside))]
                 case "ddList":
                     entries = [attribute(one, "val") for one in children(child, "listEntry")]
                     words += [f"{one} " for one in entries[number(find(child, "result")) or 0 :][:1]]
@@ -288,11 +240,7 @@ class _Document:
         if (note := self._notes.pop(key, None)) is not None:
             self._referred += 1
             words.append(f"[{self._referred}]")
-            self._add_after(f"[{self._referred}] {' '.join(self._lines(note))}")
-
-    def _add_after(self, text: str) -> None:
-        if text.strip():
-            self._after.append(text.strip("\n"))
+            self._flow.add_after(f"[{self._referred}] {' '.join(self._lines(note))}")
 
     def _count_deleted(self, element: Element) -> None:
         self._deleted += any(local_name(one) == "delText" for one in element.iter())
@@ -324,36 +272,34 @@ class _Document:
             if any(line):
                 grid.append(line)
         if is_layout or self._tables > tables:
-            self._pieces += inside
+            self._flow.extend(inside)
         elif grid:
-            self._put("\n".join(table_lines(grid, has_header=has_header)))
-        self._put_after()
+            self._flow.put_table(grid, has_header=has_header)
+        self._end_notes()
 
     def _drawing(self, element: Element, *, is_chart: bool) -> None:
         """Add the lines of a chart or a SmartArt drawing."""
         link = self._links.get(attribute(element, "id" if is_chart else "dm"))
-        try:
-            root = parse_member(self._archive, link.target if link else "", _WHAT)
-        except Unreadable:
-            self._pictures.append("")
-            return
-        text = chart_text(root) if is_chart else diagram_text(root)
-        self._add_after(text)
+        text = ""
+        if link is not None and link.target in self._archive:
+            try:
+                root = self._archive.xml(link.target)
+                text = chart_text(root) if is_chart else diagram_text(root)
+            except Exception:  # whatever a library raises
+                self._damaged.append(link.target)
+        self._flow.add_after(text)
         if not text.strip():
             self._pictures.append("")
 
     def _page(self, element: Element) -> None:
         """Add a document of another format that is put in: a page of HTML."""
         link = self._links.get(attribute(element, "id"))
-        try:
-            if link is None or not link.target.lower().endswith(_MARKUP):
-                raise Unreadable("of another format", "")
-            markup, replaced, guessed = decode_markup(self._archive.read(link.target))
-            self._pieces += pieces_of_markup(markup, titled=False)
-        except Unreadable:
+        if link is None or not link.target.lower().endswith(_MARKUP) or link.target not in self._archive:
             self._pictures.append("")
-        else:
-            self._ended = Ended(self._ended.replaced + replaced, self._ended.guessed or guessed)
+            return
+        markup, replaced, guessed = decode_markup(self._archive.read(link.target))
+        self._flow.extend(pieces_of_markup(markup, titled=False))
+        self._ended = Ended(self._ended.replaced + replaced, self._ended.guessed or guessed)
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[Piece]:

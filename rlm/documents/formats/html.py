@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import field
 from typing import Any, BinaryIO
 
 from selectolax.lexbor import LexborHTMLParser
 
-from rlm.documents.encoding import decode_whole, prepare_encodings
-from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable, text_of
-from rlm.documents.formats.tables.markup_rows import layout_tables, table_rows
-from rlm.lazy_dataclass import dataclass
+from rlm.documents.encoding import decode_whole
+from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines, table_lines
+from rlm.documents.formats.piece import Ended, Fault, Piece, text_of
 
-__all__ = ["decode_markup", "pieces_of_markup", "prepare", "read_html"]
+__all__ = ["decode_markup", "link_target", "pieces_of_markup", "read_html"]
 
 _DEEPEST = 5_000
 _FLUSH = 1_000
@@ -36,34 +34,32 @@ _SELF_CLOSED = re.compile(
     re.I,
 )
 """Elements whose content is no text, or no markup: left open they swallow the rest of the page."""
-_BULLET = "- "
 _MOST_ATTRIBUTES = 5_000
 _LONG_TAG = re.compile(r"<[A-Za-z][^<>]{10000,}")
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
-_SPACE = re.compile(r"[ \t\r\n\f]+")
+_MARKUP_AS_TEXT = "rename it to .txt to have its markup read as text"
+_SPANNED_COLUMNS, _SPANNED_ROWS = 100, 10_000
+_PARTS_OF_PAGES = "table table, table h1, table h2, table h3, table h4, table h5, table h6, table pre"
+_BULLET = "- "
+_WEB_LINK = re.compile(r"(?:https?|ftp|mailto|tel):", re.I)
+_LONGEST_LINK = 2_000
 
 
 def _words(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_SILENT = _words(
-    "script style noscript template svg head iframe object canvas audio video select datalist textarea"
-)
+_SILENT = _words("script style noscript template head iframe object canvas audio video datalist")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _words(
     "address article aside blockquote body center dd details dialog dir div dl dt fieldset figcaption figure "
-    "footer form header hr html li main menu nav ol p pre section summary table tbody tfoot thead tr ul "
-    "caption"
+    "footer form header hr html li main menu nav ol option p pre section summary table tbody tfoot thead tr "
+    "ul caption"
 )
 _APART = _words("p ul ol dl table pre blockquote article section figure")
-_PREFORMATTED = _words("pre xmp listing plaintext")
-
-
-def prepare() -> None:
-    """Import what reading needs: later nothing can be opened."""
-    prepare_encodings()
-    list(pieces_of_markup("<title>a</title><h1>b</h1><table><tr><td>c</td><td>d</td></tr></table>"))
+_PREFORMATTED = _words("pre xmp listing plaintext textarea")
+_UNTYPED = _words("hidden password checkbox radio file image")
+"""Inputs whose value nobody sees."""
 
 
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
@@ -73,69 +69,7 @@ def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
     yield Ended(replaced, guessed)
 
 
-def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
-    """Yield text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
-    if _XHTML.match(markup):
-        # XML closes an element by `/>`. The parser of HTML ignores that.
-        markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
-    _check_depth(markup)
-    _check_attributes(markup)
-    tree = LexborHTMLParser(markup)
-    writer = _Writer()
-    title = tree.css_first("title") if titled else None
-    if title is not None and (name := _fold(title.text())):
-        first = tree.css_first("h1")
-        if first is None or _fold(first.text()) != name:
-            writer.words(name)
-            writer.paragraph()
-    layout = layout_tables(tree)
-    yield from _walk(tree.body, writer, layout)
-    yield from writer.finish()
-
-
-def _walk(node: Any, writer: _Writer, layout: Collection[int]) -> Iterator[Piece]:
-    """Write a node and what is in it. Yield what the writer has when it is much."""
-    # Compare identities: comparing nodes compares their markup.
-    top = node.mem_id if node is not None else None
-    while node is not None:
-        if node.tag == "table" and node.mem_id not in layout:
-            _write_table(node, writer)
-            entered = False
-        else:
-            entered = _enter(node, writer)
-        if len(writer.done) >= _FLUSH:
-            yield from writer.take()
-        following = node.child if entered else None
-        while following is None and node is not None:
-            if entered:
-                _leave(node, writer)
-            if node.mem_id == top:
-                node = None
-                break
-            following = node.next
-            node = node.parent
-            entered = True
-        node = following
-
-
-def _write_table(table: Any, writer: _Writer) -> None:
-    """Write a table, each row on a line."""
-    writer.paragraph()
-    for line in table_rows(table, _lines_of):
-        writer.mark(line)
-        writer.line()
-    writer.paragraph()
-
-
-def _lines_of(cell: Any) -> list[str]:
-    """Return the lines of a cell."""
-    writer = _Writer()
-    pieces = [*_walk(cell, writer, ()), *writer.finish()]
-    text = text_of(pieces)
-    return [line.strip() for line in text.split("\n")]
-
-
-def decode_markup(data: bytes, label: str | None = None) -> tuple[str, int, str | None]:
+def decode_markup(data: bytes, label: str | None = None) -> tuple[str, int, str]:
     """Return the text of a page, the number of replaced characters, and the guessed encoding. `label` is
     what a mail says of it; without one, the page's own counts."""
     if not label and (named := _CHARSET.search(data[:_SNIFFED])):
@@ -143,145 +77,227 @@ def decode_markup(data: bytes, label: str | None = None) -> tuple[str, int, str 
     return decode_whole(data, label)
 
 
+def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
+    """Yield text and headings of one page of HTML. Raises Fault if it is nested too deeply."""
+    if _XHTML.match(markup):
+        # XML closes an element by `/>`. The parser of HTML ignores that.
+        markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
+    _check_depth(markup)
+    _check_attributes(markup)
+    tree = LexborHTMLParser(markup)
+    page = _Page()
+    title = tree.css_first("title") if titled else None
+    if title is not None and (name := _fold(title.text())):
+        first = tree.css_first("h1")
+        if first is None or _fold(first.text()) != name:
+            page.flow.put(name)
+    yield from page.walk(tree.body, _layout_tables(tree))
+    page.flow.end()
+    yield from page.flow.take()
+
+
+def link_target(address: str, text: str) -> str:
+    """Return ` (address)` for a link that leads to another place than its text says; else ""."""
+    address = " ".join(address.split())
+    bare = re.sub(r"^(?:mailto:|tel:|https?://)|/$", "", address, flags=re.I)
+    if not _WEB_LINK.match(address) or len(address) > _LONGEST_LINK or bare in text:
+        return ""
+    return f" ({address.removeprefix('mailto:')})"
+
+
+class _Page:
+    """Writes the elements of a page."""
+
+    def __init__(self) -> None:
+        self.flow = Flow()
+        self._preformatted = 0
+
+    def walk(self, node: Any, layout: Collection[int]) -> Iterator[Piece]:
+        """Write a node and what is in it. Yield what there is when it is much."""
+        # Compare identities: comparing nodes compares their markup.
+        top = node.mem_id if node is not None else None
+        while node is not None:
+            if node.tag == "table" and node.mem_id not in layout:
+                self._table(node)
+                is_entered = False
+            else:
+                is_entered = self._enter(node)
+            if len(self.flow.pieces) >= _FLUSH:
+                yield from self.flow.take()
+            following = node.child if is_entered else None
+            while following is None and node is not None:
+                if is_entered:
+                    self._leave(node)
+                if node.mem_id == top:
+                    return
+                following = node.next
+                node = node.parent
+                is_entered = True
+            node = following
+
+    def _end(self, tag: str) -> None:
+        """End the line before or after a block. A bullet waits for the text of its item."""
+        if self.flow.words != [_BULLET]:
+            self._line()
+        if tag in _APART or tag in _HEADINGS:
+            self.flow.part()
+
+    def _line(self, *, keep: bool = False) -> None:
+        self.flow.end_line(is_apart=self.flow.level > 0, keep=keep)
+
+    def _text(self, text: str) -> None:
+        if not self._preformatted or self.flow.level:
+            self.flow.fold(text)
+            return
+        *lines, last = text.replace("\r\n", "\n").split("\n")
+        for line in lines:
+            self.flow.words.append(line)
+            self.flow.end_line(keep=True)
+        self.flow.words.append(last)
+
+    def _enter(self, node: Any) -> bool:
+        """Write what begins a node. Return whether its children are to be visited."""
+        tag, flow = node.tag, self.flow
+        if tag == "-text":
+            self._text(node.text_content or "")
+            return False
+        if tag is None or tag.startswith("-") or tag in _SILENT:
+            return False
+        if tag == "math":
+            # Its letters alone are no formula.
+            flow.fold(node.attributes.get("alttext") or _tex_of(node) or node.text())
+            return False
+        if tag == "br":
+            self._line(keep=True)
+        elif tag == "img":
+            if alt := _fold(node.attributes.get("alt") or ""):
+                flow.fold(f" [{alt}] ")
+        elif tag == "input":
+            if (node.attributes.get("type") or "").lower() not in _UNTYPED:
+                flow.fold(f" {node.attributes.get('value') or ''} ")
+        elif tag in _HEADINGS:
+            self._end(tag)
+            flow.level = _HEADINGS[tag]
+        elif tag in ("td", "th"):
+            if _has_cell_before(node):
+                flow.mark_line("\t")
+        elif tag in _BLOCKS and not _fills_cell(node):
+            self._end(tag)
+            if tag == "li":
+                flow.words.clear()
+                flow.mark_line(_BULLET)
+        self._preformatted += tag in _PREFORMATTED
+        return True
+
+    def _leave(self, node: Any) -> None:
+        tag, flow = node.tag, self.flow
+        if tag in _HEADINGS:
+            self._line()
+            flow.level = 0
+        elif tag == "a":
+            if target := link_target(node.attributes.get("href") or "", node.text()):
+                flow.fold(target)
+        elif tag in _BLOCKS and not _fills_cell(node):
+            if tag == "li" and flow.words == [_BULLET]:
+                flow.words.clear()  # an item without text
+            self._end(tag)
+        self._preformatted = max(0, self._preformatted - (tag in _PREFORMATTED))
+
+    def _table(self, table: Any) -> None:
+        """Write a table that is no layout: its caption, then each row on a line. A cell that spans several
+        rows counts in each of them."""
+        self._end("table")
+        held: dict[int, tuple[int, str]] = {}
+        grid: list[list[str]] = []
+        has_header = False
+        for part in table.css("caption, tr"):
+            if part.tag == "caption":
+                self.flow.put(" ".join(filter(None, _lines_of(part))), is_apart=False)
+                continue
+            row: list[str] = []
+            cell = part.child
+            while cell is not None:
+                if cell.tag in ("td", "th"):
+                    _take_held(row, held)
+                    text = cell_of_lines(_lines_of(cell))
+                    if (spanned := _span(cell, "rowspan", _SPANNED_ROWS)) > 1:
+                        held[len(row)] = spanned - 1, text
+                    row += [text] + [""] * (_span(cell, "colspan", _SPANNED_COLUMNS) - 1)
+                cell = cell.next
+            _take_held(row, held)
+            has_header = has_header or (not grid and part.css_first("th") is not None)
+            grid.append(row)
+        for line in table_lines(grid, has_header=has_header):
+            if line.strip():
+                self.flow.put(line, is_apart=False)
+        self.flow.part()
+
+
+def _lines_of(cell: Any) -> list[str]:
+    """Return the lines of a cell."""
+    page = _Page()
+    pieces = list(page.walk(cell, ()))
+    page.flow.end()
+    return [line.strip() for line in text_of([*pieces, *page.flow.take()]).split("\n")]
+
+
+def _layout_tables(tree: Any) -> set[int]:
+    """Return the tables, by `mem_id`, that lay out a page: they hold tables, headings or long texts."""
+    layout: set[int] = set()
+    if tree.css_first("table") is None:
+        return layout
+    for part in tree.css(_PARTS_OF_PAGES):
+        table = _table_above(part)
+        while table is not None and table.mem_id not in layout:
+            layout.add(table.mem_id)
+            table = _table_above(table)
+    for cell in tree.css("td, th"):
+        table = _table_above(cell)
+        if table is not None and table.mem_id not in layout and len(cell.text()) > LONGEST_CELL:
+            layout.add(table.mem_id)
+    return layout
+
+
+def _table_above(node: Any) -> Any:
+    node = node.parent
+    while node is not None and node.tag != "table":
+        node = node.parent
+    return node
+
+
+def _take_held(row: list[str], held: dict[int, tuple[int, str]]) -> None:
+    """Add the cells of rows above that reach into this one, up to the next free column."""
+    while len(row) in held:
+        column = len(row)
+        more, text = held.pop(column)
+        if more > 1:
+            held[column] = more - 1, text
+        row.append(text)
+
+
+def _span(cell: Any, name: str, most: int) -> int:
+    given = (cell.attributes.get(name) or "1").strip()[:6]
+    return min(max(1, int(given)), most) if given.isdecimal() else 1
+
+
 def _check_depth(markup: str) -> None:
-    """Raise Unreadable for deep nesting: the parser takes time quadratic in the depth."""
+    """Raise Fault for deep nesting: the parser takes time quadratic in the depth."""
     depth = 0
     for tag in _NESTING.finditer(markup):
-        if not tag[1]:
-            depth += 1
-            if depth > _DEEPEST:
-                raise Unreadable(
-                    f"HTML nested more than {_DEEPEST:,} deep",
-                    "rename it to .txt to have its markup read as text",
-                )
-        elif depth:
-            depth -= 1
+        if tag[1]:
+            depth = max(0, depth - 1)
+            continue
+        depth += 1
+        if depth > _DEEPEST:
+            raise Fault("deep", f"more than {_DEEPEST:,}", _MARKUP_AS_TEXT)
 
 
 def _check_attributes(markup: str) -> None:
-    """Raise Unreadable for a tag with too many attributes: the parser compares each with all others."""
+    """Raise Fault for a tag with too many attributes: the parser compares each with all others."""
     for tag in _LONG_TAG.finditer(markup):
         bare = _QUOTED.sub("", tag[0])
         if max(len(bare.split()), bare.count("=")) > _MOST_ATTRIBUTES:
-            raise Unreadable(
-                f"HTML with more than {_MOST_ATTRIBUTES:,} attributes on one tag",
-                "rename it to .txt to have its markup read as text",
-            )
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Collects text, with white space folded and at most one blank line between blocks."""
-
-    done: list[Piece] = field(default_factory=list)
-    _line: list[str] = field(default_factory=list)
-    _blank: bool = True
-    _wants_blank: bool = False
-    _gap: bool = False
-    preformatted: int = 0
-    heading: int = 0
-
-    def words(self, text: str) -> None:
-        if self.preformatted and not self.heading:
-            lines = text.replace("\r\n", "\n").split("\n")
-            for last, line in enumerate(lines, 1 - len(lines)):
-                self._line.append(line)
-                if last:
-                    self.line(keep=True)
-            return
-        folded = _SPACE.sub(" ", text)
-        if folded[:1] == " ":
-            self._gap = True
-        words = folded.strip(" ")
-        if not words:
-            return
-        if self._gap and self._line and not self._line[-1].endswith(("\t", " ")):
-            self._line.append(" ")
-        self._line.append(words)
-        self._gap = folded[-1:] == " "
-
-    def mark(self, text: str) -> None:
-        """Add a bullet or a tab, unchanged."""
-        self._line.append(text)
-        self._gap = False
-
-    def line(self, *, keep: bool = False) -> None:
-        """End the line, if there is one. With `keep` an empty line counts."""
-        text = "".join(self._line).rstrip(" \t")
-        is_empty = all(part.strip() == "" or part == _BULLET for part in self._line)
-        self._line.clear()
-        self._gap = False
-        level, self.heading = self.heading, 0
-        if is_empty and not (keep and not self._blank):
-            self.heading = level
-            return
-        if (self._wants_blank or level) and not self._blank:
-            self.done.append(Text("\n"))
-        self._wants_blank = False
-        self.done.append(Heading(level, text) if level else Text(text + "\n"))
-        self._blank = not text
-        if level:
-            self._wants_blank = True
-
-    def paragraph(self) -> None:
-        """End the line. A blank line comes before the next."""
-        self.line()
-        self._wants_blank = True
-
-    def finish(self) -> list[Piece]:
-        """End the last line, and return what is left."""
-        self.line()
-        return self.take()
-
-    def take(self) -> list[Piece]:
-        """Return the finished pieces and forget them."""
-        done, self.done = self.done, []
-        return done
-
-
-def _enter(node: Any, writer: _Writer) -> bool:
-    """Write what begins a node. Return whether its children are to be visited."""
-    tag = node.tag
-    if tag == "-text":
-        writer.words(node.text_content or "")
-        return False
-    if tag is None or tag.startswith("-") or tag in _SILENT:
-        return False
-    if tag == "math":
-        # Its letters alone are no formula.
-        writer.words(node.attributes.get("alttext") or _tex_of(node) or node.text())
-        return False
-    if tag == "br":
-        writer.line(keep=True)
-    elif tag == "img":
-        if alt := _fold(node.attributes.get("alt") or ""):
-            writer.words(f" [{alt}] ")
-    elif tag in _HEADINGS:
-        writer.paragraph()
-        writer.heading = _HEADINGS[tag]
-    elif tag in ("td", "th"):
-        if node.prev is not None and _has_cell_before(node):
-            writer.mark("\t")
-    elif tag in _BLOCKS:
-        if _fills_cell(node):
-            return True
-        (writer.paragraph if tag in _APART else writer.line)()
-        if tag == "li":
-            writer.mark(_BULLET)
-        if tag in _PREFORMATTED:
-            writer.preformatted += 1
-    return True
-
-
-def _leave(node: Any, writer: _Writer) -> None:
-    tag = node.tag
-    if tag in _HEADINGS:
-        writer.line()
-        writer.heading = 0
-    elif tag in _BLOCKS and not _fills_cell(node):
-        (writer.paragraph if tag in _APART else writer.line)()
-        if tag in _PREFORMATTED:
-            writer.preformatted = max(0, writer.preformatted - 1)
+            raise Fault("large", f"more than {_MOST_ATTRIBUTES:,} attributes on one tag", _MARKUP_AS_TEXT)
 
 
 def _fills_cell(node: Any) -> bool:
@@ -302,11 +318,9 @@ def _has_element(node: Any, way: str) -> bool:
 
 def _has_cell_before(node: Any) -> bool:
     before = node.prev
-    while before is not None:
-        if before.tag in ("td", "th"):
-            return True
+    while before is not None and before.tag not in ("td", "th"):
         before = before.prev
-    return False
+    return before is not None
 
 
 def _tex_of(formula: Any) -> str:
@@ -316,4 +330,4 @@ def _tex_of(formula: Any) -> str:
 
 
 def _fold(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())

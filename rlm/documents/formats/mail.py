@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import email
 import email.errors
+import email.generator
+import email.parser
 import email.policy
 import email.utils
-import io
 import mimetypes
 import re
 from collections.abc import Iterator
@@ -14,27 +15,17 @@ from email.header import decode_header, make_header
 from email.message import Message
 from typing import BinaryIO
 
-from rlm.documents.encoding import codec_of, decode_whole, prepare_encodings
+from rlm.documents.encoding import codec_of, decode_whole
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.piece import (
-    Data,
-    Ended,
-    Heading,
-    Member,
-    Note,
-    Piece,
-    Text,
-    Unread,
-    Unreadable,
-)
+from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Piece, Problem, Text, text_of
 
-__all__ = ["header_of", "prepare", "read_mail"]
+__all__ = ["header_of", "read_mail"]
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _BLOCK = 1 << 20
 _MAX_PARTS = 10_000
 """Parts of one message."""
-_MAX_HEADER = 4_000
+_MAX_HEADER = 1 << 20
 _SAME_TEXT = 0.6
 """Of two forms of one text, the plain one is enough if it has this share of the other's letters."""
 _EDGE = re.compile(rb"\n\r?\nFrom ")
@@ -47,38 +38,6 @@ _ENCRYPTED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "
 _ARMOR = b"-----BEGIN PGP MESSAGE-----"
 _TYPES = mimetypes.MimeTypes(filenames=())
 
-_SAMPLE = b"""From: =?iso-8859-1?q?J=F6rg?= <a@b>
-Subject: =?utf-8?b?w6k=?=
-Content-Type: multipart/mixed; boundary=b
-
---b
-Content-Type: text/plain
-Content-Transfer-Encoding: base64
-
-Q2Fm6Q==
---b
-Content-Type: text/html; charset=latin-1
-Content-Disposition: attachment; filename*=utf-8''%C3%A9.html
-Content-Transfer-Encoding: quoted-printable
-
-<h1>a</h1><p>b=E9</p>
---b
-Content-Type: text/plain
-Content-Transfer-Encoding: x-uuencode
-
-begin 644 a
-#86)C
-`
-end
---b--
-"""
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small mail: later the process can open nothing."""
-    prepare_encodings()
-    list(read_mail(io.BytesIO(_SAMPLE), len(_SAMPLE)))
-
 
 def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the messages of a mail file or mailbox: the usual headers, then each text part under a heading
@@ -87,28 +46,25 @@ def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:
     reader = _MailReader(numbered=is_mailbox)
     holders: list[tuple[int, int, int]] = []
     cut = 0
-    try:
-        for start, data in _messages(file) if is_mailbox else _whole(file):
-            before = reader.messages
-            reader.attachments = []
-            message = _parsed(data)
-            yield from reader.message(message)
-            cut += any(isinstance(one, email.errors.CloseBoundaryNotFoundDefect) for one in message.defects)
-            if reader.attachments:
-                holders.append((before, start, len(data)))
-        if cut:
-            messages = "it ends" if not is_mailbox else f"{cut:,} of its messages end"
-            yield Note(f"{messages} in the middle (truncated): get it again")
-        # The attachments of a whole mailbox may not fit into memory: they are read again.
-        for before, start, length in holders:
-            if is_mailbox:
-                file.seek(start)
-                reader.messages, reader.attachments = before, []
-                for _ in reader.message(_parsed(file.read(length))):
-                    pass
-            yield from reader.members()
-    except RecursionError as error:
-        raise Unreadable("a mail nested too deeply", "save its parts as files, and name them") from error
+    for start, data in _messages(file) if is_mailbox else _whole(file):
+        before = reader.messages
+        reader.attachments = []
+        message = _parsed(data)
+        yield from reader.message(message)
+        cut += any(isinstance(one, email.errors.CloseBoundaryNotFoundDefect) for one in message.defects)
+        if reader.attachments:
+            holders.append((before, start, len(data)))
+    if cut:
+        messages = "it ends" if not is_mailbox else f"{cut:,} of its messages end"
+        yield Problem(f"{messages} in the middle (truncated)", "get it again")
+    # The attachments of a whole mailbox may not fit into memory: they are read again.
+    for before, start, length in holders:
+        if is_mailbox:
+            file.seek(start)
+            reader.messages, reader.attachments = before, []
+            for _ in reader.message(_parsed(file.read(length))):
+                pass
+        yield from reader.members()
     yield Ended(reader.replaced, reader.guessed)
 
 
@@ -151,7 +107,7 @@ class _MailReader:
 
     def __init__(self, *, numbered: bool) -> None:
         self.replaced = 0
-        self.guessed: str | None = None
+        self.guessed = ""
         self.messages = 0
         self.attachments: list[tuple[str, bytes, bool]] = []
         """Name, content, and whether it is encrypted."""
@@ -171,7 +127,7 @@ class _MailReader:
         for part in _leaves(message):
             self._parts += 1
             if self._parts > _MAX_PARTS:
-                raise Unreadable(f"a mail of more than {_MAX_PARTS:,} parts", "save its parts as files")
+                raise Fault("large", f"more than {_MAX_PARTS:,} parts", "save its parts as files")
             yield from self._part(part, self._parts, level)
 
     def members(self) -> Iterator[Piece]:
@@ -179,7 +135,7 @@ class _MailReader:
         for name, data, is_encrypted in self.attachments:
             yield Member(name)
             if is_encrypted:
-                yield Unread("encrypted", "open it in its mail program and save what it holds")
+                yield Problem("encrypted", "open it in its mail program and save what it holds", "missing")
             else:
                 yield Data(data)
 
@@ -208,7 +164,7 @@ class _MailReader:
         charset = part.get_content_charset()
         if kind == "text/html":
             # The headings of the page become lines: a citation shows the part that it is in.
-            text = "".join(_lines_of_markup(self._decode(data, charset, is_page=True)))
+            text = text_of(pieces_of_markup(self._decode(data, charset, is_page=True), titled=False))
         else:
             text = self._decode(data, charset)
         yield Text(text.replace("\r\n", "\n").rstrip("\n") + "\n\n")
@@ -247,7 +203,7 @@ def _is_enough(plain: Message, pages: list[Message]) -> bool:
     # The quick look drops less than a page hides.
     if letters >= _SAME_TEXT * sum(_count_letters(_HIDDEN.sub(" ", markup)) for markup in markups):
         return True
-    shown = sum(_count_letters("".join(_lines_of_markup(markup))) for markup in markups)
+    shown = sum(_count_letters(text_of(pieces_of_markup(markup, titled=False))) for markup in markups)
     return letters >= _SAME_TEXT * shown
 
 
@@ -275,14 +231,6 @@ def _content(part: Message) -> bytes:
         return b""
     fields = (str(block) for block in blocks if isinstance(block, Message))
     return "\n".join(fields).encode("utf-8", "replace")
-
-
-def _lines_of_markup(markup: str) -> Iterator[str]:
-    for piece in pieces_of_markup(markup, titled=False):
-        if isinstance(piece, Text):
-            yield piece.text
-        elif isinstance(piece, Heading):
-            yield f"{piece.title}\n"
 
 
 def header_of(message: Message, name: str) -> str:

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from rlm.documents.encoding import decode_whole, prepare_encodings
+from rlm.documents.encoding import decode_whole
 from rlm.documents.formats.html import pieces_of_markup
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of
+from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text, text_of
 
-__all__ = ["prepare", "read_notebook"]
+__all__ = ["read_notebook"]
 
 _TERMINAL_STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_NO_NOTEBOOK = "a notebook that is not valid"
 _REMEDY = "open it in Jupyter and save it again"
-
-
-_SAMPLE = b"""{"cells": [{"cell_type": "code", "source": ["x"], "outputs": [
-{"output_type": "execute_result", "data": {"text/html": "<p>y</p>"}}]}]}"""
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small notebook: later the process can open nothing."""
-    prepare_encodings()
-    list(read_notebook(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_notebook(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each cell under a heading (`Cell 3 (code)`), its source first, then the text of its outputs.
-    Raises Unreadable for JSON that is no notebook. A note counts the outputs that hold no text."""
+    Raises Fault for JSON that is no notebook. A problem counts the outputs that hold no text."""
     text, replaced, guessed = decode_whole(file.read())
-    try:
-        notebook = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{_NO_NOTEBOOK} (not JSON)", _REMEDY) from error
-    cells = _cells(notebook)
+    cells = _cells(json.loads(text))
     if cells is None:
-        raise Unreadable(f"{_NO_NOTEBOOK} (it has no cells)", _REMEDY)
+        raise Fault("foreign", "it has no cells", _REMEDY)
     without_text: Counter[str] = Counter()
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict):
@@ -58,7 +42,7 @@ def read_notebook(file: BinaryIO, size: int) -> Iterator[Piece]:
                     yield Text(f"Output:\n{text.rstrip()}\n\n")
     if without_text:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in without_text.most_common(5))
-        yield Note(f"outputs without text were not read ({kinds}): describe them in a cell")
+        yield Problem(f"outputs without text were not read ({kinds})", "describe them in a cell")
     yield Ended(replaced, guessed)
 
 
@@ -89,8 +73,7 @@ def _output(output: dict[str, Any], without_text: Counter[str]) -> str:
         if text := _text(data.get(kind)):
             return _TERMINAL_STYLE.sub("", text)
     if markup := _text(data.get("text/html")):
-        pieces = pieces_of_markup(markup, titled=False)
-        return text_of(pieces)
+        return text_of(pieces_of_markup(markup, titled=False))
     without_text.update(kind for kind in data if "/" in kind)
     return ""
 

@@ -11,19 +11,19 @@ from typing import Any, BinaryIO
 import pypdfium2
 from pypdfium2 import raw
 
+from rlm.documents.formats.page_rows import page_text
 from rlm.documents.formats.piece import (
     LOOK_REMEDY,
     RECOGNIZE_REMEDY,
     Ended,
-    Note,
+    Fault,
     Page,
     Piece,
+    Problem,
     Text,
-    Unreadable,
 )
-from rlm.documents.formats.tables.page_rows import page_text
 
-__all__ = ["open_pdf", "open_sample", "prepare", "read_pages", "read_pdf", "text_of"]
+__all__ = ["broken_pages", "open_pdf", "open_sample", "prepare", "read_pages", "read_pdf", "text_of"]
 
 _LINE_END = re.compile(r"\r\n?")
 # PDFium replaces a hyphen at a line's end with this character.
@@ -38,6 +38,8 @@ _UNTYPED = frozenset({raw.FPDF_FORMFIELD_PUSHBUTTON, raw.FPDF_FORMFIELD_SIGNATUR
 _NO_COMMENTS = frozenset({raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET})
 
 
+_PRINT = "get it again, or print it to a new PDF"
+_RECOGNIZE = f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}"
 _SAMPLE = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
     b"2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
@@ -60,9 +62,9 @@ def open_sample() -> pypdfium2.PdfDocument:
 
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of each page, the rows of tables on one line each, and at its end the values of form
-    fields and the comments. A note counts the pages that cannot be read or hold no text.
+    fields and the comments. Problems count the pages that cannot be read or hold no text.
 
-    Raises Unreadable for a PDF that cannot be opened or has no text at all.
+    Raises Fault for a PDF that is locked or has no text at all.
     """
     return _read(file, are_seen=False)
 
@@ -73,7 +75,7 @@ def read_pages(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 
 def open_pdf(file: BinaryIO) -> pypdfium2.PdfDocument:
-    """Open a PDF. Raises Unreadable."""
+    """Open a PDF. Raises Fault, and PDFium's errors."""
     try:
         document = pypdfium2.PdfDocument(file)
         document.init_forms()
@@ -81,12 +83,8 @@ def open_pdf(file: BinaryIO) -> pypdfium2.PdfDocument:
     except pypdfium2.PdfiumError as error:
         # PDFium reports the reason only in this message.
         if "password" in str(error).lower() or "security" in str(error).lower():
-            raise Unreadable(
-                "a PDF protected by a password", "save a copy without one (qpdf --decrypt does it)"
-            ) from error
-        raise Unreadable(
-            "a PDF that cannot be opened (damaged or truncated)", "get it again, or print it to a new PDF"
-        ) from error
+            raise Fault("locked", "", "save a copy without one (qpdf --decrypt does it)") from error
+        raise Fault("damaged", "it cannot be opened", _PRINT) from error
 
 
 def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
@@ -114,20 +112,20 @@ def _read(file: BinaryIO, *, are_seen: bool) -> Iterator[Piece]:
         yield Text(f"{text}\n\n" if text else "\n")
     is_bare = held_pages == count
     if broken == count or (is_bare and broken):
-        raise Unreadable("a PDF without any readable page", "get it again, or print it to a new PDF")
+        raise Fault("damaged", "no page can be read", _PRINT)
     if is_bare:
-        raise Unreadable(
-            "a PDF without text (scanned pages?)",
-            f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}",
-        )
-    if broken:
-        yield Note(f"{broken:,} of {count:,} pages cannot be read: get it again, or print it to a new PDF")
+        raise Fault("bare", "scanned pages?", _RECOGNIZE)
+    yield from broken_pages(broken, count)
     if empty > broken and not are_seen:
-        yield Note(
-            f"{empty - broken:,} of {count:,} pages hold no text (scanned?): if they matter, "
-            f"{RECOGNIZE_REMEDY} (or run ocrmypdf over it), or {LOOK_REMEDY}"
-        )
+        what = f"{empty - broken:,} of {count:,} pages hold no text (scanned?)"
+        yield Problem(what, f"if they matter, {_RECOGNIZE}")
     yield Ended()
+
+
+def broken_pages(broken: int, count: int) -> Iterator[Problem]:
+    """Yield the problem of pages that cannot be read."""
+    if broken:
+        yield Problem(f"{broken:,} of {count:,} pages cannot be read", _PRINT)
 
 
 def text_of(document: object, number: int) -> tuple[str, str]:

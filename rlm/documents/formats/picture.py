@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NoReturn
 import pypdfium2
 
 from rlm.documents.formats.pdf import open_sample
-from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Fault, Page, Piece, Problem, Text
 
 __all__ = ["draw_page", "frame_of", "frames_of", "open_picture", "prepare", "read_picture", "render"]
 
@@ -57,7 +57,7 @@ def prepare(kind: str = "") -> None:
 
 
 def read_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield a page for each frame, with a line that names its size. Raises Unreadable."""
+    """Yield a page for each frame, with a line that names its size. Raises Fault."""
     picture = open_picture(file)
     frames = frames_of(picture)
     for number in range(frames):
@@ -66,7 +66,7 @@ def read_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield Page()
         yield Text(f"[picture, {picture.width:,} × {picture.height:,} pixels, {picture.format}]\n")
     if frames == _MAX_FRAMES:
-        yield Note(f"only its first {_MAX_FRAMES:,} pages are there: split the file")
+        yield Problem(f"only its first {_MAX_FRAMES:,} pages are there", "split the file")
     yield Ended()
 
 
@@ -91,31 +91,22 @@ def _upright(picture: Any) -> Any:
 
 
 def open_picture(file: Any) -> Any:
-    """Open a picture without decoding it. Raises Unreadable for other formats, and for too many pixels."""
-    from PIL import Image, UnidentifiedImageError
+    """Open a picture without decoding it. Raises Fault for too many pixels, and Pillow's errors."""
+    from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # checked below, with a reason that names the limit
-    try:
-        picture = Image.open(file, formats=_FORMATS)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise Unreadable(
-            "a picture that cannot be opened (damaged?)", "save it again as PNG or JPEG"
-        ) from error
+    picture = Image.open(file, formats=_FORMATS)
     _check_pixels(picture.width, picture.height)
     return picture
 
 
 def _check_pixels(width: int, height: int) -> None:
-    """Raise Unreadable for a picture that is not decoded: too large, or a mere line."""
-    if width < 1 or height < 1:
-        raise Unreadable("a picture without pixels", "save it again as PNG or JPEG")
-    if width * height > _MAX_PIXELS:
-        raise Unreadable(
-            f"a picture of {width:,} × {height:,} pixels (at most {_MAX_PIXELS:,} are decoded)",
-            "give a smaller copy",
-        )
+    """Raise Fault for a picture that is not decoded: without pixels, too large, or a mere line."""
+    if width * height < 1 or width * height > _MAX_PIXELS:
+        what = f"{width:,} × {height:,} pixels, and at most {_MAX_PIXELS:,} are decoded"
+        raise Fault("large", what, "give a smaller copy")
     if max(width, height) > _MAX_RATIO * min(width, height):
-        raise Unreadable(f"a picture of {width:,} × {height:,} pixels, a mere line", "cut it into parts")
+        raise Fault("large", f"{width:,} × {height:,} pixels, a mere line", "cut it into parts")
 
 
 def render(kind: str, channel: socket.socket, files: Sequence[int]) -> None:
@@ -132,15 +123,14 @@ def render(kind: str, channel: socket.socket, files: Sequence[int]) -> None:
             drawn = _draw(kind, file, request["page"], request["side"])
             media_type, data = _encoded(drawn, request["most_bytes"])
         head: dict[str, Any] = {"media_type": media_type, "width": drawn.width, "height": drawn.height}
-    except Unreadable as refused:
-        head, data = {"refused": str(refused), "remedy": refused.remedy}, b""
-    except MemoryError:
-        head = {"refused": "too large to be drawn in the memory allowed", "remedy": "give a smaller copy"}
-        data = b""
     except Exception as error:
         # The boundary: a library that fails on a malformed file must be reported, not end the process.
-        reason = f"damaged ({type(error).__name__})"
-        head, data = {"refused": reason, "remedy": "open it in its program and save it again"}, b""
+        if isinstance(error, MemoryError):
+            error = Fault("large", "for the memory allowed", "give a smaller copy")
+        elif not isinstance(error, Fault):
+            error = Fault("damaged", type(error).__name__)
+        problem = error.of("a page" if kind == "pdf" else "a picture").problem
+        head, data = {"refused": problem.what, "remedy": problem.remedy}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + data)
 
 
@@ -148,37 +138,27 @@ def _draw(kind: str, file: Any, page: int, side: int) -> Any:
     """Return a page, at most `side` pixels long."""
     if kind != "pdf":
         return frame_of(open_picture(file), page, side)
-    try:
-        document = pypdfium2.PdfDocument(file)
-        return draw_page(document[page - 1], side, _MAX_SCALE).to_pil().convert("RGB")
-    except (pypdfium2.PdfiumError, IndexError) as error:
-        raise Unreadable(
-            "a page that cannot be read", "get the PDF again, or print it to a new one"
-        ) from error
+    return draw_page(pypdfium2.PdfDocument(file)[page - 1], side, _MAX_SCALE).to_pil().convert("RGB")
 
 
 def draw_page(page: Any, side: int, most_scale: float) -> Any:
-    """Return the bitmap of a PDF page, at most `side` pixels long. Raises Unreadable, and PDFium's errors."""
+    """Return the bitmap of a PDF page, at most `side` pixels long. Raises Fault, and PDFium's errors."""
     width, height = page.get_size()
     sides = (width, height)
     if not all(math.isfinite(one) and 1 <= one <= _MAX_POINTS for one in sides):
-        raise Unreadable(f"a page of {width:,.0f} × {height:,.0f} points", "print it to a new PDF")
+        raise Fault("large", f"{width:,.0f} × {height:,.0f} points", "print it to a new PDF")
     if max(sides) > _MAX_RATIO * min(sides):
-        raise Unreadable(
-            f"a page of {width:,.0f} × {height:,.0f} points, a mere line", "print it to a new PDF"
-        )
+        what = f"{width:,.0f} × {height:,.0f} points, a mere line"
+        raise Fault("large", what, "print it to a new PDF")
     return page.render(scale=min(side / max(sides), most_scale), rev_byteorder=True)
 
 
 def frame_of(picture: Any, number: int, side: int) -> Any:
-    """Return a frame (from 1) as it is seen, at most `side` pixels long. Raises Unreadable."""
+    """Return a frame (from 1) as it is seen, at most `side` pixels long. Raises what Pillow does."""
     from PIL import Image
 
     if number > 1:
-        try:
-            picture.seek(number - 1)
-        except EOFError as error:
-            raise Unreadable(f"a picture without a frame {number}", "name one that it has") from error
+        picture.seek(number - 1)
         _check_pixels(picture.width, picture.height)
     picture.draft("RGB", (side, side))  # a JPEG is decoded at a fraction of its size
     seen = _upright(picture)
@@ -197,7 +177,7 @@ def _encoded(drawn: Any, most_bytes: int) -> tuple[str, bytes]:
         drawn.save(file, "JPEG", quality=quality)
         if file.tell() <= most_bytes:
             return "image/jpeg", file.getvalue()
-    raise Unreadable("a picture that stays too large for a model", "give a smaller copy")
+    raise Fault("large", "for a model", "give a smaller copy")
 
 
 def _read_all(channel: socket.socket) -> bytes:
@@ -208,4 +188,4 @@ def _read_all(channel: socket.socket) -> bytes:
 
 
 def _give_up(*_: object) -> NoReturn:
-    raise Unreadable("too complex: it takes too long to draw", "print it to a new PDF, or save it as PNG")
+    raise Fault("slow", "to draw", "print it to a new PDF, or save it as PNG")

@@ -10,40 +10,39 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from rlm.documents.formats.registry import ADDED, FORMATS, DocumentFormat
 
-__all__ = ["GROUP", "by_magic", "by_suffix", "faults", "installed_readers"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-GROUP = "rlm.readers"
+__all__ = ["by_magic", "by_suffix", "faults", "installed_readers"]
+
+_GROUP = "rlm.readers"
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 _SUFFIX = re.compile(r"\.[a-z0-9_+-]{1,20}")
 _READER = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_PLAIN = frozenset((".txt", ".text", ".log"))
+_PLAIN = frozenset(("", ".txt", ".text", ".log"))
 """Suffixes of text, which no package is asked about."""
 
 
 def by_suffix(suffix: str) -> DocumentFormat | None:
-    """Return the format of another package for a suffix that no format of our own has; None if there is
-    none."""
-    if not suffix or suffix in _PLAIN:
-        return None
-    return next((row for row in _load()[0] if suffix in row.suffixes), None)
+    """Return the format of another package for a suffix that no format of our own has."""
+    return None if suffix in _PLAIN else next((row for row in _load()[0] if suffix in row.suffixes), None)
 
 
 def by_magic(suffix: str, first: bytes) -> DocumentFormat | None:
     """Return the format of another package for a file that begins with `first`, and whose suffix no format
-    has; None if there is none."""
-    if suffix in _PLAIN:
+    has."""
+    if suffix and suffix in _PLAIN:
         return None
     return next((row for row in _load()[0] if row.magic is not None and row.magic.match(first)), None)
 
 
 def faults(suffix: str) -> tuple[str, ...]:
-    """Return a line for each reader that could not be loaded, if a file with this suffix may need it: no
-    format of our own has it."""
-    return _load()[1] if suffix and suffix not in _PLAIN else ()
+    """Return a line for each reader that could not be loaded, if a file with this suffix may need it."""
+    return () if suffix in _PLAIN else _load()[1]
 
 
 def installed_readers() -> list[str]:
@@ -52,8 +51,10 @@ def installed_readers() -> list[str]:
 
 
 def _entries() -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # takes 20 ms to import
+
     try:
-        return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+        return sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value))
     except Exception:  # the metadata of any installed package may be damaged
         return []
 
@@ -95,7 +96,7 @@ def _check(row: object, others: list[DocumentFormat]) -> None:
             raise ValueError(f"its suffix {suffix!r} is taken, or not in lower case with a dot")
     if not row.suffixes and row.magic is None:
         raise ValueError("it has neither suffixes nor magic bytes")
-    if not _READER.fullmatch(row.reader) or row.page_reader or row.is_picture:
+    if not _READER.fullmatch(row.reader) or row.page_reader:
         raise ValueError("it needs a reader, named 'module:function', and can have no reader of pictures")
 
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pypdfium2
 
 from rlm.documents.formats import pdf, picture
-from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Fault, Page, Piece, Problem, Text
 
 __all__ = ["prepare", "recognize_pdf", "recognize_picture"]
 
@@ -49,8 +49,8 @@ def prepare() -> None:
 
 
 def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield each page: its text, or, if it holds none, the words that its picture shows. A note counts the
-    pages whose words were recognized. Raises Unreadable."""
+    """Yield each page: its text, or, if it holds none, the words that its picture shows. A remark counts
+    the pages whose words were recognized."""
     document = pdf.open_pdf(file)
     recognized: list[int] = []
     broken = empty = 0
@@ -62,25 +62,21 @@ def recognize_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
                 recognized += [number + 1] if text else []
                 empty += not text
             text = "\n\n".join(filter(None, (text, added)))
-        except (pypdfium2.PdfiumError, Unreadable):
+        except (pypdfium2.PdfiumError, Fault):
             broken += 1
             text = ""
         yield Page()
         yield Text(f"{text}\n\n" if text else "\n")
     yield from _notes(recognized, "page")
-    if broken:
-        yield Note(
-            f"{broken:,} of {len(document):,} pages cannot be read: get it again, or print it to a new PDF"
-        )
+    yield from pdf.broken_pages(broken, len(document))
     if empty:
-        yield Note(
-            f"no words were recognized on {empty:,} of {len(document):,} pages: look whether they hold any"
-        )
+        what = f"no words were recognized on {empty:,} of {len(document):,} pages"
+        yield Problem(what, "look whether they hold any")
     yield Ended()
 
 
 def recognize_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield a page for each frame with the words that it shows. Raises Unreadable for a picture without
+    """Yield a page for each frame with the words that it shows. Raises Fault for a picture without
     words."""
     opened = picture.open_picture(file)
     recognized: list[int] = []
@@ -95,19 +91,19 @@ def recognize_picture(file: BinaryIO, size: int) -> Iterator[Piece]:
             yield from held
             held.clear()
     if not recognized:
-        raise Unreadable("a picture in which no words were recognized", "look at it yourself")
+        raise Fault("bare", "no words were recognized", "look at it yourself")
     yield from held
     yield from _notes(recognized, "frame")
     yield Ended()
 
 
-def _notes(recognized: list[int], what: str) -> Iterator[Note]:
-    if recognized:
-        count = len(recognized)
-        yield Note(
-            f"the words of {count:,} {what}{'s' * (count > 1)} were recognized in a picture (OCR) and may be "
-            "wrong: check what matters in the file itself",
-            is_remark=True,
+def _notes(recognized: list[int], what: str) -> Iterator[Problem]:
+    if count := len(recognized):
+        pages = f"{count:,} {what}{'s' * (count > 1)}"
+        yield Problem(
+            f"the words of {pages} were recognized in a picture (OCR) and may be wrong",
+            "check what matters in the file itself",
+            "remark",
         )
 
 

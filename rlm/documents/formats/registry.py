@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["ADDED", "FORMATS", "DocumentFormat", "format_of"]
 
 _ZIP = rb"PK\x03\x04"
+_BZIP2 = rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"
+_ZSTD = rb"(?:[\x50-\x5f]\x2a\x4d\x18.{4})?\x28\xb5\x2f\xfd"
+_TYPED_ZIP = _ZIP + b".{26}mimetypeapplication/"
+_ODF = _TYPED_ZIP + rb"vnd\.oasis\.opendocument\."
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +25,9 @@ class DocumentFormat:
     format.
     `reader` is a `module:function` that is imported and called in the worker process; without one the
     loader decodes the text itself. `page_reader` replaces it where a model can look at pages, and
-    `ocr_reader` where it cannot and the extra `ocr` is installed. A format with `is_picture` has only these.
+    `ocr_reader` where it cannot and the extra `ocr` is installed. A picture has only these.
     `article` names a document of a format with a reader in messages.
     An `is_container` holds other files, and has no text of its own.
-    With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
     `package` is the package that registers the format; "" for ours.
     """
 
@@ -34,11 +38,9 @@ class DocumentFormat:
     reader: str = ""
     page_reader: str = ""
     ocr_reader: str = ""
-    is_picture: bool = False
     is_container: bool = False
     magic_beats_text: bool = False
     is_binary: bool = False
-    headings_indexed: bool = False
     package: str = ""
 
     @property
@@ -46,249 +48,193 @@ class DocumentFormat:
         """Whether the worker process reads it."""
         return bool(self.reader or self.page_reader)
 
+    @property
+    def is_picture(self) -> bool:
+        """Whether it has no text of its own, only pages to look at."""
+        return bool(self.page_reader) and not self.reader
 
-def _suffixes(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+    @property
+    def headings_indexed(self) -> bool:
+        """Whether the index holds every heading, so that a line of text is never taken for one."""
+        return self.is_converted or self.kind in ("chat", "card")
 
 
-def _packed(kind: str, suffixes: str, magic: bytes) -> DocumentFormat:
-    """Return the row of a packed file, whose content is a document or an archive."""
+def _text(kind: str, suffixes: str = "", article: str = "", **more: Any) -> DocumentFormat:
+    """Return the row of a format that is text. `reader` is named below this folder."""
+    magic, reader = more.pop("magic", None), more.pop("reader", "")
     return DocumentFormat(
         kind,
-        _suffixes(suffixes),
-        article=f"{'an' if kind == 'xz' else 'a'} {kind} file",
-        magic=re.compile(magic, re.S),
-        reader=f"rlm.documents.formats.containers.packed:read_{kind}",
-        is_binary=True,
-        is_container=True,
+        frozenset(suffixes.split()),
+        article,
+        magic=magic and re.compile(magic, re.S),
+        reader=reader and f"rlm.documents.formats.{reader}",
+        **more,
     )
 
 
+def _binary(kind: str, suffixes: str, article: str, **more: Any) -> DocumentFormat:
+    return _text(kind, suffixes, article, is_binary=True, **more)
+
+
 FORMATS = (
-    DocumentFormat("text"),
-    DocumentFormat("markdown", _suffixes(".md .markdown .mdown .mkd .mdx .qmd .rmd")),
-    DocumentFormat("csv", _suffixes(".csv .tsv .tab")),
-    DocumentFormat("json", _suffixes(".json .geojson .webmanifest")),
-    DocumentFormat("jsonl", _suffixes(".jsonl .ndjson .jsonlines")),
-    DocumentFormat(
+    _text("text"),
+    _text("markdown", ".md .markdown .mdown .mkd .mdx .qmd .rmd"),
+    _text("csv", ".csv .tsv .tab"),
+    _text("json", ".json .geojson .webmanifest"),
+    _text("jsonl", ".jsonl .ndjson .jsonlines"),
+    _text(
         "html",
-        _suffixes(".html .htm .xhtml"),
-        article="an HTML page",
-        magic=re.compile(
-            rb"(?:\xef\xbb\xbf)?\s{0,4000}(?:<!--.{0,1000}?-->\s{0,4000})?(?:<!doctype html|<html[\s>])",
-            re.I | re.S,
-        ),
-        reader="rlm.documents.formats.html:read_html",
-        headings_indexed=True,
+        ".html .htm .xhtml",
+        "an HTML page",
+        magic=rb"(?i)(?:\xef\xbb\xbf)?\s{0,4000}(?:<!--.{0,1000}?-->\s{0,4000})?"
+        rb"(?:<!doctype html|<html[\s>])",
+        reader="html:read_html",
     ),
-    DocumentFormat(
+    _binary(
         "pdf",
-        _suffixes(".pdf"),
-        article="a PDF",
-        magic=re.compile(rb"\s{0,4000}%PDF-"),
-        reader="rlm.documents.formats.pdf:read_pdf",
+        ".pdf",
+        "a PDF",
+        magic=rb"\s{0,4000}%PDF-",
+        reader="pdf:read_pdf",
         page_reader="rlm.documents.formats.pdf:read_pages",
         ocr_reader="rlm.documents.formats.recognition:recognize_pdf",
-        is_binary=True,
-        headings_indexed=True,
     ),
-    DocumentFormat(
+    _binary(
         "image",
-        _suffixes(".png .jpg .jpeg .webp .gif .tif .tiff"),
-        article="a picture",
-        magic=re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|II\*\x00|MM\x00\*", re.S),
+        ".png .jpg .jpeg .webp .gif .tif .tiff",
+        "a picture",
+        magic=rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|II\*\x00|MM\x00\*",
         page_reader="rlm.documents.formats.picture:read_picture",
         ocr_reader="rlm.documents.formats.recognition:recognize_picture",
-        is_picture=True,
-        is_binary=True,
-        headings_indexed=True,
     ),
-    DocumentFormat(
+    _binary(
         "epub",
-        _suffixes(".epub"),
-        article="an EPUB",
-        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/epub\+zip", re.S),
-        reader="rlm.documents.formats.epub:read_epub",
-        is_binary=True,
-        headings_indexed=True,
+        ".epub",
+        "an EPUB",
+        magic=_ZIP + rb".{26}mimetypeapplication/epub\+zip",
+        reader="epub:read_epub",
     ),
     # Before DOCX: these archives may hold what only looks like one.
-    DocumentFormat(
+    _binary(
         "pptx",
-        _suffixes(".pptx .pptm .ppsx .ppsm .potx .potm"),
-        article="a PPTX",
-        magic=re.compile(
-            _ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))", re.S
-        ),
-        reader="rlm.documents.formats.office.pptx:read_pptx",
-        is_binary=True,
-        headings_indexed=True,
+        ".pptx .pptm .ppsx .ppsm .potx .potm",
+        "a PPTX",
+        magic=_ZIP + rb"(?!.{0,4000}word/document)(?=.*?ppt/(?:presentation|slides/|_rels/))",
+        reader="pptx:read_pptx",
     ),
-    DocumentFormat(
+    _binary(
         "odt",
-        _suffixes(".odt .ott .fodt .odm"),
-        article="an ODT",
-        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.text", re.S),
-        reader="rlm.documents.formats.office.opendocument:read_odt",
-        is_binary=True,
-        headings_indexed=True,
+        ".odt .ott .fodt .odm",
+        "an ODT",
+        magic=_ODF + b"text",
+        reader="opendocument:read_odt",
     ),
-    DocumentFormat(
+    _binary(
         "odp",
-        _suffixes(".odp .otp .fodp"),
-        article="an ODP",
-        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/vnd\.oasis\.opendocument\.presentation", re.S),
-        reader="rlm.documents.formats.office.opendocument:read_odp",
-        is_binary=True,
-        headings_indexed=True,
+        ".odp .otp .fodp",
+        "an ODP",
+        magic=_ODF + b"presentation",
+        reader="opendocument:read_odp",
     ),
-    DocumentFormat(
+    _binary(
         "workbook",
-        _suffixes(".xlsx .xlsm .xltx .xltm .xlsb .xls .xlt .ods .ots"),
-        article="a workbook",
-        magic=re.compile(
-            rb"PK\x03\x04(?:.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet"
-            rb"|(?!.*word/)(?!.*ppt/)(?=.*xl/workbook\.))"
-            # Word, PowerPoint and Outlook files have the same first bytes, and may hold a workbook.
-            rb"|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1(?!.*W\0o\0r\0d\0D\0o\0c)(?!.*P\0o\0w\0e\0r\0P\0o\0i\0n\0t)"
-            rb"(?!.*_\0_\0s\0u\0b\0s\0t\0g)(?=.*W\0o\0r\0k\0b\0o\0o\0k\0)",
-            re.S,
-        ),
-        reader="rlm.documents.formats.tables.workbook:read_workbook",
-        is_binary=True,
+        ".xlsx .xlsm .xltx .xltm .xlsb .xls .xlt .ods .ots",
+        "a workbook",
+        magic=_ODF + rb"spreadsheet|" + _ZIP + rb"(?!.*word/)(?!.*ppt/)(?=.*xl/workbook\.)"
+        # Word, PowerPoint and Outlook files have the same first bytes, and may hold a workbook.
+        rb"|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1(?!.*W\0o\0r\0d\0D\0o\0c)(?!.*P\0o\0w\0e\0r\0P\0o\0i\0n\0t)"
+        rb"(?!.*_\0_\0s\0u\0b\0s\0t\0g)(?=.*W\0o\0r\0k\0b\0o\0o\0k\0)",
+        reader="workbook:read_workbook",
     ),
-    DocumentFormat(
-        "parquet",
-        _suffixes(".parquet .pq"),
-        article="a Parquet file",
-        magic=re.compile(rb"PAR[1E]"),
-        reader="rlm.documents.formats.tables.parquet:read_parquet",
-        is_binary=True,
-    ),
-    DocumentFormat(
+    _binary("parquet", ".parquet .pq", "a Parquet file", magic=rb"PAR[1E]", reader="parquet:read_parquet"),
+    _binary(
         "sqlite",
-        _suffixes(".sqlite .sqlite3 .db3"),
-        article="an SQLite database",
-        magic=re.compile(rb"SQLite format 3\x00"),
-        reader="rlm.documents.formats.tables.sqlite:read_sqlite",
-        is_binary=True,
+        ".sqlite .sqlite3 .db3",
+        "an SQLite database",
+        magic=rb"SQLite format 3\x00",
+        reader="sqlite:read_sqlite",
     ),
-    DocumentFormat(
+    _binary(
         "docx",
-        _suffixes(".docx .docm .dotx"),
-        article="a DOCX",
-        magic=re.compile(
-            _ZIP + rb"(?:(?=.*word/)|(?=.{0,4000}\[Content_Types\]\.xml)(?=.{0,4000}docProps/))", re.S
-        ),
-        reader="rlm.documents.formats.docx:read_docx",
-        is_binary=True,
-        headings_indexed=True,
+        ".docx .docm .dotx",
+        "a DOCX",
+        magic=_ZIP + rb"(?:(?=.*word/)|(?=.{0,4000}\[Content_Types\]\.xml)(?=.{0,4000}docProps/))",
+        reader="docx:read_docx",
     ),
-    DocumentFormat(
+    _text(
         "mail",
-        _suffixes(".eml .mbox .mht .mhtml"),
-        article="a mail",
+        ".eml .mbox .mht .mhtml",
+        "a mail",
         # Only mail that has to be decoded: other mail is text.
-        magic=re.compile(
-            rb"(?:From [^\n]{1,300}\n)?(?:[A-Za-z][\w-]{0,60}:[^\n]{0,4000}\n|[ \t][^\n]{0,4000}\n){0,200}?"
-            rb"(?:From|Subject|Received|Message-ID|MIME-Version):"
-            rb"(?=.{0,200000}?\nContent-Transfer-Encoding:[ \t]*(?:base64|quoted-printable))",
-            re.I | re.S,
-        ),
+        magic=rb"(?i)(?:From [^\n]{1,300}\n)?"
+        rb"(?:[A-Za-z][\w-]{0,60}:[^\n]{0,4000}\n|[ \t][^\n]{0,4000}\n){0,200}?"
+        rb"(?:From|Subject|Received|Message-ID|MIME-Version):"
+        rb"(?=.{0,200000}?\nContent-Transfer-Encoding:[ \t]*(?:base64|quoted-printable))",
         magic_beats_text=True,
-        reader="rlm.documents.formats.mail:read_mail",
-        headings_indexed=True,
+        reader="mail:read_mail",
     ),
-    DocumentFormat(
-        "msg",
-        _suffixes(".msg"),
-        article="an Outlook message",
-        reader="rlm.documents.formats.containers.outlook:read_msg",
-        is_binary=True,
-        headings_indexed=True,
-    ),
-    DocumentFormat(
-        "notebook",
-        _suffixes(".ipynb"),
-        article="a notebook",
-        reader="rlm.documents.formats.notebook:read_notebook",
-        headings_indexed=True,
-    ),
-    DocumentFormat(
-        "rtf",
-        _suffixes(".rtf"),
-        article="RTF",
-        magic=re.compile(rb"\{\\rtf"),
-        reader="rlm.documents.formats.office.rtf:read_rtf",
-        magic_beats_text=True,
-        headings_indexed=True,
-    ),
-    DocumentFormat(
+    _binary("msg", ".msg", "an Outlook message", reader="outlook:read_msg"),
+    _text("notebook", ".ipynb", "a notebook", reader="notebook:read_notebook"),
+    _text("rtf", ".rtf", "RTF", magic=rb"\{\\rtf", reader="rtf:read_rtf", magic_beats_text=True),
+    _text(
         "subtitles",
-        _suffixes(".srt .vtt"),
-        article="a file of subtitles",
-        magic=re.compile(
-            rb"(?:\xef\xbb\xbf)?(?:WEBVTT[ \t\r\n]|\s{0,20}\d{1,7}\r?\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:)"
-        ),
-        reader="rlm.documents.formats.office.subtitles:read_subtitles",
-        headings_indexed=True,
+        ".srt .vtt",
+        "a file of subtitles",
+        magic=rb"(?:\xef\xbb\xbf)?(?:WEBVTT[ \t\r\n]|\s{0,20}\d{1,7}\r?\n\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:)",
+        reader="subtitles:read_subtitles",
     ),
-    DocumentFormat(
+    _text(
         "calendar",
-        _suffixes(".ics .ical .ifb .vcs .vcf .vcard"),
-        article="a calendar or an address book",
-        magic=re.compile(rb"(?:\xef\xbb\xbf)?\s{0,20}BEGIN:(?:VCALENDAR|VCARD)[ \t]*\r?\n", re.I),
+        ".ics .ical .ifb .vcs .vcf .vcard",
+        "a calendar or an address book",
+        magic=rb"(?i)(?:\xef\xbb\xbf)?\s{0,20}BEGIN:(?:VCALENDAR|VCARD)[ \t]*\r?\n",
         magic_beats_text=True,
-        reader="rlm.documents.formats.office.calendar:read_calendar",
-        headings_indexed=True,
+        reader="calendar:read_calendar",
     ),
-    DocumentFormat("latex", _suffixes(".tex .ltx .latex")),
-    DocumentFormat(
+    _text("latex", ".tex .ltx .latex"),
+    _text(
         "code",
-        _suffixes(
-            ".py .pyi .pyx .js .mjs .cjs .jsx .ts .mts .cts .tsx .c .h .cc .cpp .cxx .hh .hpp .hxx .rs .go "
-            ".java .kt .kts .scala .swift .m .mm .cs .fs .vb .rb .php .pl .pm .lua .r .jl .hs .ml .mli .ex "
-            ".exs .erl .clj .lisp .el .scm .sh .bash .zsh .fish .ps1 .bat .sql .zig .nim .d .dart .groovy "
-            ".gradle .proto .cu .asm .s .vim .tf .vue .svelte"
-        ),
+        ".py .pyi .pyx .js .mjs .cjs .jsx .ts .mts .cts .tsx .c .h .cc .cpp .cxx .hh .hpp .hxx .rs .go "
+        ".java .kt .kts .scala .swift .m .mm .cs .fs .vb .rb .php .pl .pm .lua .r .jl .hs .ml .mli .ex "
+        ".exs .erl .clj .lisp .el .scm .sh .bash .zsh .fish .ps1 .bat .sql .zig .nim .d .dart .groovy "
+        ".gradle .proto .cu .asm .s .vim .tf .vue .svelte",
     ),
-    _packed("gzip", ".gz .tgz .crate", rb"\x1f\x8b\x08"),
-    _packed("bzip2", ".bz2 .tbz .tbz2", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
-    _packed("xz", ".xz .txz .lzma", rb"\xfd7zXZ\0"),
-    _packed("zstd", ".zst .tzst", rb"(?:[\x50-\x5f]\x2a\x4d\x18.{4})?\x28\xb5\x2f\xfd"),
-    DocumentFormat(
-        "tar",
-        _suffixes(".tar .gem"),
-        article="a tar archive",
-        magic=re.compile(rb".{257}ustar", re.S),
-        reader="rlm.documents.formats.containers.tar:read_tar",
-        is_binary=True,
-        is_container=True,
-    ),
-    DocumentFormat(
-        "7z",
-        _suffixes(".7z"),
-        article="a 7z archive",
-        magic=re.compile(rb"7z\xbc\xaf\x27\x1c"),
-        reader="rlm.documents.formats.containers.sevenzip:read_7z",
-        is_binary=True,
-        is_container=True,
+    *(
+        _binary(kind, suffixes, article, magic=magic, reader=reader, is_container=True)
+        for kind, suffixes, article, reader, magic in (
+            ("tar", ".tar .gem", "a tar archive", "archives:read_tar", rb".{257}ustar"),
+            ("7z", ".7z", "a 7z archive", "sevenzip:read_7z", rb"7z\xbc\xaf\x27\x1c"),
+            ("gzip", ".gz .tgz .crate", "a gzip file", "packed:read_gzip", rb"\x1f\x8b\x08"),
+            (
+                "bzip2",
+                ".bz2 .tbz .tbz2",
+                "a bzip2 file",
+                "packed:read_bzip2",
+                _BZIP2,
+            ),
+            ("xz", ".xz .txz .lzma", "an xz file", "packed:read_xz", rb"\xfd7zXZ\0"),
+            (
+                "zstd",
+                ".zst .tzst",
+                "a zstd file",
+                "packed:read_zstd",
+                _ZSTD,
+            ),
+        )
     ),
     # After every other format that is a zip archive.
-    DocumentFormat(
+    _binary(
         "zip",
-        _suffixes(".zip .jar .war .ear .whl .egg .nupkg .vsix .xpi .apk .kmz .cbz"),
-        article="a zip archive",
-        magic=re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
-        reader="rlm.documents.formats.containers.zip:read_zip",
-        is_binary=True,
+        ".zip .jar .war .ear .whl .egg .nupkg .vsix .xpi .apk .kmz .cbz",
+        "a zip archive",
+        magic=rb"PK(?:\x03\x04|\x05\x06)",
+        reader="archives:read_zip",
         is_container=True,
     ),
     # Rendered from JSON, whatever the file's name.
-    DocumentFormat("chat", headings_indexed=True),
-    DocumentFormat("card", headings_indexed=True),
+    _text("chat"),
+    _text("card"),
 )
-
 
 ADDED: list[DocumentFormat] = []
 """The formats of other packages, as far as they are loaded (`rlm.documents.formats.plugins`)."""

@@ -1,7 +1,7 @@
 """Reads one document in a confined process: the pieces of an open file go over a socket.
 
-Parsers written in C process untrusted bytes here. The process can open nothing, so `prepare` imports all that
-a reader may need before.
+Parsers written in C process untrusted bytes here. The process can open nothing, so a reader imports at the
+top of its module, and `prepare` has all encodings imported before.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import BinaryIO, NoReturn
 
+from rlm.documents.encoding import prepare_encodings
 from rlm.documents.formats.frames import packed
-from rlm.documents.formats.piece import Piece, Text, Unreadable
+from rlm.documents.formats.piece import Fault, Piece, Text
 
 __all__ = ["convert", "prepare"]
 
 _BUFFER = 256 * 1024
 
 
+class _OutOfTime(BaseException):
+    """The limit of CPU time was reached. No `except Exception` of a reader holds it."""
+
+
 def prepare(reader: str) -> None:
-    """Import the module of `reader` (`module:function`), and let its own `prepare()` import the rest."""
+    """Import the module of `reader` (`module:function`). Its own `prepare()` tries what a library loads only
+    when it is used."""
+    prepare_encodings()
     prepare_reader = getattr(_module(reader), "prepare", None)
     if prepare_reader is not None:
         prepare_reader()
@@ -31,18 +38,15 @@ def prepare(reader: str) -> None:
 
 def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
     """Send the pieces of the document that is open as the first of `files`."""
-    signal.signal(signal.SIGXCPU, _refuse)
+    signal.signal(signal.SIGXCPU, _stop)
     with os.fdopen(files[0], "rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
         _answer(channel, reader, file, size)
 
 
-def _refuse(*_: object) -> NoReturn:
-    raise Unreadable(
-        "too complex for its size: it takes too long to read",
-        "open it in its program and save it as text",
-    )
+def _stop(*_: object) -> NoReturn:
+    raise _OutOfTime
 
 
 def _module(reader: str) -> ModuleType:
@@ -52,19 +56,25 @@ def _module(reader: str) -> ModuleType:
 def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
     read: Callable[..., Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
     sender = _Sender(channel)
+    # The boundary: whatever a library raises on a malformed file is told, and does not end the process.
     try:
         for piece in read(file, size):
             sender.add(piece)
-    except Unreadable as unreadable:
-        sender.add(unreadable)
-    except MemoryError:
-        sender.add(Unreadable("too large to be read in the memory allowed", "split it, or save it as text"))
     except BrokenPipeError:
         return
-    except Exception as error:
-        # The boundary: a library that fails on a malformed file must be reported, not end the process.
-        fault = f"not readable ({type(error).__name__})"
-        sender.add(Unreadable(fault, "open it in its program and save it again"))
+    except Fault as fault:
+        sender.add(fault)
+    except _OutOfTime:
+        sender.add(Fault("slow"))
+    except MemoryError:
+        sender.add(Fault("large", "it needs too much memory"))
+    except RecursionError:
+        sender.add(Fault("deep"))
+    except BaseException as error:
+        # A library in Rust raises a BaseException when it panics.
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            raise
+        sender.add(Fault("damaged", type(error).__name__))
     sender.flush()
 
 
@@ -78,7 +88,7 @@ class _Sender:
         self._chars = 0
         self._frames = bytearray()
 
-    def add(self, piece: Piece | Unreadable) -> None:
+    def add(self, piece: Piece | Fault) -> None:
         if isinstance(piece, Text):
             self._texts.append(piece.text)
             self._chars += len(piece.text)

@@ -6,13 +6,14 @@ import logging
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from pathspec import GitIgnoreSpec
 
-from rlm.documents.loaded import Skip
-from rlm.documents.sources.fetched import Check, Fetched, NotFetched
+from rlm.documents.formats.piece import NotRead, Problem
+from rlm.documents.sources.source import Check, Fetched
 from rlm.errors import DocumentError
 from rlm.version import install_command
 
@@ -42,7 +43,7 @@ _T = TypeVar("_T")
 
 def read_cloud(
     url: str, exclude: Sequence[str], spool: Path, tick: Callable[[], None], check: Check
-) -> Iterator[Fetched | NotFetched]:
+) -> Iterator[Fetched | Problem]:
     """Yield the objects that `url` names: one, those below a prefix, or those that a glob matches.
 
     Credentials and endpoints are those of the user's environment, as the storage's library finds them. `tick`
@@ -68,18 +69,18 @@ def read_cloud(
         if excluded.match_file(path.removeprefix(top).lstrip("/") or path):
             continue
         if size == 0:
-            yield NotFetched(name, "empty")
+            yield Problem("empty", "", "nothing", name)
         elif size > _MOST_OBJECT:
-            yield NotFetched(name, f"larger than {_MOST_OBJECT >> 30} GB", "download it and give its path")
+            what, remedy = f"larger than {_MOST_OBJECT >> 30} GB", "download it and give its path"
+            yield Problem(what, remedy, "missing", name)
         else:
             try:
                 yield _copy(storage, path, name, spool, tick, check)
-            except Skip as skip:
-                yield NotFetched(name, str(skip), skip.to_skipped(name).remedy)
+            except NotRead as refusal:
+                yield replace(refusal.problem, document=name)
     if len(found) > _MOST_OBJECTS:
-        yield NotFetched(
-            url, f"read up to its object {_MOST_OBJECTS:,} of {len(found):,}", "name a smaller prefix"
-        )
+        what = f"read up to its object {_MOST_OBJECTS:,} of {len(found):,}"
+        yield Problem(what, "name a smaller prefix", "missing", url)
 
 
 def _list(storage: Any, top: str) -> list[tuple[str, int]]:
@@ -152,7 +153,7 @@ def _ask(
     if not errors:
         return results[0]
     error = errors[0]
-    if isinstance(error, Skip | DocumentError):
+    if isinstance(error, NotRead | DocumentError):
         raise error
     raise DocumentError(_explain(name, error)) from None
 

@@ -8,8 +8,7 @@ import socket
 import ssl
 import tempfile
 import threading
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from yarl import URL
 
 from rlm.documents.encoding import codec_of
 from rlm.documents.sources.address_rules import AddressRules, is_public
-from rlm.documents.sources.fetched import Check, Fetched
+from rlm.documents.sources.source import Check, Fetched
 from rlm.documents.sources.url import check_url, file_name, is_address, public_name
 from rlm.errors import DocumentError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
@@ -62,15 +61,15 @@ def download(
     url: str,
     rules: AddressRules,
     folder: Path,
-    tick: Callable[[int], None],
+    tick: Callable[[], None],
     check: Check,
     most_bytes: int = MOST_DOWNLOADED,
 ) -> Fetched:
     """Download `url` into a file without a name in `folder`.
 
     Sends no credential: no cookie, no netrc, no header of the environment. Uses the proxy of the environment.
-    Each redirect is checked like the URL. `tick` is called with the bytes read, at least every 0.1 s, and may
-    raise to stop. `check` may raise, too. Raises DocumentError, which names the URL and the remedy.
+    Each redirect is checked like the URL. `tick` is called every 0.1 s
+    and may raise to stop. `check` may raise, too. Raises DocumentError, which names the URL and the remedy.
     """
     check_url(url)
     spooled = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -97,10 +96,9 @@ class _Download:
         self._check = check
         self._most_bytes = most_bytes
         self._name = public_name(url)
-        self._size = 0
         self._is_stopped = False
 
-    def run(self, tick: Callable[[int], None]) -> None:
+    def run(self, tick: Callable[[], None]) -> None:
         outcome: Future[None] = Future()
         loop = asyncio.new_event_loop()
         work: list[asyncio.Task[None]] = []
@@ -123,13 +121,10 @@ class _Download:
 
         thread = threading.Thread(target=act, name="rlm-download", daemon=True)
         thread.start()
-        reported = 0
         try:
             while thread.is_alive():
                 thread.join(_TICK_SECONDS)
-                read = self._size
-                tick(read - reported)
-                reported = read
+                tick()
         except BaseException:
             self._is_stopped = True
             with suppress(RuntimeError):  # the loop has just ended
@@ -207,8 +202,8 @@ class _Download:
             aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,  # it would also send what ~/.netrc holds
                 auto_decompress=False,
+                trust_env=False,  # it would also send what ~/.netrc holds
                 timeout=aiohttp.ClientTimeout(
                     total=None,
                     connect=_CONNECT_SECONDS,
@@ -252,31 +247,35 @@ class _Download:
 
     async def _read(self, answer: aiohttp.ClientResponse, parts: SplitResult) -> None:
         self.kind_name = file_name(urlunsplit(parts), answer.content_type.lower())
-        decoding = _Decoding(answer, self._name)
-        head: list[bytes] | None = []
-        held = 0
-
-        def write(data: bytes) -> None:
-            nonlocal head, held
-            self._spooled.write(data)
-            if head is not None:
-                head.append(data)
-                held += len(data)
-                if held >= _HEAD:
-                    self._check(self.kind_name, b"".join(head))
-                    head = None
-
+        decoder = _decoder_of(answer)
+        encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("gzip", "x-gzip"):
+            # Not asked for. It is unpacked where other packed files are.
+            self.kind_name, decoder = f"{self.kind_name}.gz", None
+        elif encoding not in ("", "identity"):
+            raise DocumentError(
+                f"{self._name} is sent in an encoding that is not supported: download it yourself"
+            )
+        size, head = 0, b"" if decoder is None else codecs.BOM_UTF8
+        is_checked = False
+        self._spooled.write(head)
         async for chunk in answer.content.iter_chunked(_PIECE):
-            for piece in decoding.pieces(chunk):
-                self._size += len(piece)
-                if self._size > self._most_bytes:
-                    raise self._too_large()
-                write(piece)
-        write(decoding.finish())
-        if not self._size:
+            size += len(chunk)
+            if size > self._most_bytes:
+                raise self._too_large()
+            data = chunk if decoder is None else decoder.decode(chunk).encode("utf-8", "replace")
+            self._spooled.write(data)
+            if not is_checked:
+                head += data
+                if len(head) >= _HEAD:
+                    self._check(self.kind_name, head)
+                    is_checked = True
+        if decoder is not None:
+            self._spooled.write(decoder.decode(b"", True).encode("utf-8", "replace"))
+        if not size:
             raise DocumentError(f"{self._name} is empty: check the address")
-        if head is not None:
-            self._check(self.kind_name, b"".join(head))
+        if not is_checked:
+            self._check(self.kind_name, head)
         self._spooled.flush()
 
 
@@ -384,47 +383,7 @@ def _status_of(status: int) -> str:
     return f"is not served as a page or file (HTTP {status}): check the address"
 
 
-class _Decoding:
-    """Decompresses a body in small pieces, and turns a text in a declared charset into UTF-8 with a mark."""
-
-    def __init__(self, answer: aiohttp.ClientResponse, name: str) -> None:
-        self._name = name
-        self._inflater: Any = None
-        encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("gzip", "x-gzip", "deflate"):
-            self._inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        elif encoding not in ("", "identity"):
-            raise DocumentError(f"{name} is sent in an encoding that is not supported: download it yourself")
-        self._text = _charset_of(answer)
-        self._is_marked = False
-
-    def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what a chunk holds. Raises DocumentError for a damaged one."""
-        if self._inflater is None:
-            yield self._recode(chunk)
-            return
-        try:
-            while chunk:
-                yield self._recode(self._inflater.decompress(chunk, _PIECE))
-                chunk = self._inflater.unconsumed_tail
-        except zlib.error:
-            raise DocumentError(f"{self._name} arrived damaged: try again") from None
-
-    def finish(self) -> bytes:
-        """Return the rest. Raises DocumentError if the body ended too early."""
-        if self._inflater is not None and not self._inflater.eof:
-            raise DocumentError(f"{self._name} did not arrive completely: try again")
-        return b"" if self._text is None else self._text.decode(b"", True).encode()
-
-    def _recode(self, data: bytes) -> bytes:
-        if self._text is None:
-            return data
-        mark = b"" if self._is_marked or not data else codecs.BOM_UTF8
-        self._is_marked = self._is_marked or bool(data)
-        return mark + self._text.decode(data).encode("utf-8", "replace")
-
-
-def _charset_of(answer: aiohttp.ClientResponse) -> codecs.IncrementalDecoder | None:
+def _decoder_of(answer: aiohttp.ClientResponse) -> codecs.IncrementalDecoder | None:
     """Return the decoder of the charset that the server declares for a text; None for UTF-8 and no text."""
     kind = answer.content_type.lower()
     if not kind.startswith("text/") and not kind.endswith(("xml", "json")):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from rlm.documents.formats.tables.csv_lines import csv_line, shown
+from rlm.documents.formats.csv_lines import csv_line, shown
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 

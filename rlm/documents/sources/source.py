@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +16,9 @@ from rlm.lazy_dataclass import dataclass
 __all__ = [
     "SCHEME",
     "WEB",
+    "Check",
     "CloudSource",
+    "Fetched",
     "GitSource",
     "PathSource",
     "RemoteSource",
@@ -110,6 +112,21 @@ class GitSource:
     def name(self) -> str:
         """The repository and the revision, as on a command line."""
         return f"{self.path}@{self.revision}"
+
+
+Check = Callable[[str, bytes], object]
+"""Gets the name that tells the kind of a file and its first bytes, before the rest is fetched. It raises
+NotRead for a file that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file without a name on the disk, at its start. `name` is the name of its document. `kind_name` is a
+    file name whose suffix tells its kind."""
+
+    name: str
+    kind_name: str
+    file: BinaryIO
 
 
 RemoteSource = UrlSource | CloudSource | GitSource

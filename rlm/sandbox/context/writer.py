@@ -150,6 +150,7 @@ class ContextFileWriter:
         self._pending = b""
         self._fresh = self._needs_break = self._headings_indexed = False
         self._originals: dict[int, str] = {}
+        self._place = ""
         self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
@@ -169,12 +170,14 @@ class ContextFileWriter:
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
             self._body = BodyFile(None if source else self._create(BODY_NAME))
 
-    def begin_document(self, name: str, kind: str = "text", *, headings_indexed: bool = False) -> None:
-        """Start a document. Ends the one that is open. `headings_indexed` is as in Document."""
+    def begin_document(
+        self, name: str, kind: str = "text", *, headings_indexed: bool = False, place: str = ""
+    ) -> None:
+        """Start a document. Ends the one that is open. `headings_indexed` and `place` are as in Document."""
         if self._open is not None:
             self.end_document()
         self._open = (name, kind, self._chars)
-        self._headings_indexed = headings_indexed
+        self._headings_indexed, self._place = headings_indexed, place
         self._fresh = self._needs_break = True
         self._above = []
         self._first_page, self._first_message = len(self._pages), len(self._messages)
@@ -246,7 +249,10 @@ class ContextFileWriter:
         above = len(self._headings)
         for document in body.documents:
             self.begin_document(
-                named(document.name), document.kind, headings_indexed=document.headings_indexed
+                named(document.name),
+                document.kind,
+                headings_indexed=document.headings_indexed,
+                place=document.place,
             )
             if document.start == document.end:
                 continue
@@ -285,6 +291,7 @@ class ContextFileWriter:
                 messages=len(self._messages) - self._first_message or None,
                 pages=len(self._pages) - self._first_page or None,
                 headings_indexed=self._headings_indexed,
+                place=self._place,
             )
         )
         self._open = None
@@ -356,8 +363,10 @@ class ContextFileWriter:
             "pages": len(self._pages),
             "messages": len(self._messages),
             "headings": len(self._headings),
-            "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
-            "headings_indexed": [d.headings_indexed for d in done.documents],
+            "documents": [
+                [d.name, d.kind, d.start, d.end, d.messages, d.pages, d.headings_indexed, d.place]
+                for d in done.documents
+            ],
             **({"originals": self._originals} if self._originals else {}),
             **({"in_place": True} if self._source else {}),
         }

@@ -45,7 +45,7 @@ __all__ = [
     "open_files",
 ]
 
-FORMAT = 2
+FORMAT = 3
 BODY_NAME = "body"
 INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
@@ -55,7 +55,6 @@ Watch = Callable[[int, bytes, str], WatchedFile]
 """Returns the file to read, from the body's descriptor, the content of `source.json` and the body's hash.
 Raises the host's error if the file changed. Raises ValueError, KeyError or TypeError for damaged facts."""
 
-_INDEXED_BEFORE = frozenset({"html", "pdf", "docx", "epub", "chat", "card"})
 _PIECE = 1 << 20
 _HEADER = 1_000  # characters: more than the longest header line of a message
 
@@ -77,7 +76,9 @@ class Document:
 
     Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
     pdf, docx, epub, chat or card. `messages` and `pages` are their numbers, or None if the kind has none.
-    With `headings_indexed` the index holds every heading. Other lines only look like headings.
+    With `headings_indexed` the index holds every heading. Other lines only look like headings. `place` says
+    how a place in it is named: by the cells of a `sheet`, the rows of a `table`, or those of a `member table`
+    in a file; "" by its lines.
     """
 
     index: int
@@ -88,6 +89,7 @@ class Document:
     messages: int | None = None
     pages: int | None = None
     headings_indexed: bool = False
+    place: str = ""
 
     @property
     def has_records(self) -> bool:
@@ -222,7 +224,7 @@ class Body:
             points = Checkpoints(
                 watched or mapped, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"]
             )
-            documents = tuple(_documents(facts))
+            documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
             return cls(points, marks, documents, facts["sha256"], mapped)
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
@@ -397,18 +399,6 @@ class Body:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _documents(facts: dict[str, Any]) -> Iterator[Document]:
-    """Yield the documents of a manifest. One written before `headings_indexed` existed has no list of them;
-    then the kinds decide that were indexed at that time."""
-    documents = facts["documents"]
-    indexed = facts.get("headings_indexed")
-    if indexed is None:
-        indexed = [kind in _INDEXED_BEFORE for _, kind, *_ in documents]
-    for index, (fields, flag) in enumerate(zip(documents, indexed, strict=True)):
-        name, kind, start, end, messages, pages = fields
-        yield Document(index, name, kind, start, end, messages, pages, flag)
 
 
 def _start_of(document: Document) -> int:

@@ -87,15 +87,8 @@ def test_notes_about_the_files_are_cached_too(cache: ContextCache, tmp_path: Pat
         pass
     with loaded_by(cache, folder) as (second, found):
         assert found
-        assert (second.skipped, second.guessed, second.replaced, second.notes) == (
-            first.skipped,
-            first.guessed,
-            first.replaced,
-            first.notes,
-        )
-        assert len(second.skipped) == 2
-        assert second.guessed[0].encoding == "cp1252"
-        assert second.replaced == 1
+        assert (second.problems, second.replaced) == (first.problems, 1)
+        assert [one.kind for one in second.problems] == ["encoding", "other", "missing"]
 
 
 def test_a_log_that_became_empty_is_no_longer_noted(cache: ContextCache, tmp_path: Path) -> None:

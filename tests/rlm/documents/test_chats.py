@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from document_tree import text_of
+from document_tree import notes_of, text_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +57,7 @@ def test_a_list_of_messages_is_readable_text(tmp_path: Path) -> None:
     )
     [document] = loaded.context.documents
     assert (document.kind, document.messages) == ("chat", 2)
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
 
 
 SHAPES: dict[str, tuple[Any, list[tuple[str, str, str, str]]]] = {
@@ -180,7 +180,7 @@ def test_a_chat_in_lines_is_a_chat_too(tmp_path: Path) -> None:
         "Under the mat.\nReally.",
     ]
     assert text_of(loaded).endswith("not json\n")
-    assert loaded.notes == ("chat.jsonl: holds 1 lines that are not JSON: they were read as plain text",)
+    assert notes_of(loaded) == ("chat.jsonl: holds 1 lines that are not JSON: they were read as plain text",)
 
 
 CARD = {
@@ -242,7 +242,7 @@ def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
     assert count is not None
     assert 50 < count < 60
     assert text_of(loaded).endswith(text[-20:])
-    [note] = loaded.notes
+    [note] = notes_of(loaded)
     assert note.startswith(f"chat.json: is not JSON after message {count} (")
     assert note.endswith("the rest was read as plain text")
 

@@ -5,9 +5,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from document_tree import put, text_of
+from document_tree import guessed_of, put, text_of
 
-from rlm.documents import GuessedEncoding, load
+from rlm.documents import load
 from rlm.documents.encoding import HEAD, codec_of, decode_whole, looks_binary
 from rlm.documents.formats.html import decode_markup
 from rlm.errors import DocumentError
@@ -64,7 +64,7 @@ def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None
         e_dot_txt=(RUSSIAN * 3).encode("cp1251"),
     )
     loaded = load([tree], tmp_path / "c")
-    assert loaded.guessed == (GuessedEncoding("a.txt", "cp1252"), GuessedEncoding("e.txt", "cp1251"))
+    assert guessed_of(loaded) == {"a.txt": "cp1252", "e.txt": "cp1251"}
     assert loaded.replaced == 1
 
 
@@ -75,7 +75,7 @@ def test_wide_encodings_need_no_byte_order_mark(tmp_path: Path, tree: Path, enco
     (tree / "a.txt").write_bytes(text.encode(encoding))
     loaded = load([tree / "a.txt"], tmp_path / "c")
     assert text_of(loaded) == text
-    assert loaded.guessed == (GuessedEncoding("a.txt", encoding),)
+    assert guessed_of(loaded) == {"a.txt": encoding}
     assert loaded.replaced == 0
 
 
@@ -170,8 +170,8 @@ def test_a_character_at_the_edge_of_a_file_is_kept(start: str) -> None:
 def test_the_encoding_that_a_text_declares_is_used(head: str, encoding: str, text: str) -> None:
     whole = head.format(encoding) + text
     data = whole.encode(codec_of(encoding))
-    assert decode_whole(data) == (whole, 0, None)
-    assert decode_whole(whole.encode()) == (whole, 0, None), "UTF-8 counts more than what it declares"
+    assert decode_whole(data) == (whole, 0, "")
+    assert decode_whole(whole.encode()) == (whole, 0, ""), "UTF-8 counts more than what it declares"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import guessed_of, notes_of, text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.documents import Loaded, StreamSource, TextSource, load
@@ -75,7 +75,7 @@ def test_a_pdf_is_read_page_by_page_whatever_program_made_it(tmp_path: Path, pro
     loaded = load([path], tmp_path / "c")
     document = only(loaded)
     assert (document.kind, document.pages) == ("pdf", 3)
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
     with loaded.context.open() as body:
         for number, (page, name) in enumerate(zip(PAGES, ("Ada", "Grace", "Edsger"), strict=True), 1):
             place = body.place(at(body, name))
@@ -177,7 +177,7 @@ def test_what_was_guessed_and_replaced_in_a_chapter_is_told(tmp_path: Path) -> N
     epub(tmp_path / "a.epub", {"a": guessed, "b": broken}, ["a", "b"])
     loaded = load([tmp_path / "a.epub"], tmp_path / "c")
     assert loaded.replaced == 1
-    assert [(one.document, one.encoding) for one in loaded.guessed] == [("a.epub", "cp1252")]
+    assert guessed_of(loaded) == {"a.epub": "cp1252"}
 
 
 def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_html_is_decoded_as_it_says_or_as_it_looks(tmp_path: Path, markup: bytes
     (tmp_path / "page.html").write_bytes(markup)
     loaded = load([tmp_path / "page.html"], tmp_path / "c")
     assert text_of(loaded).strip() in ("Привет, мир", "Les élèves français étaient déjà là", "naïve 世界")
-    assert bool(loaded.guessed) is guessed
+    assert bool(guessed_of(loaded)) is guessed
     assert loaded.replaced == 0
 
 
@@ -314,19 +314,19 @@ def silent_html(path: Path) -> None:
 
 HOSTILE = [
     (locked_pdf, "pdf", "protected by a password", "qpdf"),
-    (scanned_pdf, "pdf", "without text", "ocrmypdf"),
+    (scanned_pdf, "pdf", "without any text", "ocrmypdf"),
     (cut_pdf, "pdf", "cannot be opened", "get it again"),
     (no_pdf, "pdf", "cannot be opened", "get it again"),
-    (cut_docx, "docx", "cannot be opened", "get it again"),
+    (cut_docx, "docx", "damaged or truncated", "get it again"),
     (locked_docx, "docx", "protected by a password", "without a password"),
-    (bomb_docx, "docx", "zip bomb", "unpack it yourself"),
-    (entity_docx, "docx", "XML bomb", "save it again"),
+    (bomb_docx, "docx", "zip bomb", "unpack or split it yourself"),
+    (entity_docx, "docx", "XML bomb", "yourself"),
     (no_docx, "docx", "not a DOCX", "unpack the archive"),
-    (bomb_epub, "epub", "zip bomb", "unpack it yourself"),
-    (entity_epub, "epub", "XML bomb", "save it again"),
-    (empty_epub, "epub", "without chapters", "get it again"),
+    (bomb_epub, "epub", "zip bomb", "unpack or split it yourself"),
+    (entity_epub, "epub", "XML bomb", "yourself"),
+    (empty_epub, "epub", "no chapters", "get it again"),
     (protected_epub, "epub", "copy protection", "without it"),
-    (deep_html, "html", "nested more than", ".txt"),
+    (deep_html, "html", "nested too deeply", ".txt"),
     (silent_html, "html", "without any text", "holds text"),
 ]
 
@@ -358,13 +358,13 @@ def test_the_rest_still_loads_next_to_documents_that_cannot_be_read(tmp_path: Pa
     (folder / "good.txt").write_text("plain words")
     loaded = load([folder], tmp_path / "c")
     assert [document.name for document in loaded.context.documents] == ["good.pdf", "good.txt"]
-    assert len(loaded.skipped) == len(HOSTILE)
-    for skipped, (_, _, reason, remedy) in zip(loaded.skipped, HOSTILE, strict=True):
-        assert reason in skipped.reason
+    assert len(loaded.problems) == len(HOSTILE)
+    for skipped, (_, _, reason, remedy) in zip(loaded.problems, HOSTILE, strict=True):
+        assert reason in skipped.what
         assert remedy in skipped.remedy
     named = load([folder / "00.pdf", folder / "good.txt"], tmp_path / "d")
     assert [document.name for document in named.context.documents] == ["good.txt"]
-    assert named.skipped[0].remedy
+    assert named.problems[0].remedy
 
 
 def test_nothing_but_documents_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_pages_without_text_are_noted(tmp_path: Path) -> None:
     """A page with only a picture counts, so the pages after it keep their numbers."""
     pdf_by_reportlab(tmp_path / "a.pdf", ["", "words here", "", "more words"])
     loaded = load([tmp_path / "a.pdf"], tmp_path / "c")
-    [note] = loaded.notes
+    [note] = notes_of(loaded)
     assert note.startswith("a.pdf: 2 of 4 pages hold no text (scanned?): if they matter, have its words")
     with loaded.context.open() as body:
         place = body.place(at(body, "more words"))
@@ -415,7 +415,7 @@ def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:
     for document in loaded.context.documents:
         kinds[document.kind] = kinds.get(document.kind, 0) + 1
     assert kinds == {"pdf": 201, "epub": 201, "html": 200, "markdown": 700, "text": 700}
-    assert loaded.skipped == ()
+    assert loaded.problems == ()
     with loaded.context.open() as body:
         assert body.heading_path(at(body, "html 77")) == ("Page 77",)
         assert body.heading_path(at(body, "text 77\n")) == ("Note 77",)
@@ -477,6 +477,6 @@ def test_the_form_fields_and_comments_of_a_pdf_are_read(tmp_path: Path, has_word
         "Comments:\nAnn: Ask Mr Quimby\nComment: seventeen weeks\n\n"
     )
     assert text_of(loaded) == ("The lease of the yard\n\n" if has_words else "") + added
-    assert [note.partition(" pages")[0] for note in loaded.notes] == (
+    assert [note.partition(" pages")[0] for note in notes_of(loaded)] == (
         [] if has_words else ["form.pdf: 1 of 1"]
     )

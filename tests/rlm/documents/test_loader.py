@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from document_tree import names_of, put, text_of
+from document_tree import names_of, put, skipped_of, text_of
 
-from rlm.documents import Loaded, PathSource, Skipped, StreamSource, TextSource, load, sources_from_arguments
+from rlm.documents import Loaded, PathSource, StreamSource, TextSource, load, sources_from_arguments
 from rlm.errors import DocumentError
 
 
 def reasons(loaded: Loaded, top: Path) -> dict[str, str]:
-    return {os.path.relpath(one.path, top): one.reason for one in loaded.skipped}
+    return dict(skipped_of(loaded))
 
 
 def failure(sources: list, folder: Path) -> str:
@@ -48,7 +48,7 @@ def test_a_string_a_file_and_a_stream_in_their_order(tmp_path: Path, tree: Path)
         ("notes.md", "markdown"),
         ("stdin", "text"),
     ]
-    assert (loaded.skipped, loaded.replaced) == ((), 0)
+    assert (loaded.problems, loaded.replaced) == ((), 0)
 
 
 def test_no_sources_make_an_empty_context(tmp_path: Path) -> None:
@@ -150,14 +150,14 @@ def test_a_file_under_several_names_in_a_folder_is_read_once_without_a_notice(
     (tree / "python3").symlink_to("python3.11")
     (tree / "sub" / "c").symlink_to("b")
     loaded = load([tree], tmp_path / "c")
-    assert (names_of(loaded), loaded.skipped) == (["python3", "sub/b"], ())
+    assert (names_of(loaded), loaded.problems) == (["python3", "sub/b"], ())
 
 
 def test_a_folder_given_twice_is_reported_once(tmp_path: Path, tree: Path) -> None:
     put(tree, a="text", b="more", c=b"\0")
     loaded = load([tree, tree], tmp_path / "c")
     assert names_of(loaded) == ["tree/a", "tree/b"]
-    assert [one for one in loaded.skipped if one.reason != "binary"] == [Skipped(str(tree), "given twice")]
+    assert skipped_of(loaded) == [("tree/c", "binary")]
 
 
 def test_names_are_the_shortest_paths_that_differ(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_names_are_the_shortest_paths_that_differ(tmp_path: Path) -> None:
     put(two, a_dot_txt="3")
     loaded = load([one, two, one / "a.txt", TextSource("x/docs/b.txt", "4")], tmp_path / "c")
     assert names_of(loaded) == ["x/docs/a.txt", "x/docs/b.txt", "y/docs/a.txt", "x/docs/b.txt (2)"]
-    assert loaded.skipped == (Skipped(str(one / "a.txt"), "given twice", document="a.txt"),)
+    assert skipped_of(loaded) == [("a.txt", "given twice")]
     files = load([one / "a.txt", two / "a.txt", one / "b.txt"], tmp_path / "d")
     assert names_of(files) == ["x/docs/a.txt", "y/docs/a.txt", "b.txt"]
 
@@ -345,6 +345,4 @@ def test_a_huge_gitignore_is_not_applied_and_named(tmp_path: Path, tree: Path) -
     put(tree, a_dot_log="words", b_dot_txt="more", _dot_gitignore="*.log\n" + "#" * (1 << 20))
     loaded = load([tree], tmp_path / "c")
     assert names_of(loaded) == ["a.log", "b.txt"]
-    assert [(one.document, one.reason) for one in loaded.skipped] == [
-        (".gitignore", "a .gitignore of more than 1 MB, which was not applied")
-    ]
+    assert skipped_of(loaded) == [(".gitignore", "a .gitignore of more than 1 MB, not applied")]

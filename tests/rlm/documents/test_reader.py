@@ -16,7 +16,7 @@ from rlm.documents import load
 from rlm.documents.formats import registry
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.frames import FrameError, packed, read_piece
-from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Heading, NotRead, Page, Piece, Problem, Text
 from rlm.documents.formats.registry import DocumentFormat
 
 
@@ -95,7 +95,7 @@ def test_a_reader_that_dies_costs_its_document_alone(tmp_path: Path) -> None:
         pieces = converter.pieces(file.fileno(), 2_000_000, "html", lambda: None)
         next(pieces)
         converter.close()
-        with pytest.raises(Unreadable, match="crashed its reader"):
+        with pytest.raises(NotRead, match="crashed its reader"):
             list(pieces)
         assert read(converter, tmp_path / "a.pdf")
 
@@ -106,7 +106,7 @@ def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
     (tmp_path / "slow.html").write_text("<p>" + "<b>word</b> " * 2_000_000)
     with Converter(silence=0.3) as converter:
         began = time.monotonic()
-        with pytest.raises(Unreadable, match=r"no output for 0\.3 s"):
+        with pytest.raises(NotRead, match=r"no output for 0\.3 s"):
             read(converter, tmp_path / "slow.html", "html")
         assert time.monotonic() - began < 20
         pid = converter.pid
@@ -118,7 +118,7 @@ def test_a_reader_that_wants_too_much_memory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "big.html").write_text("<p>word</p>" * 1_000_000)
     with (
         Converter(memory_mb=150) as converter,
-        pytest.raises(Unreadable, match=r"memory allowed|crashed its reader|not readable"),
+        pytest.raises(NotRead, match=r"memory|crashed its reader|SelectolaxError"),
     ):
         read(converter, tmp_path / "big.html", "html")
 
@@ -143,7 +143,14 @@ def test_progress_can_end_the_waiting_for_a_reader(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    [Text("naïve 🙂\n"), Heading(2, "Title"), Page(), Note("a note"), Ended(3, "cp1252"), Ended()],
+    [
+        Text("naïve 🙂\n"),
+        Heading(2, "Title"),
+        Page(),
+        Problem("a note", "mend it"),
+        Ended(3, "cp1252"),
+        Ended(),
+    ],
 )
 def test_pieces_survive_the_channel(piece: Piece) -> None:
     assert read_piece(io.BytesIO(packed(piece)).read) == piece

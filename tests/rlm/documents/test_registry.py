@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -36,7 +35,6 @@ NOTES = DocumentFormat(
     magic=re.compile(rb"NOTES\0"),
     reader="notes_reader:read_notes",
     is_binary=True,
-    headings_indexed=True,
 )
 
 
@@ -133,21 +131,3 @@ def test_every_format_that_is_not_text_has_a_reader() -> None:
 )
 def test_the_kind_follows_from_suffix_and_magic(name: str, first: bytes, kind: str) -> None:
     assert kind_of(name, first) == kind
-
-
-def test_a_context_from_before_the_flag_opens_with_the_kinds_of_that_time(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text("<h1>Title</h1><p># no heading</p>")
-    (tmp_path / "b.md").write_text("# Title\n")
-    folder = load([tmp_path / "a.html", tmp_path / "b.md"], tmp_path / "c").context.folder
-    manifest = folder / MANIFEST_NAME
-    facts = json.loads(manifest.read_text())
-    assert facts.pop("headings_indexed") == [True, False]
-    with Body.open(folder) as body:
-        written = body.documents
-    manifest.write_text(json.dumps(facts))
-    with Body.open(folder) as body:
-        assert body.documents == written
-        assert [one.headings_indexed for one in body.documents] == [True, False]
-    manifest.write_text(json.dumps({**facts, "headings_indexed": [True]}))
-    with pytest.raises(BodyError, match="damaged"):
-        Body.open(folder)

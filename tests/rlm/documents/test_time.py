@@ -14,7 +14,7 @@ from rlm import RLM, Limits
 from rlm.documents import FolderCache, PathSource, load
 from rlm.documents.cache import ContextCache
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Unreadable
+from rlm.documents.formats.piece import Fault
 from rlm.errors import DocumentError
 from rlm.tasks.passages import find_matches, find_passages
 from rlm.testing import ScriptedModel
@@ -45,9 +45,9 @@ def test_the_rest_of_a_folder_is_named_when_the_time_is_over(tmp_path: Path) -> 
     loaded = load([folder], tmp_path / "c", seconds=3)
     assert time.monotonic() - began < 6
     assert "the first text" in text_of(loaded)
-    assert {Path(one.path).name for one in loaded.skipped} >= {"b3.html", "b4.html", "b5.html"}
-    assert all("not read within the 3 s for loading" in one.reason for one in loaded.skipped)
-    assert all("--max-seconds" in one.remedy for one in loaded.skipped)
+    assert {one.document for one in loaded.problems} >= {"b3.html", "b4.html", "b5.html"}
+    assert all("not read within the 3 s for loading" in one.what for one in loaded.problems)
+    assert all("--max-seconds" in one.remedy for one in loaded.problems)
 
 
 def test_a_single_document_that_takes_too_long_is_refused(tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_what_was_cut_short_is_not_kept_for_the_next_run(tmp_path: Path) -> None
     cache = ContextCache(FolderCache(tmp_path / "cache"))
     given = [tmp_path / "a.txt", tmp_path / "slow.html"]
     first = load(given, tmp_path / "c1", cache=cache, seconds=1)
-    assert first.skipped
+    assert first.problems
     if first.lease is not None:
         first.lease.close()
     second = load(given, tmp_path / "c2", cache=cache, seconds=100)
-    assert not second.skipped
+    assert not second.problems
     if second.lease is not None:
         second.lease.close()
 
@@ -88,7 +88,7 @@ def test_a_small_file_takes_little_time_whatever_it_holds(tmp_path: Path) -> Non
     with (
         Converter(cpu_seconds=2) as converter,
         (tmp_path / "many.docx").open("rb") as file,
-        pytest.raises(Unreadable, match=r"takes too long to read|crashed its reader"),
+        pytest.raises(Fault, match=r"takes too long to read|crashed its reader"),
     ):
         list(converter.pieces(file.fileno(), size, "docx", lambda: None))
     assert time.process_time() - began < 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from document_samples import SAMPLES
-from document_tree import names_of, text_of
+from document_tree import names_of, remarks_of, text_of
 
 from rlm.documents import load
 from rlm.sandbox.isolation.policy import Candidate
@@ -25,5 +25,5 @@ def test_every_format_gives_the_same_text_without_confinement(
     assert names_of(bare) == names_of(confined)
     assert text_of(bare) == text_of(confined)
     assert bare.unread == confined.unread
-    (remark,) = set(bare.remarks) - set(confined.remarks)
+    (remark,) = set(remarks_of(bare)) - set(remarks_of(confined))
     assert "were parsed without confinement" in remark

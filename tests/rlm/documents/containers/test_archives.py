@@ -17,7 +17,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
-from document_tree import names_of, text_of
+from document_tree import names_of, notes_of, skipped_of, text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.answers.citations import cite
@@ -95,9 +95,9 @@ def test_a_packed_file_that_is_cut_is_read_to_there_and_named(tmp_path: Path, su
     text = text_of(loaded)
     assert lines.decode().startswith(text)
     assert len(text) > len(lines) // 8
-    (note,) = loaded.notes
+    (note,) = notes_of(loaded)
     assert "only its first part was read, because it is" in note
-    assert "that ends early (truncated): get it again" in note
+    assert "damaged or truncated (it ends early): get it again" in note
     assert loaded.unread == (f"a.log{suffix} (in part)",)
 
 
@@ -124,9 +124,9 @@ def test_a_packed_file_that_is_damaged_or_empty_is_refused(tmp_path: Path, suffi
 def test_foreign_bytes_after_a_packed_file_are_named(tmp_path: Path, suffix: str) -> None:
     loaded = loaded_from(tmp_path, f"a.log{suffix}", PACKERS[suffix](LOG.encode()) + b"not packed at all")
     assert text_of(loaded) == LOG
-    (note,) = loaded.notes
+    (note,) = notes_of(loaded)
     assert "only its first part was read" in note
-    assert "followed by what is not packed: get it again" in note
+    assert "damaged or truncated" in note
 
 
 def test_what_is_packed_is_read_by_its_own_kind(tmp_path: Path) -> None:
@@ -145,9 +145,7 @@ def test_what_is_packed_is_read_by_its_own_kind(tmp_path: Path) -> None:
         assert text_of(load([StreamSource("stdin", stream)], tmp_path / "c")) == "bee,7\n"
 
 
-@pytest.mark.parametrize(
-    "archive", ["a.zip", "a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tar.xz", "a.tar.zst", "a.jar"]
-)
+@pytest.mark.parametrize("archive", ["a.jar", "a.tar", "a.tgz", "a.tar.zst"])
 async def test_the_files_of_an_archive_are_documents(tmp_path: Path, archive: str) -> None:
     pdf_by_hand(tmp_path / "report.pdf", PAGES)
     mail = EmailMessage()
@@ -174,7 +172,7 @@ async def test_the_files_of_an_archive_are_documents(tmp_path: Path, archive: st
     ]
     assert await place_of(loaded, "10:01 disk full") == f"{archive}/app/a.log:2"
     assert "three weeks" in text_of(loaded)
-    assert [(one.path, one.reason) for one in loaded.skipped] == [
+    assert skipped_of(loaded) == [
         (f"{archive}/app/logo.png", "binary (a picture)"),
         (f"{archive}/app/void.txt", "empty"),
     ]
@@ -187,7 +185,7 @@ def test_archives_are_opened_once_within_an_archive(tmp_path: Path) -> None:
     assert text_of(loaded) == "there\n"
     assert names_of(loaded) == ["a.zip/second.tar.gz/b.txt"]
     assert loaded.unread == ("a.zip/second.tar.gz/third.zip",)
-    (skipped,) = loaded.skipped
+    (skipped,) = loaded.problems
     assert skipped.remedy == "unpack it and name the folder"
 
 
@@ -215,7 +213,7 @@ def test_links_and_devices_of_an_archive_are_no_documents(tmp_path: Path) -> Non
         info.size = 5
         archive.addfile(info, io.BytesIO(b"text\n"))
     loaded = loaded_from(tmp_path, "a.tar", made.getvalue())
-    assert (names_of(loaded), len(loaded.skipped)) == (["a.tar/a.txt"], 1)
+    assert (names_of(loaded), len(loaded.problems)) == (["a.tar/a.txt"], 1)
 
 
 @pytest.mark.parametrize("at", [0.3, 0.6])
@@ -249,10 +247,10 @@ def test_a_zip_says_which_of_its_files_cannot_be_read(tmp_path: Path) -> None:
         (
             "cut.zip",
             zip_of({"a.txt": LOG.encode()})[:-9],
-            r"a zip archive that cannot be opened \(damaged or truncated\)",
+            "a zip archive that is damaged or truncated",
         ),
         ("none.zip", b"PK\x05\x06" + bytes(18), "a zip archive without any file"),
-        ("text.zip", b"no archive", "a zip archive that cannot be opened"),
+        ("text.zip", b"no archive", "a zip archive that is damaged"),
         ("none.tar", bytes(10240), "a tar archive without any file"),
         ("text.tar", b"no archive", "a tar archive that is damaged"),
         ("pictures.zip", zip_of({"a.png": b"\x89PNG\r\n\x1a\n"}), r"\(1 binary \(a picture\)\)"),
@@ -287,7 +285,7 @@ def overlapping_zip() -> bytes:
 
 def test_bombs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a smaller limit, so that the test is quick."""
-    monkeypatch.setattr("rlm.documents.formats.converter._MIN_UNPACKED", 8 << 20)
+    monkeypatch.setattr("rlm.documents.formats.members._MIN_UNPACKED", 8 << 20)
     text = b"a" * 79 + b"\n"
     bombs = {
         "line.log.gz": gzip.compress(text * 400_000),
@@ -308,16 +306,16 @@ def test_bombs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         else:
             assert loaded.context.bytes <= max(8 << 20, 200 * len(bomb))
             assert f"{name} (in part)" in loaded.unread
-            assert any("(a bomb?)" in note for note in loaded.notes)
+            assert any("(a bomb?)" in note for note in notes_of(loaded))
 
 
 def test_an_archive_of_too_many_files_is_read_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlm.documents.formats.converter._MAX_MEMBERS", 50)
+    monkeypatch.setattr("rlm.documents.formats.members._MAX_MEMBERS", 50)
     loaded = loaded_from(tmp_path, "a.tar", tar_of({f"{n}.txt": b"x\n" for n in range(60)}))
     assert len(loaded.context.documents) == 50
-    assert loaded.notes[-1] == (
+    assert notes_of(loaded)[-1] == (
         "a.tar: only its first part was read, because it is a tar archive of more than 50 files: "
         "unpack it and name the folders that matter"
     )
@@ -332,7 +330,7 @@ def test_an_archive_is_read_from_the_cache(tmp_path: Path) -> None:
         loaded = load([tmp_path / "a.zip"], tmp_path / f"c{number}", cache=cache)
         assert loaded.lease is not None
         loaded.lease.close()
-        seen.append((loaded.context.folder, loaded.context.documents, loaded.unread, loaded.notes))
+        seen.append((loaded.context.folder, loaded.context.documents, loaded.unread, notes_of(loaded)))
     assert seen[0] == seen[1]
     assert seen[0][2] == ("a.zip/locked.rar",)
 
@@ -343,4 +341,4 @@ def test_no_process_is_left_and_each_level_is_confined(tmp_path: Path) -> None:
     with Converter() as converter:
         converter._worker.start()
         confined = bool(converter._worker.level)
-    assert confined == (loaded.notes == ())
+    assert confined == (notes_of(loaded) == ())

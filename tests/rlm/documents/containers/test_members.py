@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import guessed_of, notes_of, skipped_of, text_of
 
 from rlm.documents import load
 from rlm.documents.formats import registry
-from rlm.documents.formats.containers.members import safe_name
 from rlm.documents.formats.frames import LARGEST, packed, read_piece
-from rlm.documents.formats.piece import Data, Member, Piece, Unread
+from rlm.documents.formats.members import safe_name
+from rlm.documents.formats.piece import Data, Member, Piece, Problem
 from rlm.documents.formats.registry import FORMATS, DocumentFormat
 from rlm.errors import DocumentError
 
@@ -23,10 +23,9 @@ from rlm.documents.formats.piece import *
 def read_box(file, size):
     assert file.read(4) == b"BOX\\0"
     for name, *arguments in ast.literal_eval(file.read().decode()):
-        if name == "Unreadable":
-            raise Unreadable(*arguments)
-        yield {"Member": Member, "Data": Data, "Text": Text, "Heading": Heading, "Note": Note,
-               "Unread": Unread}[name](*arguments)
+        if name == "Fault":
+            raise Fault(*arguments)
+        yield globals()[name](*arguments)
     yield Ended(1, "cp1252")
 """
 BOX = DocumentFormat(
@@ -84,8 +83,7 @@ def test_each_member_is_a_document_of_its_own(folder: Path, tmp_path: Path) -> N
         ("b.txt", "text"),
     ]
     assert text_of(loaded) == "bees,7\n# Honey\n# Wax\nAgain\nlast\n"
-    assert (loaded.replaced, loaded.skipped, loaded.notes) == (1, (), ())
-    assert [one.document for one in loaded.guessed] == ["a.box"]
+    assert (loaded.replaced, skipped_of(loaded), guessed_of(loaded)) == (1, [], {"a.box": "cp1252"})
 
 
 def test_text_before_the_first_member_is_the_file_itself(folder: Path, tmp_path: Path) -> None:
@@ -99,30 +97,30 @@ def test_text_before_the_first_member_is_the_file_itself(folder: Path, tmp_path:
 def test_a_member_that_is_not_read_is_listed_like_a_file_of_a_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "a.box").write_bytes(
         box(
-            ("Note", "its label is missing: write one"),
+            ("Problem", "its label is missing", "write one"),
             ("Member", "empty.txt"),
             ("Member", "app.exe"),
             ("Data", bytes(range(256)) * 8),
             ("Member", "broken.pdf"),
             ("Data", b"%PDF-1.4 nothing"),
             ("Member", "locked.txt"),
-            ("Unread", "protected by a password", "unpack it with its password"),
+            ("Problem", "protected by a password", "unpack it with its password", "missing"),
             ("Member", "half.txt"),
             ("Data", b"half"),
-            ("Unread", "damaged", "get it again"),
+            ("Problem", "damaged", "get it again", "missing"),
             ("Member", "good.txt"),
             ("Data", b"good\n"),
-            ("Note", "odd: even it"),
+            ("Problem", "odd", "even it"),
         )
     )
     loaded = load([folder], tmp_path / "c")
     assert names(loaded) == [("a.box/half.txt", "text"), ("a.box/good.txt", "text")]
-    assert [(one.path, one.reason) for one in loaded.skipped if not one.path.endswith(".pdf")] == [
+    assert [(name, what) for name, what in skipped_of(loaded) if not name.endswith(".pdf")] == [
         ("a.box/empty.txt", "empty"),
         ("a.box/app.exe", "binary (a program)"),
         ("a.box/locked.txt", "protected by a password"),
     ]
-    assert loaded.notes == (
+    assert notes_of(loaded) == (
         "a.box: its label is missing: write one",
         "a.box/half.txt: only its first part was read, because it is damaged: get it again",
         "a.box/good.txt: odd: even it",
@@ -137,13 +135,13 @@ def test_a_file_that_ends_early_keeps_what_was_read_and_says_so(folder: Path, tm
             ("Data", b"one\n"),
             ("Member", "two.txt"),
             ("Data", b"tw"),
-            ("Unreadable", "a box that ends early", "get it again"),
+            ("Fault", "damaged", "", "get it again"),
         )
     )
     loaded = load([folder / "a.box"], tmp_path / "c")
     assert text_of(loaded) == "one\ntw"
-    cut = "only its first part was read, because it is a box that ends early: get it again"
-    assert loaded.notes == (f"a.box/two.txt: {cut}", f"a.box: {cut}")
+    cut = "only its first part was read, because it is a box that is damaged or truncated: get it again"
+    assert notes_of(loaded) == (f"a.box/two.txt: {cut}", f"a.box: {cut}")
 
 
 @pytest.mark.parametrize(
@@ -155,10 +153,13 @@ def test_a_file_that_ends_early_keeps_what_was_read_and_says_so(folder: Path, tm
             r"a box in which nothing could be read \(1 empty\): name a file that holds text",
         ),
         (
-            (("Member", "a"), ("Unread", "locked", "unlock it")),
+            (("Member", "a"), ("Problem", "locked", "unlock it", "missing")),
             r"a box in which nothing could be read \(1 locked\): unlock it",
         ),
-        ((("Member", "a"), ("Unreadable", "torn", "mend it")), "a.box is torn: mend it"),
+        (
+            (("Member", "a"), ("Fault", "locked")),
+            "a.box is a box protected by a password: save a copy without one",
+        ),
         ((("Member", ""), ("Data", bytes(range(256)) * 8)), "a.box is binary: name a file that holds text"),
     ],
 )
@@ -171,7 +172,7 @@ def test_a_file_without_a_readable_member_is_refused(
     (folder / "b.txt").write_text("text\n")
     loaded = load([folder], tmp_path / "c2")
     assert text_of(loaded) == "text\n"
-    assert any("a.box" in one.path for one in loaded.skipped)
+    assert any("a.box" in name for name, _ in skipped_of(loaded))
 
 
 def test_a_member_without_a_name_is_the_packed_file(folder: Path, tmp_path: Path) -> None:
@@ -192,14 +193,14 @@ def test_pieces_of_members_pass_through_frames() -> None:
     pieces: list[Piece] = [
         Member("é" * 9_000, "csv"),
         Data(b"\0" * (LARGEST + 1)),
-        Unread("torn", "mend it"),
+        Problem("torn", "mend it", "missing"),
     ]
     stream = io.BytesIO(b"".join(packed(piece) for piece in pieces))
     member, first, second, unread = (read_piece(stream.read) for _ in range(4))
     assert member == Member("é" * 4_000, "csv")
     assert isinstance(first, Data)
     assert (len(first.data), second) == (LARGEST, Data(b"\0"))
-    assert unread == Unread("torn", "mend it")
+    assert unread == Problem("torn", "mend it", "missing")
 
 
 @pytest.mark.parametrize(

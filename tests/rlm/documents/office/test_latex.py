@@ -8,7 +8,7 @@ import pytest
 from document_tree import text_of
 
 from rlm.documents import load
-from rlm.documents.formats.office.latex import LatexWriter
+from rlm.documents.latex import LatexWriter
 from rlm.sandbox.context.writer import ContextFileWriter
 
 PAPER = r"""\documentclass{article} % with a comment

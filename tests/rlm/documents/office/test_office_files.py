@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import notes_of, text_of
 
 from rlm.documents import Loaded, StreamSource, load
 from rlm.errors import DocumentError
@@ -44,7 +44,7 @@ def test_slides_have_titles_tables_charts_notes_and_groups(tmp_path: Path) -> No
         "# Slide 3: Yield\n | North | South\n2024 | 31 | 17\n2025 | 42\n\n"
         "# Slide 4: Backup (hidden)\nThe buyer is Kestrel Foods.\n[image.png]\ngrouped words\n\n"
     )
-    (note,) = loaded.notes
+    (note,) = notes_of(loaded)
     assert note.startswith("talk.pptx: the words in pictures and embedded objects were not read (slides: 4)")
 
 
@@ -53,7 +53,7 @@ def test_a_picture_on_several_slides_is_named_where_it_comes_first(tmp_path: Pat
         slide, links = (talk.read(f"ppt/slides/{name}") for name in ("slide4.xml", "_rels/slide4.xml.rels"))
     changed = {"ppt/slides/slide1.xml": slide, "ppt/slides/_rels/slide1.xml.rels": links}
     (tmp_path / "talk.pptx").write_bytes(rezipped(FILES / "talk.pptx", **changed))
-    (note,) = read(tmp_path / "talk.pptx", tmp_path / "one").notes
+    (note,) = notes_of(read(tmp_path / "talk.pptx", tmp_path / "one"))
     assert note.startswith("talk.pptx: the words in pictures and embedded objects were not read (slides: 1)")
 
 
@@ -61,11 +61,11 @@ def test_slides_of_another_program_are_read_too(tmp_path: Path) -> None:
     loaded = read(FILES / "talk.odp", tmp_path)
     assert text_of(loaded) == (
         "# Slide 1: Honey Report\nSpring 2026\n\n"
-        "# Slide 2: Prices\nHoney rises\n\nKind | Price\nlinden | 9.50\n\n"
+        "# Slide 2: Prices\nHoney rises\nKind | Price\nlinden | 9.50\n\n"
         "## Speaker notes\nSay that the frost cost 14 hives.\n\n"
         "# Slide 3: Backup (hidden)\nThe buyer is Kestrel Foods.\n\n"
     )
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
 
 
 def test_an_opendocument_text_has_headings_footnotes_lists_and_tables(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_an_opendocument_text_has_headings_footnotes_lists_and_tables(tmp_path: 
         "The rent is 900 euros.[1] It is due on the first — “always”. Grüße, Привет, 日本 😀.\n\n"
         "[1] Paid to Kestrel Foods monthly.\n\n"
         "## Notice\n- three weeks for yards\n  - six for mills\n"
-        "Kind | Price\nlinden | 9.50\nacacia | 8.20\n\n"
-        "Say that the frost cost 14 hives.\n\n"
+        "\nKind | Price\nlinden | 9.50\nacacia | 8.20\n\n"
+        "Say that the frost cost 14 hives.\n"
     )
     with loaded.context.open() as body:
         assert body.heading_path(body.text(0, body.chars).index("three weeks")) == ("Terms", "Notice")
@@ -123,7 +123,7 @@ def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> Non
     (tmp_path / "a.pptx").write_bytes(data)
     loaded = read(tmp_path / "a.pptx", tmp_path)
     assert "Kestrel" in text_of(loaded)
-    assert loaded.notes[0].startswith("a.pptx: damaged slides were not read whole (slides: 3)")
+    assert notes_of(loaded)[0].startswith("a.pptx: damaged slides were not read whole (slides: 3)")
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> Non
         (
             "a.pptx",
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
-            r"a PPTX protected by a password, or an old",
+            r"a PPTX protected by a password",
         ),
         (
             "a.pptx",
             (FILES / "talk.pptx").read_bytes()[:20_000],
-            r"a PPTX that cannot be opened \(damaged or trunc",
+            r"a PPTX that is damaged or trunc",
         ),
-        ("a.pptx", rezipped(FILES / "talk.odp"), "a zip archive but not a PPTX"),
-        ("a.odt", (FILES / "lease.odt").read_bytes()[:5_000], r"an ODT that cannot be opened"),
+        ("a.pptx", rezipped(FILES / "talk.odp"), "not a PPTX, whatever"),
+        ("a.odt", (FILES / "lease.odt").read_bytes()[:5_000], r"an ODT that is damaged"),
         (
             "a.odt",
             rezipped(FILES / "lease.odt", content_dot_xml=b"<a"),
-            "an ODT whose part 'content.xml' is damaged",
+            "an ODT that is damaged",
         ),
         (
             "a.odt",
             rezipped(FILES / "talk.odp"),
-            "an OpenDocument file without a text document: save it as .odt",
+            "it holds no text document",
         ),
-        ("a.odt", b"nothing of that kind", "an ODT that cannot be opened"),
+        ("a.odt", b"nothing of that kind", "an ODT that is damaged"),
         (
             "a.odt",
             rezipped(FILES / "lease.odt", **{"META-INF__manifest_dot_xml": b"<m><encryption-data/></m>"}),
@@ -160,13 +160,13 @@ def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> Non
         (
             "a.odt",
             rezipped(FILES / "lease.odt", content_dot_xml=b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
-            r"an ODT that declares entities \(an XML bomb\?\)",
+            r"declares entities, an XML bomb",
         ),
         ("a.fodt", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a/>', r"declares entities"),
         (
             "a.odt",
             rezipped(FILES / "lease.odt", content_dot_xml=b"<body>" * 200_000 + b"</body>" * 200_000),
-            r"(nested too deeply|without a text document|not readable)",
+            r"(nested too deeply|no text document|not readable)",
         ),
         ("a.odt", rezipped(FILES / "lease.odt", content_dot_xml=b" " * (600 << 20)), r"a zip bomb\?"),
         (
@@ -175,7 +175,7 @@ def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> Non
                 FILES / "talk.odp",
                 content_dot_xml=b"<d><body><presentation><page/></presentation></body></d>",
             ),
-            r"an ODP without text \(pictures\?\)",
+            r"an ODP without any text \(pictures",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_part_of_a_presentation_can_name_no_file_of_this_machine(tmp_path: Pat
     (tmp_path / "a.pptx").write_bytes(
         rezipped(FILES / "talk.pptx", **{"ppt___rels__presentation_dot_xml_dot_rels": links})
     )
-    with pytest.raises(DocumentError, match="a PPTX without"):
+    with pytest.raises(DocumentError, match="a PPTX that is damaged"):
         read(tmp_path / "a.pptx", tmp_path)
 
 
@@ -236,7 +236,7 @@ def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> 
     assert "[A red hive]\n" in text
     assert "# Headers and footers\nRef 77/B\n" in text
     assert "old words" not in text
-    assert [note.partition(": ")[2][:30] for note in loaded.notes] == [
+    assert [note.partition(": ")[2][:30] for note in notes_of(loaded)] == [
         "1 deletions that are only prop",
         "the words in pictures and embe",
     ]
@@ -298,7 +298,7 @@ def test_a_slide_with_damaged_links_does_not_end_the_presentation(tmp_path: Path
     (tmp_path / "talk.pptx").write_bytes(data)
     loaded = read(tmp_path / "talk.pptx", tmp_path)
     assert "The buyer is Kestrel Foods." in text_of(loaded)
-    assert any("(slides: 3)" in note for note in loaded.notes)
+    assert any("(slides: 3)" in note for note in notes_of(loaded))
 
 
 def test_lists_and_headings_of_a_text_keep_their_numbers(tmp_path: Path) -> None:

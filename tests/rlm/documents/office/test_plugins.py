@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import notes_of, text_of
 
 from rlm.documents import StreamSource, load
 from rlm.documents.formats import plugins, registry
@@ -13,7 +13,7 @@ from rlm.errors import DocumentError
 
 MODULE = """
 import re
-from rlm.documents.formats.piece import Ended, Heading, Note, Text
+from rlm.documents.formats.piece import Ended, Heading, Problem, Text
 from rlm.documents.formats.registry import DocumentFormat
 
 FORMAT = DocumentFormat(
@@ -21,7 +21,6 @@ FORMAT = DocumentFormat(
     frozenset({".acme"}),
     magic=re.compile(rb"ACME\\0"),
     reader="acme_notes:read",
-    headings_indexed=True,
 )
 TAKEN = DocumentFormat("acme-pdf", frozenset({".pdf"}), reader="acme_notes:read")
 AWAY = DocumentFormat("away", frozenset({".away"}), reader="acme_away:read")
@@ -40,7 +39,7 @@ def read(file, size):
     import os
     try:
         os.listdir("/etc")
-        yield Note("it is not confined")
+        yield Problem("it is not confined")
     except OSError:
         pass
     yield Heading(1, "Notes")
@@ -76,7 +75,7 @@ def test_an_installed_package_adds_a_format(tmp_path: Path, install, entry: str)
     loaded = load([tmp_path / "a.acme"], tmp_path / "c")
     assert text_of(loaded) == "# Notes\nThe buyer is Kestrel.\n"
     assert loaded.context.documents[0].kind == "acme"
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
     with loaded.context.open() as body:
         assert body.heading_path(12) == ("Notes",)
 
@@ -94,7 +93,7 @@ def test_no_package_is_loaded_for_a_file_of_ours(tmp_path: Path, install) -> Non
     for name in ("a.txt", "b.md", "c.log", "d.py"):
         (tmp_path / name).write_text("text\n")
     loaded = load([tmp_path / name for name in ("a.txt", "b.md", "c.log", "d.py")], tmp_path / "c")
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
     assert plugins._load.cache_info().currsize == 0
 
 
@@ -121,7 +120,7 @@ def test_a_broken_package_is_one_line(tmp_path: Path, install, entry: str, reaso
     (tmp_path / "b.acme").write_text("text\n")
     (tmp_path / "c.acme").write_text("text\n")
     loaded = load([tmp_path / "b.acme", tmp_path / "c.acme"], tmp_path / "c2")
-    (note,) = loaded.notes
+    (note,) = notes_of(loaded)
     assert note.startswith("b.acme: it was read as text, because the reader acme of the package acme-notes")
 
 

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import remarks_of, text_of
 from handmade_pdf import pdf_by_hand
 from PIL import Image, ImageDraw, ImageFont
 
@@ -39,7 +39,7 @@ def test_the_words_of_scanned_pages_are_recognized_and_cited_with_the_page(tmp_p
     text = text_of(loaded)
     assert [line for line in text.splitlines() if line] == list(LINES)
     assert loaded.unread == ()
-    (remark,) = loaded.remarks
+    (remark,) = remarks_of(loaded)
     assert remark.startswith(
         "scan.pdf: the words of 2 pages were recognized in a picture (OCR) and may be wrong"
     )
@@ -63,7 +63,7 @@ def test_only_pages_without_text_are_recognized(tmp_path: Path) -> None:
     with loaded.context.open() as body:
         pages = [body.place(text_of(loaded).index(word)).page for word in ("Ada", "three", "Grace")]
     assert pages == [1, 2, 3]
-    assert "the words of 1 page were recognized" in loaded.remarks[0]
+    assert "the words of 1 page were recognized" in remarks_of(loaded)[0]
 
 
 @needs_ocr
@@ -72,7 +72,7 @@ def test_the_words_of_a_picture_are_recognized(tmp_path: Path) -> None:
     scanned().save(tmp_path / "blank.png")
     loaded = load([tmp_path / "a.png", tmp_path / "blank.png"], tmp_path / "c")
     assert text_of(loaded).split("\n")[:3] == list(LINES)
-    assert [(one.reason, one.remedy) for one in loaded.skipped] == [
+    assert [(one.what, one.remedy) for one in loaded.problems] == [
         ("a picture in which no words were recognized", "look at it yourself")
     ]
 

@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 
 import pytest
-from document_tree import text_of
+from document_tree import notes_of, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.documents import load
-from rlm.documents.formats.office.rtf import read_rtf
-from rlm.documents.formats.piece import Ended, Heading, Note, Text, Unreadable
+from rlm.documents.formats.piece import Ended, Fault, Heading, Problem, Text
+from rlm.documents.formats.rtf import read_rtf
 from rlm.errors import DocumentError
 
 FILES = Path(__file__).parent / "files"
@@ -32,10 +32,10 @@ def test_a_file_of_pandoc_is_read(tmp_path: Path) -> None:
     text = text_of(loaded)
     assert text.startswith(
         "The Lease\n\n# Terms\nThe rent is 900 euros.[1] It is due on the first — “always”. "
-        "Grüße, Привет, 日本 😀.\n[1] Paid to Kestrel Foods monthly.\n## Notice\n"
+        "Grüße, Привет, 日本 😀.\n[1] Paid to Kestrel Foods monthly.\n\n## Notice\n"
     )
     assert "Kind | Price\nlinden | 9.50\nacacia | 8.20\n" in text
-    assert loaded.notes == ()
+    assert notes_of(loaded) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_pictures_are_skipped_and_counted() -> None:
     data = b"{\\rtf1 a{\\pict\\bin5 }}}}}b}c{\\object{\\objdata 00}{\\result d}}\\par}"
     pieces = list(read_rtf(io.BytesIO(data), len(data)))
     assert pieces[0] == Text("ac\n")
-    assert isinstance(pieces[1], Note)
-    assert "pictures and embedded objects were not read (2)" in pieces[1].message
+    assert isinstance(pieces[1], Problem)
+    assert "pictures and embedded objects were not read (2)" in pieces[1].what
 
 
 def test_a_truncated_file_is_read_so_far_and_said_to_be_cut(tmp_path: Path) -> None:
     (tmp_path / "a.rtf").write_bytes((FILES / "lease.rtf").read_bytes()[:600])
     loaded = load([tmp_path / "a.rtf"], tmp_path / "c")
     assert "The Lease" in text_of(loaded)
-    assert loaded.notes == ("a.rtf: it ends in the middle (truncated): get it again",)
+    assert notes_of(loaded) == ("a.rtf: it ends in the middle (truncated): get it again",)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, reason: str) ->
     )
 )
 def test_any_bytes_are_read_or_refused(parts: list[bytes]) -> None:
-    """Property: a reader ends with Ended, or raises Unreadable."""
+    """Property: a reader ends with Ended, or raises Fault."""
     data = b"{\\rtf1 " + b"".join(parts)
     try:
         *_, last = read_rtf(io.BytesIO(data), len(data))
-    except Unreadable:
+    except Fault:
         return
     assert isinstance(last, Ended)
 

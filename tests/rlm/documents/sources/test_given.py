@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from rlm import RLM, Settings
 from rlm.documents import load, sources_of
-from rlm.documents.formats.tables.cell_places import cell_place
+from rlm.documents.formats.cell_places import cell_place
 from rlm.errors import UsageError
 from rlm.sandbox.text.body import Body, Span
 

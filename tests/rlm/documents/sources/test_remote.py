@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import fsspec
 import pytest
+from document_tree import skipped_of
 
 from rlm import RLM, Settings
 from rlm.documents import CloudSource, GitSource, PathSource, TextSource, UrlSource, load
@@ -100,9 +101,7 @@ def test_objects_of_a_storage(bucket: str, tmp_path: Path, path: str, names: lis
     loaded = load([CloudSource(bucket + path)], tmp_path / "context")
     assert [one.name.rpartition("/")[2] for one in loaded.context.documents] == names
     assert all(one.name.startswith("memory://") for one in loaded.context.documents)
-    assert {one.reason for one in loaded.skipped} == (
-        {"binary (a program)", "empty"} if path == "/docs" else set()
-    )
+    assert {what for _, what in skipped_of(loaded)} == ({"binary", "empty"} if path == "/docs" else set())
 
 
 @pytest.mark.parametrize(

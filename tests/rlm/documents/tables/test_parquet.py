@@ -10,8 +10,8 @@ from document_tree import text_of
 
 from rlm.answers.citations import cite
 from rlm.documents import load
-from rlm.documents.formats.piece import Unreadable
-from rlm.documents.formats.tables import parquet as reader
+from rlm.documents.formats import parquet as reader
+from rlm.documents.formats.piece import Fault
 from rlm.errors import DocumentError
 
 
@@ -19,7 +19,7 @@ def test_without_the_extra_the_refusal_names_it(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setattr(reader, "pyarrow", None)
     reader.prepare()
-    with (tmp_path / "a.parquet").open("rb") as file, pytest.raises(Unreadable) as refused:
+    with (tmp_path / "a.parquet").open("rb") as file, pytest.raises(Fault) as refused:
         list(reader.read_parquet(file, 4))
     assert refused.value.remedy == "pip install -e '.[parquet]', or convert it to CSV"
 
@@ -54,5 +54,5 @@ async def test_a_row_is_a_line(tmp_path: Path) -> None:
 def test_a_broken_file_is_one_clear_line(tmp_path: Path, size: int) -> None:
     data = written(tmp_path / "a.parquet")
     (tmp_path / "a.parquet").write_bytes(data[:size])
-    with pytest.raises(DocumentError, match="a Parquet file that is damaged, truncated or encrypted"):
+    with pytest.raises(DocumentError, match="a Parquet file that is damaged or truncated"):
         load([tmp_path / "a.parquet"], tmp_path / "c")

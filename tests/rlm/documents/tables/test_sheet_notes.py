@@ -15,7 +15,7 @@ from openpyxl.comments import Comment
 
 from rlm import RLM, Settings
 from rlm.documents import load
-from rlm.documents.formats.tables.sheet_parts import has_old_notes
+from rlm.documents.formats.sheet_parts import has_old_notes
 
 _NAMES = " ".join(
     f"xmlns:{name}='urn:oasis:names:tc:opendocument:xmlns:{long}:1.0'"

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
-from rlm.documents.formats.tables.csv_lines import csv_line, shown
+from rlm.documents.formats.csv_lines import csv_line, shown
+from rlm.documents.formats.piece import Ended, Fault, Member, Piece, Problem, Text
 from rlm.version import install_command
 
 try:
@@ -38,19 +38,12 @@ def prepare() -> None:
 def read_parquet(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the table as the file's only member, of kind `csv`: a header, then its rows, row n on line n + 1.
 
-    Lists and structs in a cell are JSON. Raises Unreadable without the extra, and for a file that is damaged
-    or encrypted.
+    Lists and structs in a cell are JSON. Raises Fault without the extra.
     """
     if pyarrow is None:
-        raise Unreadable(
-            "a Parquet file, whose reader is not installed",
-            f"{install_command('parquet')}, or convert it to CSV",
-        )
-    try:
-        table = parquet.ParquetFile(pyarrow.PythonFile(file, mode="r"), pre_buffer=False)
-        names = table.schema_arrow.names
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise Unreadable("a Parquet file that is damaged, truncated or encrypted", _REMEDY) from error
+        raise Fault("other", remedy=f"{install_command('parquet')}, or convert it to CSV")
+    table = parquet.ParquetFile(pyarrow.PythonFile(file, mode="r"), pre_buffer=False)
+    names = table.schema_arrow.names
     count = 0
 
     def lines() -> Iterator[str]:
@@ -61,11 +54,11 @@ def read_parquet(file: BinaryIO, size: int) -> Iterator[Piece]:
                 count += 1
                 yield csv_line(map(_cell, row))
 
-    yield Member("", "csv")
+    yield Member("", "csv", "table")
     try:
         yield from map(Text, lines())
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        yield Unread(f"damaged after row {count:,} ({type(error).__name__})", _REMEDY)
+        yield Problem(f"damaged after row {count:,} ({type(error).__name__})", _REMEDY, "missing")
     yield Ended()
 
 

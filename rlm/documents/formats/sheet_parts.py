@@ -6,31 +6,32 @@ from __future__ import annotations
 import html
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import BinaryIO
 
 import olefile
 
-from rlm.documents.formats.archive import Archive
-from rlm.documents.formats.office_xml.drawings import chart_titles, drawn_paragraphs
-from rlm.documents.formats.office_xml.xml import (
+from rlm.documents.formats.cell_places import column_letters
+from rlm.documents.formats.office_xml import (
+    Archive,
     Element,
     attribute,
+    chart_titles,
     children,
+    drawn_paragraphs,
     find,
-    links_of,
     local_name,
-    parse_member,
+    number,
+    unread_pictures,
 )
-from rlm.documents.formats.piece import Unreadable
-from rlm.documents.formats.tables.cell_places import column_letters
+from rlm.documents.formats.piece import Problem
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Excel", "SheetParts", "calc_sheets", "has_old_notes"]
+__all__ = ["Calc", "Excel", "SheetParts", "has_old_notes"]
 
-_WHAT = "a workbook"
 _WORKBOOK, _STYLES = "xl/workbook.xml", "xl/styles.xml"
+_SAVE = "open the workbook in its program and save it again"
 _LARGEST_SCANNED = 256 << 20
 _LARGEST_CALC = 64 << 20
 """Bytes of an ODS content that is looked through for comments."""
@@ -74,47 +75,39 @@ class SheetParts:
         if words := " ".join(text.split()):
             self.lines.append(f"{where}, {author}: {words}\n" if author else f"{where}: {words}\n")
 
-    def notes(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """Yield what the user must know of the values."""
         if self.uncomputed:
             formulas = "formula has" if self.uncomputed == 1 else "formulas have"
-            yield (
-                f"{self.uncomputed:,} {formulas} no computed value (the first is {self.first_uncomputed}): "
-                "open the workbook in its program and save it again"
-            )
+            first = f"(the first is {self.first_uncomputed})"
+            yield Problem(f"{self.uncomputed:,} {formulas} no computed value {first}", _SAVE)
         if self.is_stale:
-            yield (
-                "its formulas are to be computed anew when it is opened, so their values may be old or 0: "
-                "open it in its program and save it again"
-            )
+            what = "its formulas are to be computed anew when it is opened, so their values may be old or 0"
+            yield Problem(what, _SAVE)
 
-    def notes_beside(self) -> Iterator[str]:
+    def problems_beside(self) -> Iterator[Problem]:
         """Yield what the user must know of what stands beside the cells."""
         if self.is_damaged:
-            yield "its comments or drawings are damaged and were not read: save it again in its program"
-        if self.pictures:
-            yield (
-                f"the words in pictures and embedded objects were not read ({self.pictures:,}): "
-                "save it as PDF too if they matter"
-            )
+            yield Problem("its comments or drawings are damaged and were not read", _SAVE)
+        yield from unread_pictures([""] * self.pictures)
 
 
 class Excel:
     """The sheets of an XLSX, by name. What is missing or unusual is left out: calamine decides whether the
-    workbook can be read. Raises Unreadable for a damaged archive, and one that declares entities."""
+    workbook can be read."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._links = links_of(archive, _WORKBOOK, _WHAT)
+        self._links = archive.links(_WORKBOOK)
         self._parts: dict[str, str] = {}
         self._is_stale = False
-        for element in parse_member(archive, _WORKBOOK, _WHAT).iter():
+        for element in archive.xml(_WORKBOOK).iter():
             if local_name(element) == "sheet":
                 link = self._links.get(attribute(element, "id"))
                 self._parts[attribute(element, "name")] = link.target if link else ""
             elif local_name(element) == "calcPr":
                 self._is_stale = attribute(element, "fullCalcOnLoad") in ("1", "true")
-        styles = b"|".join(str(number).encode() for number in self._percent_styles())
+        styles = b"|".join(str(one).encode() for one in self._percent_styles())
         self._percent = (
             re.compile(rb'<c\b(?=[^>]{0,200}\bs="(?:%b)")[^>]{0,200}>' % styles) if styles else None
         )
@@ -130,7 +123,7 @@ class Excel:
             self._scan(found, data)
             self._look_beside(found, part)
             _add_margins(found, data)
-        except (Unreadable, RecursionError):
+        except Exception:  # whatever a library raises
             found.is_damaged = True
         return found
 
@@ -138,15 +131,15 @@ class Excel:
         """Yield the numbers of the styles of cells that show a percent."""
         if _STYLES not in self._archive:
             return
-        root = parse_member(self._archive, _STYLES, _WHAT)
+        root = self._archive.xml(_STYLES)
         formats = {
             attribute(one, "numFmtId")
             for one in children(find(root, "numFmts"), "numFmt")
             if "%" in _QUOTED.sub("", attribute(one, "formatCode"))
         }
-        for number, style in enumerate(find(root, "cellXfs") or ()):
+        for at, style in enumerate(find(root, "cellXfs") or ()):
             if attribute(style, "numFmtId") in (*_PERCENT_IDS, *formats):
-                yield number
+                yield at
 
     def _scan(self, found: SheetParts, data: bytes) -> None:
         """Find the extent, percents and formulas without a value."""
@@ -165,18 +158,18 @@ class Excel:
         found.is_stale = self._is_stale and _COMPUTED.search(data) is not None
 
     def _look_beside(self, found: SheetParts, part: str) -> None:
-        links = links_of(self._archive, part, _WHAT).values()
+        links = self._archive.links(part).values()
         threaded = set[str]()
         for link in links:
             if link.kind == "threadedComment":
                 people = self._people()
-                for one in parse_member(self._archive, link.target, _WHAT):
+                for one in self._archive.xml(link.target):
                     threaded.add(attribute(one, "ref"))
                     author = people.get(attribute(one, "personId"), "")
                     found.add(attribute(one, "ref"), _words(find(one, "text")), author)
         for link in links:
             if link.kind == "comments":
-                _add_comments(found, parse_member(self._archive, link.target, _WHAT), threaded)
+                _add_comments(found, self._archive.xml(link.target), threaded)
             elif link.kind == "drawing":
                 self._add_drawing(found, link.target)
 
@@ -185,12 +178,12 @@ class Excel:
             attribute(person, "id"): attribute(person, "displayName")
             for link in self._links.values()
             if link.kind == "person" and link.target in self._archive
-            for person in parse_member(self._archive, link.target, _WHAT)
+            for person in self._archive.xml(link.target)
         }
 
     def _add_drawing(self, found: SheetParts, name: str) -> None:
-        links = links_of(self._archive, name, _WHAT)
-        for element in parse_member(self._archive, name, _WHAT).iter():
+        links = self._archive.links(name)
+        for element in self._archive.xml(name).iter():
             match local_name(element):
                 case "txBody":
                     found.add("Text box", drawn_paragraphs(element))
@@ -199,7 +192,7 @@ class Excel:
                 case "chart":
                     link = links.get(attribute(element, "id"))
                     if link is not None and link.target in self._archive:
-                        for title in chart_titles(parse_member(self._archive, link.target, _WHAT)):
+                        for title in chart_titles(self._archive.xml(link.target)):
                             found.add("Chart", title)
 
 
@@ -214,11 +207,11 @@ def _words(element: Element | None) -> str:
 def _add_comments(found: SheetParts, root: Element, threaded: set[str]) -> None:
     authors = [one.text or "" for one in children(find(root, "authors"), "author")]
     for comment in children(find(root, "commentList"), "comment"):
-        cell, number = attribute(comment, "ref"), attribute(comment, "authorId")
+        cell, at = attribute(comment, "ref"), number(comment, "authorId")
         text = _words(find(comment, "text"))
         if cell in threaded and text.startswith(_THREADED):
             continue
-        author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+        author = authors[at] if at is not None and at < len(authors) else ""
         # Programs write the author into the comment, too.
         found.add(cell, text.removeprefix(f"{author}:") if author else text, author)
 
@@ -234,26 +227,30 @@ def _add_margins(found: SheetParts, data: bytes) -> None:
 
 def _column(letters: bytes) -> int:
     """Return the number of a column, from 0."""
-    number = 0
+    found = 0
     for letter in letters:
-        number = number * 26 + letter - 64
-    return number - 1
+        found = found * 26 + letter - 64
+    return found - 1
 
 
-def calc_sheets(archive: Archive) -> dict[str, SheetParts]:
-    """Return what stands beside the sheets of an ODS, by the name of the sheet. For an ODS that is too large,
-    the entry "" says that it was not read."""
-    if archive.size("content.xml") > _LARGEST_CALC:
-        return {"": SheetParts(is_damaged=b"<office:annotation" in archive.read("content.xml"))}
-    sheets: dict[str, SheetParts] = {}
-    try:
-        root = parse_member(archive, "content.xml", _WHAT)
-        for table in children(find(root, "body", "spreadsheet"), "table"):
-            found = sheets[attribute(table, "name")] = SheetParts()
+class Calc:
+    """What stands beside the sheets of an ODS. Of one that is too large or damaged, the first sheet says that
+    it was not read."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._sheets: dict[str, SheetParts] = {}
+        self._default = SheetParts()
+        if archive.size("content.xml") > _LARGEST_CALC:
+            self._default.is_damaged = b"<office:annotation" in archive.read("content.xml")
+            return
+        for table in children(find(archive.xml("content.xml"), "body", "spreadsheet"), "table"):
+            found = self._sheets[attribute(table, "name")] = SheetParts()
             _read_table(table, found, 1)
-    except (Unreadable, RecursionError):
-        sheets[""] = SheetParts(is_damaged=True)
-    return sheets
+
+    def sheet(self, name: str) -> SheetParts:
+        """Return what a sheet holds besides its values."""
+        default, self._default = self._default, SheetParts()
+        return self._sheets.get(name, default)
 
 
 def _read_table(table: Element, found: SheetParts, row: int) -> int:
@@ -270,7 +267,7 @@ def _read_table(table: Element, found: SheetParts, row: int) -> int:
     return row
 
 
-def _read_row(row: Element, found: SheetParts, number: int) -> None:
+def _read_row(row: Element, found: SheetParts, at: int) -> None:
     column = 0
     for cell in row:
         if not local_name(cell).endswith("table-cell"):
@@ -281,7 +278,7 @@ def _read_row(row: Element, found: SheetParts, number: int) -> None:
                     creator = find(part, "creator")
                     author = "".join(creator.itertext()).strip() if creator is not None else ""
                     words = " ".join("".join(one.itertext()) for one in children(part, "p"))
-                    found.add(f"{column_letters(column)}{number}", words, author)
+                    found.add(f"{column_letters(column)}{at}", words, author)
                 case "p":
                     pass
                 case _:
@@ -289,7 +286,7 @@ def _read_row(row: Element, found: SheetParts, number: int) -> None:
         column += _count(cell, "number-columns-repeated")
 
 
-def _add_shapes(found: SheetParts, shapes: Element | list[Element]) -> None:
+def _add_shapes(found: SheetParts, shapes: Iterable[Element]) -> None:
     for shape in shapes:
         paragraphs = ("".join(one.itertext()) for one in shape.iter() if local_name(one) == "p")
         found.add("Text box", "\n".join(paragraphs))
@@ -297,8 +294,8 @@ def _add_shapes(found: SheetParts, shapes: Element | list[Element]) -> None:
 
 
 def _count(element: Element, name: str) -> int:
-    count = attribute(element, name)
-    return min(int(count), _MAX_ROW) if count.isdecimal() and len(count) < 10 else 1
+    count = number(element, name)
+    return 1 if count is None else min(count, _MAX_ROW)
 
 
 def has_old_notes(file: BinaryIO) -> bool:

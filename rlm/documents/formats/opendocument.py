@@ -2,105 +2,71 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import re
 from collections.abc import Iterator
-from dataclasses import field
 from typing import BinaryIO
 
-from rlm.documents.formats.archive import Archive, refuse_entities
-from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
-from rlm.documents.formats.office_xml.drawings import count_pictures
-from rlm.documents.formats.office_xml.numbering import written
-from rlm.documents.formats.office_xml.xml import (
+from rlm.documents.formats.flow import Flow, rows
+from rlm.documents.formats.html import link_target
+from rlm.documents.formats.numbering import written
+from rlm.documents.formats.office_xml import (
+    Archive,
     Element,
     attribute,
     children,
     find,
     local_name,
+    number,
     parse,
-    parse_member,
-    rows,
+    unread_pictures,
 )
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable, text_of
-from rlm.lazy_dataclass import dataclass
+from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
+from rlm.documents.formats.slides import Slide, master_pieces, slide_pieces
 
-__all__ = ["prepare", "read_odp", "read_odt"]
+__all__ = ["read_odp", "read_odt"]
 
 _CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
 _MAX_BLANKS = 200
 _MAX_COLUMNS = 1_000
 _MAX_LEVELS = 10
-# What stands in the text, but is not shown in it.
+_MARGIN = re.compile(r"(?:header|footer)(?:-left|-first)?")
 _SILENT = frozenset(
-    [
-        "tracked-changes",
-        "sequence-decls",
-        "variable-decls",
-        "user-field-decls",
-        "settings",
-        "annotation-end",
-        "bookmark",
-        "bookmark-start",
-        "bookmark-end",
-        "alphabetical-index-mark",
-        "title",
+    (
+        "tracked-changes", "sequence-decls", "variable-decls", "user-field-decls", "settings",
+        "annotation-end", "bookmark", "bookmark-start", "bookmark-end", "alphabetical-index-mark", "title",
         "desc",
-    ]
-)
-_SAMPLE = (
-    "<office:document xmlns:office='o' xmlns:text='t'><office:body><office:text><text:p>a</text:p>"
-    "</office:text></office:body></office:document>"
-)
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small document: later nothing can be opened."""
-    sample = io.BytesIO()
-    with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_CONTENT, _SAMPLE)
-    list(read_odt(sample, sample.seek(0, 2)))
+    )
+)  # fmt: skip
+"""What stands in the text, but is not shown in it."""
 
 
 def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings of a text document, footnotes below their paragraph, and the headers and
-    footers of its pages at the end. Raises Unreadable."""
-    what = "an ODT"
-    content, styles = _open(file, size, what)
+    footers of its pages at the end. Raises Fault."""
+    content, styles = _open(file, size)
     body = find(content, "body", "text")
     if body is None:
-        raise Unreadable("an OpenDocument file without a text document", "save it as .odt")
-    try:
-        flow = _Flow(_Numbers(content, styles))
-        flow.read(body)
-        pieces = flow.pieces
-        margins = list(dict.fromkeys(_margins(styles)))
-    except RecursionError as error:
-        raise Unreadable(f"{what} nested too deeply", "open it in its program and save it again") from error
-    yield from pieces
+        raise Fault("foreign", "it holds no text document", "save it as .odt")
+    words = _Words(_Numbers(content, styles))
+    words.read(body)
+    margins = list(dict.fromkeys(_margins(styles)))
+    yield from words.flow.pieces
     if margins:
         yield Heading(1, "Headers and footers")
         yield Text("".join(margins))
-    if flow.deleted:
-        yield Note(
-            f"{flow.deleted:,} deletions that are only proposed are read as deleted: accept or reject them"
-        )
-    if pictures := count_pictures(flow.pictures):
-        yield Note(
-            f"the words in pictures and embedded objects were not read ({pictures:,}): "
-            "export it as PDF if they matter"
-        )
+    if words.deleted:
+        what = f"{words.deleted:,} deletions that are only proposed are read as deleted"
+        yield Problem(what, "accept or reject them")
+    yield from unread_pictures(words.pictures)
     yield Ended()
 
 
 def read_odp(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises
-    Unreadable."""
-    what = "an ODP"
-    content, styles = _open(file, size, what)
+    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises Fault."""
+    content, styles = _open(file, size)
     body = find(content, "body", "presentation")
     if body is None:
-        raise Unreadable("an OpenDocument file without a presentation", "save it as .odp")
+        raise Fault("foreign", "it holds no presentation", "save it as .odp")
     hidden = {
         attribute(style, "name")
         for root in (content, styles)
@@ -108,46 +74,31 @@ def read_odp(file: BinaryIO, size: int) -> Iterator[Piece]:
         for facts in children(style, "drawing-page-properties")
         if attribute(facts, "visibility") == "hidden"
     }
-    try:
-        slides = [_slide(page, hidden) for page in children(body, "page")]
-        masters = list(_masters(body, styles))
-    except RecursionError as error:
-        raise Unreadable(f"{what} nested too deeply", "open it in its program and save it again") from error
-    yield from slide_pieces(slides, what)
-    yield from master_pieces(masters)
+    yield from slide_pieces(_slide(page, hidden) for page in children(body, "page"))
+    yield from master_pieces(_masters(body, styles))
     yield Ended()
 
 
-def _open(file: BinaryIO, size: int, what: str) -> tuple[Element, Element | None]:
-    """Return the content and the styles. A flat document is one XML file. Raises Unreadable."""
-    file.seek(0)
+def _open(file: BinaryIO, size: int) -> tuple[Element, Element | None]:
+    """Return the content and the styles. A flat document is one XML file. Raises Fault."""
     if file.read(4) != b"PK\x03\x04" and b"<" in (file.seek(0), file.read(200))[1]:
         file.seek(0)
-        root = parse(refuse_entities(file.read(), what), what)
+        root = parse(file.read())
         return root, root
-    archive = Archive(file, size, what)
+    archive = Archive(file, size)
     if _CONTENT not in archive:
-        raise Unreadable(
-            f"a zip archive but not {what}", "name a document, or unpack the archive and name its text files"
-        )
+        raise Fault("foreign", "a zip archive", "unpack the archive and name its text files")
     if _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
-        raise Unreadable(f"{what} protected by a password", "save a copy without one")
-    styles = parse_member(archive, _STYLES, what) if _STYLES in archive else None
-    return parse_member(archive, _CONTENT, what), styles
+        raise Fault("locked")
+    return archive.xml(_CONTENT), archive.xml(_STYLES) if _STYLES in archive else None
 
 
 def _margins(styles: Element | None) -> Iterator[str]:
     """Yield the text of each header and footer."""
     for page in children(find(styles, "master-styles"), "master-page"):
         for part in page:
-            if local_name(part).startswith(("header", "footer")) and local_name(part)[6:] in (
-                "",
-                "-left",
-                "-first",
-            ):
-                flow = _Flow()
-                flow.read(part)
-                text = text_of(flow.pieces)
+            if _MARGIN.fullmatch(local_name(part)):
+                text = _text_of(part)
                 if any(map(str.isalpha, text)):  # more than the number of the page
                     yield text
 
@@ -161,18 +112,18 @@ def _masters(body: Element, styles: Element | None) -> Iterator[str]:
         for shape in page:
             # A placeholder says what is to be put there.
             if local_name(shape) != "notes" and not attribute(shape, "class"):
-                flow = _Flow()
-                flow.read_one(shape)
-                yield text_of(flow.pieces)
+                words = _Words()
+                words.read_one(shape)
+                yield words.flow.text()
 
 
 def _slide(page: Element, hidden: set[str]) -> Slide:
     slide = Slide(is_hidden=attribute(page, "style-name") in hidden)
     for shape in page:
-        flow = _Flow()
-        flow.read_one(shape)
-        text = text_of(flow.pieces)
-        slide.pictures += flow.pictures
+        words = _Words()
+        words.read_one(shape)
+        text = words.flow.text()
+        slide.pictures += words.pictures
         match local_name(shape), attribute(shape, "class"):
             case "notes", _:
                 slide.notes += text
@@ -233,22 +184,19 @@ class _Numbers:
         return 1 if facts is None else _number(facts, "start-value")
 
 
-@dataclass(slots=True)
-class _Flow:
+class _Words:
     """Collects the text below an element. A paragraph is one line."""
 
-    numbers: _Numbers = field(default_factory=_Numbers)
-    pieces: list[Piece] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    """The file of each picture and embedded object, "" if it has none."""
-    deleted: int = 0
-    _words: list[str] = field(default_factory=list)
-    _after: list[str] = field(default_factory=list)
-    """Footnotes and comments of the paragraph that is open."""
-    _lists: list[str] = field(default_factory=list)
-    """The styles of the lists that are open."""
-    _start: int | None = None
-    """The number that the item whose text has not begun states, 0 without one."""
+    def __init__(self, numbers: _Numbers | None = None) -> None:
+        self.numbers = numbers or _Numbers()
+        self.flow = Flow()
+        self.pictures: list[str] = []
+        """The file of each picture and embedded object, "" if it has none."""
+        self.deleted = 0
+        self._lists: list[str] = []
+        """The styles of the lists that are open."""
+        self._start: int | None = None
+        """The number that the item whose text has not begun states, 0 without one."""
 
     def read(self, element: Element) -> None:
         """Read the children of an element that holds paragraphs."""
@@ -264,14 +212,17 @@ class _Flow:
             case "list":
                 self._list(element)
             case "table":
-                self.pieces.append(Text(rows(self._table(element)) + "\n"))
+                if text := rows(self._table(element)).rstrip("\n"):
+                    self.flow.put(text)
             case "forms":
-                self._forms(element)
+                for control in element.iter():
+                    told = filter(None, (attribute(control, name) for name in ("label", "current-value")))
+                    if text := " ".join(": ".join(told).split()):
+                        self.flow.put(text, is_apart=False)
             case "tracked-changes":
                 self.deleted += sum(local_name(one) == "deletion" for one in element.iter())
             case "annotation":
-                self._after.append(f"[{_annotation(element)}]\n")
-                self._end_paragraph()
+                self.flow.put(f"[{_annotation(element)}]")
             case "image" | "object" | "object-ole" | "plugin":
                 self.pictures.append(attribute(element, "href"))
             case "frame":
@@ -286,9 +237,8 @@ class _Flow:
             self.numbers.restart(style)
         self._lists.append(style)
         for item in element:
-            value = attribute(item, "start-value")[:9]
             is_item = local_name(item) == "list-item"
-            self._start = (int(value) if value.isdecimal() else 0) if is_item else None
+            self._start = (number(item, "start-value") or 0) if is_item else None
             self.read(item)
         self._lists.pop()
 
@@ -299,13 +249,6 @@ class _Flow:
             return self.numbers.label(self._lists[-1], len(self._lists), start)
         return self.numbers.label(_OUTLINE, level).removeprefix("-") if level and not self._lists else ""
 
-    def _forms(self, forms: Element) -> None:
-        """Read the labels and values of the controls of a form."""
-        for control in forms.iter():
-            told = [attribute(control, name) for name in ("label", "current-value")]
-            if any(told):
-                self.pieces.append(Text(" ".join(": ".join(filter(None, told)).split()) + "\n"))
-
     def _frame(self, frame: Element) -> None:
         """Read a frame: it holds one content in several forms, the best one first."""
         content = next(iter(frame), None)
@@ -314,62 +257,59 @@ class _Flow:
         for told in ("title", "desc"):
             words = find(frame, told)
             if words is not None and (text := " ".join("".join(words.itertext()).split())):
-                self.pieces.append(Text(f"[{text}]\n"))
+                self.flow.put(f"[{text}]", is_apart=False)
 
     def _paragraph(self, element: Element, *, is_heading: bool) -> None:
-        outer, self._words = self._words, []
-        self._inline(element)
-        text = "".join(self._words).strip()
-        self._words = outer
+        words: list[str] = []
+        self._inline(element, words)
+        text = "".join(words).strip()
         if text and (is_heading or attribute(element, "style-name") == "Title"):
             level = min(_number(element, "outline-level"), _MAX_LEVELS)
             label = self._label(level if is_heading else 0).removeprefix("-")
-            self.pieces.append(Heading(level, f"{label} {text}".strip()))
+            self.flow.put(f"{label} {text}".strip(), level=level, is_apart=False)
         elif text and self._lists:
             mark = f"{self._label(0)} ".lstrip()
-            self.pieces.append(Text(f"{'  ' * min(len(self._lists) - 1, 8)}{mark}{text}\n"))
+            self.flow.put(f"{'  ' * min(len(self._lists) - 1, 8)}{mark}{text}", is_apart=False)
         elif text:
-            self.pieces.append(Text(f"{text}\n\n"))
-        self._end_paragraph()
+            self.flow.put(text)
+        self.flow.end_notes()
 
-    def _end_paragraph(self) -> None:
-        if self._after:
-            self.pieces.append(Text("".join(self._after) + "\n"))
-            self._after.clear()
-
-    def _inline(self, element: Element) -> None:
-        self._words.append(_folded(element.text))
+    def _inline(self, element: Element, words: list[str]) -> None:
+        words.append(_folded(element.text))
         for child in element:
             match local_name(child):
                 case "s":
-                    count = attribute(child, "c")
-                    self._words.append(" " * (min(int(count), _MAX_BLANKS) if count.isdecimal() else 1))
+                    count = number(child, "c")
+                    words.append(" " * (1 if count is None else min(count, _MAX_BLANKS)))
                 case "tab":
-                    self._words.append("\t")
+                    words.append("\t")
                 case "line-break":
-                    self._words.append("\n")
+                    words.append("\n")
                 case "note":
                     mark = "".join(
                         "".join(one.itertext()) for one in children(child, "note-citation")
                     ).strip()
-                    self._words.append(f"[{mark}]")
-                    self._after.append(f"[{mark}] {self._inside(find(child, 'note-body'))}\n")
+                    words.append(f"[{mark}]")
+                    self.flow.add_after(f"[{mark}] {self._inside(find(child, 'note-body'))}")
                 case "annotation":
-                    self._after.append(f"[{_annotation(child)}]\n")
+                    self.flow.add_after(f"[{_annotation(child)}]")
                 case "frame" | "custom-shape" | "text-box" | "rect" | "g" | "line" | "ellipse" | "object":
-                    if (inside := self._inside(child, is_shape=True)).strip():
-                        self._after.append(inside)
+                    self.flow.add_after(self._inside(child, is_shape=True))
+                case "a":
+                    inside: list[str] = []
+                    self._inline(child, inside)
+                    words += [*inside, link_target(attribute(child, "href"), "".join(inside))]
                 case name if name not in _SILENT:
-                    self._inline(child)
-            self._words.append(_folded(child.tail))
+                    self._inline(child, words)
+            words.append(_folded(child.tail))
 
     def _inside(self, element: Element | None, *, is_shape: bool = False) -> str:
-        """Return the text of a footnote or of a shape within a paragraph."""
-        flow = _Flow(self.numbers)
+        """Return the text of a footnote, of a cell, or of a shape within a paragraph."""
+        inside = _Words(self.numbers)
         if element is not None:
-            (flow.read_one if is_shape else flow.read)(element)
-        self.pictures += flow.pictures
-        lines = text_of(flow.pieces)
+            (inside.read_one if is_shape else inside.read)(element)
+        self.pictures += inside.pictures
+        lines = inside.flow.text()
         return lines if is_shape else " ".join(lines.split())
 
     def _table(self, element: Element) -> list[list[str]]:
@@ -384,28 +324,30 @@ class _Flow:
                     for cell in part:
                         # A cell that is covered by a merged one keeps its column.
                         if local_name(cell) in ("table-cell", "covered-table-cell"):
-                            text = self._inside(cell, is_shape=False)
-                            count = attribute(cell, "number-columns-repeated")
-                            times = int(count) if count.isdecimal() else 1
-                            row += [text] * min(times, _MAX_COLUMNS - len(row))
+                            times = _number(cell, "number-columns-repeated")
+                            row += [self._inside(cell)] * min(times, _MAX_COLUMNS - len(row))
                     table.append(row)
         return table
 
 
+def _text_of(element: Element) -> str:
+    """Return the text of a part of its own."""
+    words = _Words()
+    words.read(element)
+    return words.flow.text()
+
+
 def _annotation(element: Element) -> str:
     """Return `Ann: text` of a comment."""
-    flow = _Flow()
-    flow.read(element)
     creator = find(element, "creator")
     name = "".join(creator.itertext()).strip() if creator is not None else ""
-    words = " ".join(text_of(flow.pieces).split())
-    return f"{name or 'Comment'}: {words}"
+    return f"{name or 'Comment'}: {' '.join(_text_of(element).split())}"
 
 
 def _number(element: Element, name: str) -> int:
     """Return an attribute that is a number, 1 without one."""
-    value = attribute(element, name)[:9]
-    return int(value) if value.isdecimal() else 1
+    found = number(element, name)
+    return 1 if found is None else found
 
 
 def _folded(text: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The styles of a Word document's paragraphs and the numbers of its lists and headings."""
+"""The styles of a Word document's paragraphs, the numbers of its lists and headings, and fonts of symbols."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import field
 
-from rlm.documents.formats.office_xml.xml import Element, attribute, children, find, is_on, local_name, number
+from rlm.documents.formats.office_xml import Element, attribute, children, find, is_on, local_name, number
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Numbering", "Styles", "written"]
+__all__ = ["SYMBOLS", "Numbering", "Styles", "written"]
 
 _HEADING = re.compile(r"heading ?(\d)|(title)", re.IGNORECASE)
 _DEEPEST = 8
@@ -20,6 +20,19 @@ _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
     (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
+_GREEK = dict(
+    zip(
+        range(0x41, 0x7B),
+        "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ",
+        strict=True,
+    )
+)
+SYMBOLS = {
+    "Symbol": _GREEK
+    | dict(zip(b"\xa3\xb3\xb1\xb4\xb8\xb9\xbb\xa5\xb0\xd6\xac\xae\xe5\xf2", "≤≥±×÷≠≈∞°√←→∑∫", strict=True)),
+    "Wingdings": dict(zip(b"\xfb\xfc\xfd\xfe\xa8\x6f\x78\xdf\xe0\xa7", "✗✓☒☑☐☐☒←→▪", strict=True)),
+}
+"""What the characters of these fonts look like. Word stores them by their places in the font."""
 
 
 class Styles:

@@ -1,4 +1,4 @@
-"""Tables on pages of a PDF as rows: a wide gap between words, in line with one nearby, parts cells."""
+"""Tables on pages of a PDF as rows: words far apart are cells if the lines nearby have the same gaps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rlm.documents.formats.tables.markup_rows import SEPARATOR, row_line
+from rlm.documents.formats.flow import SEPARATOR, row_line
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["page_text"]

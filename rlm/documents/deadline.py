@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["TimeLimit", "TimeOver"]
+__all__ = ["Deadline", "TimeOver"]
 
 
 class TimeOver(Exception):
     """Raised while a document is read, when the time of the loading is over."""
 
 
-class TimeLimit:
+class Deadline:
     """A limit in seconds, from now on. None never ends."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -20,10 +20,10 @@ class TimeLimit:
         self.is_over = False
         """Whether `check` has raised."""
 
-    def renewed(self) -> TimeLimit:
+    def renewed(self) -> Deadline:
         """Return this limit, or if it is over, a quarter of it from now on: an attempt that could not give a
         part of the text took all of it."""
-        return TimeLimit(self._seconds / 4) if self.is_over and self._seconds is not None else self
+        return Deadline(self._seconds / 4) if self.is_over and self._seconds is not None else self
 
     def check(self, grace: float = 0.0) -> None:
         """Raise TimeOver if the time has been over for `grace` seconds."""

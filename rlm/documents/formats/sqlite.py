@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import BinaryIO
 
-from rlm.documents.formats.piece import Ended, Member, Piece, Text, Unread, Unreadable
-from rlm.documents.formats.tables.csv_lines import csv_line, shown
+from rlm.documents.formats.csv_lines import csv_line, shown
+from rlm.documents.formats.piece import Ended, Fault, Member, Piece, Problem, Text
 
-__all__ = ["prepare", "read_sqlite"]
+__all__ = ["read_sqlite"]
 
 _MAGIC = b"SQLite format 3\0"
 _LARGEST = 700 << 20
@@ -22,36 +22,22 @@ _ROLLBACK = b"\x01\x01"
 _REMEDY = "restore it from a backup, or try `sqlite3 FILE .recover`"
 
 
-def prepare() -> None:
-    """Let SQLite read a small database: later nothing can be opened."""
-    with closing(sqlite3.connect(":memory:")) as sample:
-        sample.execute("create table t (a)")
-        data = sample.serialize()
-    with closing(_opened(bytearray(data))) as database:
-        list(_schema(database))
-        list(_tables(database))
-    shown("a")
-
-
 def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield each table as a member of kind `csv`: a header, then its rows in SQLite's order.
 
     A line end within a cell is replaced, so that row n is line n + 1. The last member holds the statements
     that made the tables. Views are not computed: they would show the same rows again. Changes that
-    are only in a log (WAL) are not read. Raises Unreadable for a file that is damaged, encrypted, or too
-    large.
+    are only in a log (WAL) are not read. Raises Fault for a file that is encrypted or too large.
     """
     if size > _LARGEST:
-        raise Unreadable(
-            f"a database of {size / 2**20:,.0f} MB, and at most {_LARGEST >> 20} MB are read",
+        raise Fault(
+            "large",
+            f"{size / 2**20:,.0f} MB, and at most {_LARGEST >> 20} MB are read",
             "export the tables you need: sqlite3 -csv -header FILE 'select * from TABLE' > TABLE.csv",
         )
     data = bytearray(file.read())
     if data[: len(_MAGIC)] != _MAGIC:
-        raise Unreadable(
-            "not an SQLite database, or an encrypted one",
-            "save a decrypted copy, or export its tables as CSV",
-        )
+        raise Fault("foreign", "or encrypted", "save a decrypted copy, or export its tables as CSV")
     # A database in memory cannot be in WAL mode, and could not be read.
     data[_VERSIONS] = _ROLLBACK
     database = _opened(data)
@@ -60,12 +46,12 @@ def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
         try:
             names = list(_tables(database))
         except sqlite3.Error as error:
-            raise Unreadable("an SQLite database that is damaged or truncated", _REMEDY) from error
+            raise Fault("damaged", remedy=_REMEDY) from error
         if not names:
-            raise Unreadable(
-                "an SQLite database without tables",
-                "name another file, or if it is in use run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'`",
+            remedy = (
+                "name another file, or if it is in use run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'`"
             )
+            raise Fault("bare", "no tables", remedy)
         for name in names:
             yield from _table(database, name)
         yield from _schema(database)
@@ -74,20 +60,11 @@ def read_sqlite(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 def _opened(data: bytearray) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:")
-    try:
-        database.deserialize(data)
-        database.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL)
-        for pragma in (
-            "trusted_schema = off",
-            "query_only = on",
-            "cell_size_check = on",
-            "temp_store = memory",
-        ):
-            database.execute(f"pragma {pragma}")
-    except (sqlite3.Error, OverflowError, MemoryError) as error:
-        database.close()
-        raise Unreadable("an SQLite database that is damaged or truncated", _REMEDY) from error
+    database.deserialize(data)
+    database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL)
+    for pragma in ("trusted_schema = off", "query_only = on", "cell_size_check = on", "temp_store = memory"):
+        database.execute(f"pragma {pragma}")
     return database
 
 
@@ -125,8 +102,8 @@ def _table(database: sqlite3.Connection, name: str) -> Iterator[Piece]:
             count += 1
             yield csv_line(map(shown, row))
 
-    yield Member(name, "csv")
+    yield Member(name, "csv", "member table")
     try:
         yield from map(Text, lines())
     except (sqlite3.Error, OverflowError) as error:
-        yield Unread(f"damaged after row {count:,} ({error})", _REMEDY)
+        yield Problem(f"damaged after row {count:,} ({error})", _REMEDY, "missing")

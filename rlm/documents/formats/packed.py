@@ -6,14 +6,13 @@ import bz2
 import gzip
 import lzma
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
-from rlm.documents.formats.containers.tar import is_tar, members_of_tar
-from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
+from rlm.documents.formats.archives import is_tar, members_of_tar
+from rlm.documents.formats.piece import Data, Ended, Fault, Member, Piece
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -24,47 +23,40 @@ __all__ = ["read_bzip2", "read_gzip", "read_xz", "read_zstd"]
 
 _BLOCK = 1 << 20
 _INPUT = 128 * 1024
-_DAMAGED = (zlib.error, OSError, ValueError, lzma.LZMAError, zstd.ZstdError)
 
 
 def read_gzip(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield what a gzip file holds. Raises Unreadable where it is damaged."""
+    """Yield what a gzip file holds."""
     stream = gzip.GzipFile(fileobj=file)
-    return _read(iter(lambda: stream.read1(_BLOCK), b""), "a gzip file")
+    return _read(iter(lambda: stream.read1(_BLOCK), b""))
 
 
 def read_bzip2(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield what a bzip2 file holds. Raises Unreadable where it is damaged."""
-    return _read(_unpacked(file, bz2.BZ2Decompressor), "a bzip2 file")
+    """Yield what a bzip2 file holds."""
+    return _read(_unpacked(file, bz2.BZ2Decompressor))
 
 
 def read_xz(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield what an xz or lzma file holds. Raises Unreadable where it is damaged."""
-    return _read(_unpacked(file, lzma.LZMADecompressor), "an xz file")
+    """Yield what an xz or lzma file holds."""
+    return _read(_unpacked(file, lzma.LZMADecompressor))
 
 
 def read_zstd(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield what a zstd file holds. Raises Unreadable where it is damaged."""
-    return _read(_unpacked(file, zstd.ZstdDecompressor), "a zstd file")
+    """Yield what a zstd file holds."""
+    return _read(_unpacked(file, zstd.ZstdDecompressor))
 
 
-def _read(blocks: Iterator[bytes], what: str) -> Iterator[Piece]:
+def _read(blocks: Iterator[bytes]) -> Iterator[Piece]:
     try:
         head = next(blocks, b"")
         blocks = chain([head], blocks)
         if is_tar(head):
-            yield from members_of_tar(SimpleNamespace(read=lambda _: next(blocks, b"")), what)
+            yield from members_of_tar(SimpleNamespace(read=lambda _: next(blocks, b"")))
         else:
             yield Member("")
             yield from map(Data, blocks)
     except EOFError as error:
-        raise Unreadable(f"{what} that ends early (truncated)", "get it again") from error
-    except MemoryError as error:
-        raise Unreadable(f"{what} that takes too much memory to unpack", "unpack it yourself") from error
-    except _DAMAGED as error:
-        raise Unreadable(
-            f"{what} that is damaged, or followed by what is not packed", "get it again"
-        ) from error
+        raise Fault("damaged", "it ends early", "get it again") from error
     yield Ended()
 
 

@@ -11,30 +11,21 @@ from typing import BinaryIO
 
 from compressed_rtf import decompress
 from olefile import STGTY_STORAGE, OleFileIO
-from olefile.olefile import DEFECT_INCORRECT, OleFileError
+from olefile.olefile import DEFECT_INCORRECT
 
 from rlm.documents.encoding import decode_whole
 from rlm.documents.formats import mail
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.piece import (
-    Data,
-    Ended,
-    Heading,
-    Member,
-    Piece,
-    Text,
-    Unread,
-    Unreadable,
-    text_of,
-)
+from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Piece, Problem, Text, text_of
 
-__all__ = ["prepare", "read_msg"]
+__all__ = ["read_msg"]
 
 _SUBJECT, _HEADERS, _BODY, _HTML, _RTF = 0x0037, 0x007D, 0x1000, 0x1013, 0x1009
 _SENDER, _SENDER_ADDRESS, _SENDER_SMTP = 0x0C1A, 0x0C1F, 0x5D01
 _TO, _CC, _BCC = 0x0E04, 0x0E03, 0x0E02
 _SENT, _RECEIVED = 0x0039, 0x0E06
 _TEXT_CODEPAGE, _HTML_CODEPAGE = 0x3FFD, 0x3FDE
+_ADDRESS, _SMTP, _RECIPIENT_TYPE = 0x3003, 0x39FE, 0x0C15
 _FILE, _FILE_NAME, _SHORT_NAME, _SHOWN_NAME = 0x3701, 0x3707, 0x3704, 0x3001
 _UNICODE, _STRING, _BINARY, _OBJECT, _TIME, _INTEGER = 0x001F, 0x001E, 0x0102, 0x000D, 0x0040, 0x0003
 _CODECS = {
@@ -45,28 +36,17 @@ _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _MAX_LEVELS = 10
 _MAX_STREAM = 256 << 20
 _SAVE_IT = "open it in Outlook and save it as .eml"
-_ERRORS = (OleFileError, OSError, struct.error, ValueError, IndexError, KeyError, TypeError)
-
-
-def prepare() -> None:
-    """Import what reading needs: later nothing can be opened."""
-    mail.prepare()
 
 
 def read_msg(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the message: the usual headers, its text, and the messages attached to it. Then yield the
-    attached files, each as a member. Raises Unreadable if it is damaged."""
-    try:
-        with OleFileIO(file, raise_defects=DEFECT_INCORRECT) as ole:
-            if not ole.exists("__properties_version1.0"):
-                raise Unreadable("an Outlook file that holds no message", _SAVE_IT)
-            reader = _Reader(ole)
-            yield from reader.message([], 1)
-            yield from reader.members()
-    except _ERRORS as error:
-        raise Unreadable("an Outlook message that is damaged or truncated", _SAVE_IT) from error
-    except RecursionError as error:
-        raise Unreadable("an Outlook message nested too deeply", _SAVE_IT) from error
+    attached files, each as a member. Raises Fault for another file of Outlook."""
+    with OleFileIO(file, raise_defects=DEFECT_INCORRECT) as ole:
+        if not ole.exists("__properties_version1.0"):
+            raise Fault("foreign", "it holds no message", _SAVE_IT)
+        reader = _Reader(ole)
+        yield from reader.message([], 1)
+        yield from reader.members()
     yield Ended(reader.replaced, reader.guessed)
 
 
@@ -75,7 +55,7 @@ class _Reader:
 
     def __init__(self, ole: OleFileIO) -> None:
         self.replaced = 0
-        self.guessed: str | None = None
+        self.guessed = ""
         self._ole = ole
         self._messages = 0
         self._members: list[tuple[str, list[str]]] = []
@@ -86,9 +66,10 @@ class _Reader:
         head = _Properties(self._ole, at, 32 if level == 1 else 24)
         number = f"Message {self._messages}: " if level > 1 else ""
         yield Heading(min(level, 5), number + (_line(head.text(_SUBJECT)) or "(no subject)"))
-        yield Text("".join(f"{name}: {value}\n" for name, value in _headers(head) if value) + "\n")
+        headers = _headers(head, self._recipients(at))
+        yield Text("".join(f"{name}: {value}\n" for name, value in headers if value) + "\n")
         yield from self._body(head, level)
-        for number_of, name in enumerate(self._attachments(at), 1):
+        for number_of, name in enumerate(self._storages(at, "__attach_version1.0_"), 1):
             yield from self._attachment([*at, name], number_of, level)
 
     def members(self) -> Iterator[Piece]:
@@ -103,7 +84,7 @@ class _Reader:
                 # The library of packed RTF raises Exception itself.
                 if isinstance(error, MemoryError):
                     raise
-                yield Unread("damaged in its message", _SAVE_IT)
+                yield Problem("damaged in its message", _SAVE_IT, "missing")
             else:
                 yield Data(data)
 
@@ -128,13 +109,22 @@ class _Reader:
             markup, replaced, guessed = decode_markup(data, _label(head.integer(_HTML_CODEPAGE)))
             self.replaced += replaced
             self.guessed = self.guessed or guessed
-        pieces = pieces_of_markup(markup, titled=False) if markup else ()
-        return text_of(pieces)
+        return text_of(pieces_of_markup(markup, titled=False)) if markup else ""
 
-    def _attachments(self, at: list[str]) -> list[str]:
+    def _storages(self, at: list[str], begin: str) -> list[str]:
+        """Return the names of the attachments or recipients of a message."""
         paths = self._ole.listdir(storages=True)
         names = {path[len(at)] for path in paths if path[: len(at)] == at and len(path) > len(at)}
-        return sorted(name for name in names if name.startswith("__attach_version1.0_"))
+        return sorted(name for name in names if name.startswith(begin))
+
+    def _recipients(self, at: list[str]) -> dict[str, str]:
+        """Return the names and addresses of the recipients by the header that they belong to."""
+        found: dict[str, list[str]] = {"To": [], "Cc": [], "Bcc": []}
+        for name in self._storages(at, "__recip_version1.0_"):
+            one = _Properties(self._ole, [*at, name], 8)
+            header = {2: "Cc", 3: "Bcc"}.get(one.integer(_RECIPIENT_TYPE), "To")
+            found[header].append(_address(one.text(_SHOWN_NAME), one.text(_SMTP) or one.text(_ADDRESS)))
+        return {header: "; ".join(filter(None, people)) for header, people in found.items()}
 
     def _attachment(self, at: list[str], number: int, level: int) -> Iterator[Piece]:
         head = _Properties(self._ole, at, 8)
@@ -145,7 +135,7 @@ class _Reader:
             [*inner, "__properties_version1.0"]
         ):
             if level >= _MAX_LEVELS:
-                raise Unreadable("an Outlook message nested too deeply", _SAVE_IT)
+                raise Fault("deep", remedy=_SAVE_IT)
             yield from self.message(inner, level + 1)
             return
         if level > 1:
@@ -201,15 +191,19 @@ class _Properties:
             return ""
 
 
-def _headers(head: _Properties) -> Iterator[tuple[str, str]]:
+def _address(name: str, address: str) -> str:
+    """Return a person as mails name one."""
+    name, address = _line(name), _line(address)
+    return f"{name} <{address}>" if name and address and name != address else name or address
+
+
+def _headers(head: _Properties, recipients: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the usual headers: those that came with the mail, or what Outlook knows."""
-    sender = _line(head.text(_SENDER))
-    address = _line(head.text(_SENDER_SMTP) or head.text(_SENDER_ADDRESS))
     known = {
-        "From": f"{sender} <{address}>" if sender and address and sender != address else sender or address,
-        "To": _line(head.text(_TO)),
-        "Cc": _line(head.text(_CC)),
-        "Bcc": _line(head.text(_BCC)),
+        "From": _address(head.text(_SENDER), head.text(_SENDER_SMTP) or head.text(_SENDER_ADDRESS)),
+        "To": recipients["To"] or _line(head.text(_TO)),
+        "Cc": recipients["Cc"] or _line(head.text(_CC)),
+        "Bcc": recipients["Bcc"] or _line(head.text(_BCC)),
         "Date": head.time(_SENT) or head.time(_RECEIVED),
     }
     sent = HeaderParser().parsestr(head.text(_HEADERS))
@@ -222,7 +216,7 @@ def _stream(ole: OleFileIO, at: list[str]) -> bytes:
     with ole.openstream(at) as stream:
         data: bytes = stream.read(_MAX_STREAM + 1)
     if len(data) > _MAX_STREAM:
-        raise Unreadable("an Outlook message with a part of more than 256 MB", _SAVE_IT)
+        raise Fault("large", "a part of more than 256 MB", _SAVE_IT)
     return data
 
 
@@ -231,4 +225,4 @@ def _label(codepage: int) -> str | None:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:4_000]
+    return " ".join(text.split())

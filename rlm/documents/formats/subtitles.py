@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import html
-import io
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rlm.documents.encoding import decode_whole, prepare_encodings
-from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
+from rlm.documents.encoding import decode_whole
+from rlm.documents.formats.piece import Ended, Fault, Piece, Problem, Text
 
-__all__ = ["prepare", "read_subtitles"]
+__all__ = ["read_subtitles"]
 
 _TIME = r"(?:(?P<hours>\d{1,3}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d{1,2})(?:[.,]\d{1,3})?"
 _CUE = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*[\d:.,]+[^\n]*")
@@ -25,27 +24,19 @@ _BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?:[ \t][^\n]*)?")
 _ROLLED = 20
 """Characters of a cue that are no chance if the next cue has the same ones."""
 _NUMBER = re.compile(r"\d{1,7}")
-_SAMPLE = "1\n00:00:01,000 --> 00:00:02,000\n<i>é</i> &amp;\n".encode()
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small text: later nothing can be opened."""
-    prepare_encodings()
-    list(read_subtitles(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield a line `[00:12:05] text` for each cue. A speaker is named where he begins (`[00:12:05] Ann: …`),
-    so that a sentence can be quoted over several cues. Raises Unreadable for a text without cues.
+    so that a sentence can be quoted over several cues. Raises Fault for a text without cues.
 
     A line that a cue repeats of the one before is left out: captions that roll up show each line twice.
     """
-    file.seek(0)
     text, replaced, guessed = decode_whole(file.read())
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     starts = [at for at, line in enumerate(lines) if _CUE.fullmatch(line)]
     if not starts:
-        raise Unreadable("a file of subtitles without any time", "rename it to .txt to have it read as text")
+        raise Fault("foreign", "it has no time", "rename it to .txt to have it read as text")
     yield from _notes(_without_name(lines[: starts[0]]))
     speaker, shown = "", [""]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
@@ -68,8 +59,8 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
         yield from _notes(after)
     faulty = sum(bool(_TIMED.match(line)) for line in lines) - len(starts)
     if faulty > 0:
-        yield Note(
-            f"{faulty:,} times cannot be read, and stand as text: correct them if they matter", is_remark=True
+        yield Problem(
+            f"{faulty:,} times cannot be read, and stand as text", "correct them if they matter", "remark"
         )
     yield Ended(replaced, guessed)
 

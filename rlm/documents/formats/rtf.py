@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
-from rlm.documents.formats.office.paragraphs import Paragraphs
-from rlm.documents.formats.piece import Ended, Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.flow import Flow
+from rlm.documents.formats.numbering import SYMBOLS
+from rlm.documents.formats.office_xml import unread_pictures
+from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["prepare", "read_rtf"]
+__all__ = ["read_rtf"]
 
 _TOKEN = re.compile(
     rb"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?[0-9]{1,10})? ?|\\'(?P<hex>[0-9a-fA-F]{2})"
@@ -47,86 +47,34 @@ _SIGNS = {
     "emspace": "\u2003", "qmspace": "\u2005", "zwj": "\u200d", "zwnj": "\u200c",
 }  # fmt: skip
 _BREAKS = frozenset(("par", "sect", "page", "column"))
-# Groups without text of the document. `\*` marks others.
 _SILENT = frozenset(
-    [
-        "colortbl",
-        "info",
-        "pict",
-        "object",
-        "filetbl",
-        "listtable",
-        "listoverridetable",
-        "revtbl",
-        "rsidtbl",
-        "fldinst",
-        "nonshppict",
-        "shprslt",
-        "sp",
-        "xe",
-        "tc",
-        "rxe",
-        "bkmkstart",
-        "bkmkend",
-        "pntxta",
-        "pntxtb",
-        "ftnsep",
-        "ftnsepc",
-        "ftncn",
-        "aftnsep",
-        "aftnsepc",
-        "aftncn",
-        "private",
-        "template",
-        "datafield",
-        "formfield",
-        "themedata",
-        "colorschememapping",
-        "latentstyles",
-        "atnid",
-        "atnref",
-        "atndate",
-        "atnparent",
-        "objdata",
-        "objclass",
-        "mmathPict",
-    ]
-)
+    (
+        "colortbl", "info", "pict", "object", "filetbl", "listtable", "listoverridetable", "revtbl",
+        "rsidtbl", "fldinst", "nonshppict", "shprslt", "sp", "xe", "tc", "rxe", "bkmkstart", "bkmkend",
+        "pntxta", "pntxtb", "ftnsep", "ftnsepc", "ftncn", "aftnsep", "aftnsepc", "aftncn", "private",
+        "template", "datafield", "formfield", "themedata", "colorschememapping", "latentstyles", "atnid",
+        "atnref", "atndate", "atnparent", "objdata", "objclass", "mmathPict",
+    )
+)  # fmt: skip
+"""Groups without text of the document. `\\*` marks others."""
 # Groups that `\*` marks, but that hold text.
 _KNOWN = frozenset(["shpinst", "shptxt", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "footnote"])
 _MARGINS = frozenset(["header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"])
 _HEADING = re.compile(r"\s*(?:heading|überschrift|titre|título|titolo|заголовок)\s*(\d)", re.I)
-_SAMPLE = (
-    rb"{\rtf1\ansi{\fonttbl{\f0\fcharset204 A;}}{\stylesheet{\s1 heading 1;}}\s1\f0 \'cf\u233?\par a\par}"
-)
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small text: later nothing can be opened."""
-    for number in _CODE_PAGES:
-        codecs.lookup(f"cp{number}")
-    for name in (*_CHARSETS.values(), *_PAGES.values(), *_OTHER_PAGES.values()):
-        codecs.lookup(name)
-    list(read_rtf(io.BytesIO(_SAMPLE), len(_SAMPLE)))
 
 
 def read_rtf(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings; footnotes and comments below their paragraph, headers and footers at the end.
-    Raises Unreadable for a file that is not RTF."""
-    file.seek(0)
+    Raises Fault for a file that is not RTF."""
     data = file.read()
     if not data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{\\rtf"):
-        raise Unreadable("not RTF, whatever its name says", "name it by what it is, or save it again")
+        raise Fault("foreign")
     reader = _Reader(data)
     yield from reader.read()
     yield from reader.margins()
-    if reader.pictures:
-        yield Note(
-            f"the words in pictures and embedded objects were not read ({reader.pictures:,}): "
-            "export it as PDF if they matter"
-        )
+    yield from unread_pictures([""] * reader.pictures)
     if not reader.is_complete:
-        yield Note("it ends in the middle (truncated): get it again")
+        yield Problem("it ends in the middle (truncated)", "get it again")
     yield Ended(reader.replaced)
 
 
@@ -134,35 +82,37 @@ def read_rtf(file: BinaryIO, size: int) -> Iterator[Piece]:
 class _State:
     """What a group inherits and its end restores. `sink` says where text goes: None is nowhere."""
 
-    sink: Paragraphs | None
+    sink: Flow | None
     encoding: str = "cp1252"
     skips: int = 1
     """Characters after a Unicode escape that stand for it."""
     is_hidden: bool = False
     place: str = ""
     """The table that the group is a part of: `fonts`, `font`, `styles`, `style`."""
-    shape: Paragraphs | None = None
+    shape: Flow | None = None
     """Where the text of a shape goes. What describes the shape goes nowhere."""
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._body = Paragraphs()
-        self._margins: list[Paragraphs] = []
+        self._body = Flow()
+        self._margins: list[Flow] = []
         self._stack: list[_State] = []
         self._state = _State(self._body)
         self._default = "cp1252"
         self._fonts: dict[int, str] = {}
         self._font = self._style = 0
         self._levels: dict[int, int] = {}
-        self._style_name = ""
+        self._name = ""
+        """Of the style or the font that is being told."""
         self._bytes = bytearray()
         self._surrogate = 0
         self._to_skip = 0
         self._is_marked = False
         """Whether `\\*` stands before the next word."""
         self._notes = 0
+        self._is_in_table = False
         self._author = ""
         self.pictures = 0
         self.replaced = 0
@@ -211,13 +161,13 @@ class _Reader:
     def _open(self) -> None:
         self._flush()
         if len(self._stack) >= _MAX_DEPTH:
-            raise Unreadable("RTF nested too deeply", "open it in its program and save it again")
+            raise Fault("deep")
         self._stack.append(self._state)
         self._is_marked = False
         self._to_skip = 0
         if self._state.place in ("fonts", "styles"):
             self._state = replace(self._state, place=self._state.place[:-1])
-            self._style, self._style_name = 0, ""
+            self._style, self._name = 0, ""
 
     def _close(self) -> None:
         self._flush()
@@ -227,6 +177,8 @@ class _Reader:
         ended, self._state = self._state, self._stack.pop()
         if ended.place == "style" and self._state.place == "styles":
             self._end_style()
+        elif ended.place == "font" and (name := self._name.strip(" ;")) in SYMBOLS:
+            self._fonts[self._font] = name
         sink, outer = ended.sink, self._state.sink
         shape = ended.shape
         if shape is not None and outer is not None and shape not in (outer, self._state.shape):
@@ -236,7 +188,7 @@ class _Reader:
             return
         sink.end()
         if sink.mark:
-            outer.add_after(f"{sink.mark}{' '.join(sink.text().split())}\n")
+            outer.add_after(f"{sink.mark}{' '.join(sink.text().split())}")
         elif sink not in self._margins:
             outer.add_after(sink.text())
 
@@ -313,33 +265,38 @@ class _Reader:
             case "ud" | "shptxt":
                 self._state = replace(state, sink=state.shape)
             case "shpinst":
-                self._state = replace(state, sink=None, shape=Paragraphs() if sink is not None else None)
+                self._state = replace(state, sink=None, shape=Flow() if sink is not None else None)
             case "atnauthor":
                 self._state = replace(state, sink=None, place="author")
                 self._author = ""
             case "footnote" | "annotation" if sink is not None:
                 self._begin_note(is_comment=word == "annotation")
             case _ if word in _MARGINS:
-                self._margins.append(Paragraphs())
+                self._margins.append(Flow())
                 self._state = replace(state, sink=self._margins[-1])
             case _:
                 return False
         return True
 
-    def _paragraph_word(self, sink: Paragraphs, word: str, number: int | None) -> None:
+    def _paragraph_word(self, sink: Flow, word: str, number: int | None) -> None:
         """Carry out a word that makes paragraphs and tables."""
         if word in _SIGNS:
-            sink.add(_SIGNS[word])
+            sink.words.append(_SIGNS[word])
         elif word in _BREAKS:
-            sink.end_paragraph()
+            if self._is_in_table or sink.is_in_row:
+                sink.words.append(" ")  # the cell goes on
+            else:
+                level = sink.level
+                _end_paragraph(sink)
+                sink.level = level
         elif word in ("cell", "nestcell"):
             sink.end_cell()
         elif word in ("row", "nestrow"):
             sink.end_row()
         elif word == "pard":
-            sink.reset()
+            sink.level, self._is_in_table = 0, False
         elif word == "intbl":
-            sink.is_in_table = True
+            self._is_in_table = True
         elif word == "s":
             sink.level = self._levels.get(number or 0, 0)
         elif word == "outlinelevel":
@@ -348,17 +305,17 @@ class _Reader:
 
     def _begin_note(self, *, is_comment: bool) -> None:
         assert self._state.sink is not None
-        note = Paragraphs()
+        note = Flow()
         if is_comment:
             note.mark = f"[{self._author.strip() or 'Comment'}] "
         else:
             self._notes += 1
             note.mark = f"[{self._notes}] "
-            self._state.sink.add(f"[{self._notes}]")
+            self._state.sink.words.append(f"[{self._notes}]")
         self._state = replace(self._state, sink=note)
 
     def _end_style(self) -> None:
-        name = self._style_name.strip(" ;")
+        name = self._name.strip(" ;")
         if found := _HEADING.match(name):
             self._levels[self._style] = int(found[1])
         elif name.casefold() == "title":
@@ -374,7 +331,8 @@ class _Reader:
                 self._add(chr(0x10000 + ((self._surrogate - 0xD800) << 10) + (code - 0xDC00)))
             self._surrogate = 0
         else:
-            self._add(chr(code) if code else "")
+            private = SYMBOLS.get(self._state.encoding, {}) if 0xF000 <= code < 0xF100 else {}
+            self._add(private.get(code & 0xFF, chr(code)) if code else "")
         self._to_skip = self._state.skips
 
     def _add_bytes(self, data: bytes) -> None:
@@ -383,13 +341,16 @@ class _Reader:
             skipped = min(self._to_skip, len(data))
             self._to_skip -= skipped
             data = data[skipped:]
-        if self._state.sink is not None or self._state.place in ("style", "author"):
+        if self._state.sink is not None or self._state.place in ("style", "font", "author"):
             self._bytes += data
 
     def _flush(self) -> None:
         if not self._bytes:
             return
-        text = self._bytes.decode(self._state.encoding, "replace")
+        if (symbols := SYMBOLS.get(self._state.encoding)) is not None:
+            text = "".join(symbols.get(byte, chr(byte) if byte < 0x80 else "") for byte in self._bytes)
+        else:
+            text = self._bytes.decode(self._state.encoding, "replace")
         self._bytes.clear()
         self.replaced += text.count("\ufffd")
         self._put(text)
@@ -400,13 +361,24 @@ class _Reader:
 
     def _put(self, text: str) -> None:
         match self._state.place:
-            case "style":
-                self._style_name += text
+            case "style" | "font":
+                self._name += text
             case "author":
                 self._author += text
             case _:
                 if self._state.sink is not None and not self._state.is_hidden:
-                    self._state.sink.add(text)
+                    self._state.sink.words.append(text)
+
+
+def _end_paragraph(sink: Flow) -> None:
+    """End a paragraph. An empty one is a blank line."""
+    if "".join(sink.words).strip():
+        sink.words[0] = sink.words[0].lstrip(" \r\n")
+        sink.end_line()
+    else:
+        sink.words.clear()
+        sink.part()
+    sink.end_notes()
 
 
 def _encoding_of(page: int) -> str:

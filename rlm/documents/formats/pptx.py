@@ -2,70 +2,45 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import BinaryIO
 
-from rlm.documents.formats.archive import Archive, refuse_compound
-from rlm.documents.formats.office.slides import Slide, master_pieces, slide_pieces
-from rlm.documents.formats.office_xml.drawings import chart_text, diagram_text, drawn_paragraphs
-from rlm.documents.formats.office_xml.xml import (
+from rlm.documents.formats.flow import rows
+from rlm.documents.formats.office_xml import (
+    Archive,
     Element,
     Link,
+    chart_text,
     children,
+    diagram_text,
+    drawn_paragraphs,
     find,
-    links_of,
     local_name,
-    parse_member,
-    rows,
+    refuse_compound,
 )
-from rlm.documents.formats.piece import Ended, Piece, Unreadable
+from rlm.documents.formats.piece import Ended, Piece
+from rlm.documents.formats.slides import Slide, master_pieces, slide_pieces
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["prepare", "read_pptx"]
+__all__ = ["read_pptx"]
 
-_WHAT = "a PPTX"
 _MAIN = "ppt/presentation.xml"
-_SAMPLE = {
-    "_rels/.rels": f"<r><l Id='a' Type='x/officeDocument' Target='{_MAIN}'/></r>",
-    _MAIN: "<p><sldIdLst><sldId xmlns:r='r' r:id='a'/></sldIdLst></p>",
-    "ppt/_rels/presentation.xml.rels": "<r><l Id='a' Type='x/slide' Target='slides/slide1.xml'/></r>",
-    "ppt/slides/slide1.xml": "<p><cSld><spTree><sp><txBody><p><r><t>a</t></r></p></txBody></sp></spTree>"
-    "</cSld></p>",
-}
-
-
-def prepare() -> None:
-    """Import what reading needs, by reading a small document: later nothing can be opened."""
-    sample = io.BytesIO()
-    with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in _SAMPLE.items():
-            archive.writestr(name, text)
-    list(read_pptx(sample, sample.seek(0, 2)))
 
 
 def read_pptx(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises Unreadable.
+    """Yield each slide under a heading (`Slide 3: Prices`), then its notes and comments. Raises Fault.
 
-    Hidden slides are read, and named so. A note names the slides with pictures whose words are not read.
+    Hidden slides are read, and named so. A problem names the slides with pictures whose words are not read.
     """
-    refuse_compound(file, _WHAT, ".pptx")
-    archive = Archive(file, size, _WHAT)
-    main = next(
-        (link.target for link in links_of(archive, "", _WHAT).values() if link.kind == "officeDocument"),
-        _MAIN,
-    )
-    if main not in archive:
-        raise Unreadable(
-            "a zip archive but not a PPTX",
-            "name a presentation, or unpack the archive and name its text files",
-        )
-    links = links_of(archive, main, _WHAT)
+    refuse_compound(file)
+    archive = Archive(file, size)
+    main = archive.main(_MAIN)
+    links = archive.links(main)
     authors = _authors(archive, links)
-    order = find(parse_member(archive, main, _WHAT), "sldIdLst")
+    order = find(archive.xml(main), "sldIdLst")
     targets = [links[key] for one in children(order, "sldId") if (key := _relation(one)) in links]
-    yield from slide_pieces((_slide(archive, link.target, authors) for link in targets), _WHAT)
+    yield from slide_pieces(_slide(archive, link.target, authors) for link in targets)
     yield from master_pieces(_masters(archive, [link.target for link in targets]))
     yield Ended()
 
@@ -77,24 +52,18 @@ def _masters(archive: Archive, slides: list[str]) -> Iterator[str]:
     for kind in ("slideLayout", "slideMaster"):
         found: list[str] = []
         for name in waiting:
-            try:
-                found += [
-                    link.target for link in links_of(archive, name, _WHAT).values() if link.kind == kind
-                ]
-            except Unreadable:
-                continue  # the slide is named as damaged
+            with suppress(Exception):  # the slide is named as damaged
+                found += [link.target for link in archive.links(name).values() if link.kind == kind]
         waiting = list(dict.fromkeys(found))
         for name in waiting:
             if name in seen or name not in archive:
                 continue
             seen.add(name)
             master = Slide()
-            try:
-                tree = find(parse_member(archive, name, _WHAT), "cSld", "spTree")
-                _Shapes(archive, links_of(archive, name, _WHAT), master, is_master=True).read(tree)
-            except Unreadable:
-                continue
-            yield from master.blocks
+            with suppress(Exception):  # whatever a library raises: no slide needs it
+                tree = find(archive.xml(name), "cSld", "spTree")
+                _Shapes(archive, archive.links(name), master, is_master=True).read(tree)
+                yield from master.blocks
 
 
 def _relation(element: Element, name: str = "id") -> str:
@@ -105,24 +74,21 @@ def _relation(element: Element, name: str = "id") -> str:
 
 def _slide(archive: Archive, name: str, authors: Mapping[str, str]) -> Slide:
     slide = Slide()
+    # Whatever a library raises, the other slides are read.
     try:
-        root = parse_member(archive, name, _WHAT)
-    except Unreadable:
-        slide.is_broken = True
-        return slide
-    slide.is_hidden = root.get("show") in ("0", "false")
-    try:
-        links = links_of(archive, name, _WHAT)
-    except Unreadable:
-        slide.is_broken, links = True, {}
-    _Shapes(archive, links, slide).read(find(root, "cSld", "spTree"))
-    try:
+        root = archive.xml(name)
+        slide.is_hidden = root.get("show") in ("0", "false")
+        try:
+            links = archive.links(name)
+        except Exception:
+            slide.is_broken, links = True, {}
+        _Shapes(archive, links, slide).read(find(root, "cSld", "spTree"))
         for link in links.values():
             if link.kind == "notesSlide":
                 slide.notes = _notes(archive, link.target)
             elif link.kind == "comments":
-                slide.comments += _comments(parse_member(archive, link.target, _WHAT), authors)
-    except Unreadable:
+                slide.comments += _comments(archive.xml(link.target), authors)
+    except Exception:
         slide.is_broken = True
     return slide
 
@@ -192,15 +158,15 @@ class _Shapes:
         """Add the text of the member that an element names."""
         link = self.links.get(_relation(element, relation))
         try:
-            self.slide.blocks.append(read(parse_member(self.archive, link.target if link else "", _WHAT)))
-        except Unreadable:
+            self.slide.blocks.append(read(self.archive.xml(link.target if link else "")))
+        except Exception:  # whatever a library raises
             self.slide.pictures.append("")
 
 
 def _notes(archive: Archive, name: str) -> str:
     """Return the speaker notes: the text of the body, without the picture of the slide and its number."""
     found = []
-    for shape in children(find(parse_member(archive, name, _WHAT), "cSld", "spTree"), "sp"):
+    for shape in children(find(archive.xml(name), "cSld", "spTree"), "sp"):
         place = find(shape, "nvSpPr", "nvPr", "ph")
         if place is None or place.get("type", "body") == "body":
             found.append(drawn_paragraphs(find(shape, "txBody")))
@@ -212,7 +178,7 @@ def _authors(archive: Archive, links: Mapping[str, Link]) -> dict[str, str]:
     found: dict[str, str] = {}
     for link in links.values():
         if link.kind in ("commentAuthors", "authors") and link.target in archive:
-            for author in parse_member(archive, link.target, _WHAT):
+            for author in archive.xml(link.target):
                 found[author.get("id", "")] = author.get("name", "")
     return found
 

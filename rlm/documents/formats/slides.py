@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
-from rlm.documents.formats.piece import Heading, Note, Piece, Text, Unreadable
+from rlm.documents.formats.piece import Fault, Heading, Piece, Problem, Text
 from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Slide", "master_pieces", "slide_pieces"]
@@ -36,9 +36,9 @@ class Slide:
         return any(text.strip() for text in (self.title, self.notes, *self.blocks, *self.comments))
 
 
-def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
+def slide_pieces(slides: Iterable[Slide]) -> Iterator[Piece]:
     """Yield each slide under a heading such as `Slide 3: Prices (hidden)`, then notes and comments under
-    headings below it. Raises Unreadable, which names `what`, if no slide can be read."""
+    headings below it. Raises Fault if no slide can be read."""
     count = 0
     broken: list[int] = []
     pictured: list[int] = []
@@ -59,22 +59,17 @@ def slide_pieces(slides: Iterable[Slide], what: str) -> Iterator[Piece]:
             held.clear()
             is_empty = False
     if broken and is_empty:
-        raise Unreadable(f"{what} without any readable slide", "open it in its program and save it again")
+        raise Fault("damaged", "no slide can be read")
     if is_empty:
-        raise Unreadable(
-            f"{what} without text (pictures?)",
-            "export it as PDF and run text recognition over it (ocrmypdf does)",
-        )
+        remedy = "export it as PDF and run text recognition over it (ocrmypdf does)"
+        raise Fault("bare", "pictures?", remedy)
     yield from held
     if broken:
-        yield Note(
-            f"damaged slides were not read whole (slides: {_numbers(broken)}): save it again in its program"
-        )
+        what = f"damaged slides were not read whole (slides: {_numbers(broken)})"
+        yield Problem(what, "save it again in its program")
     if pictured:
-        yield Note(
-            f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)}): "
-            "export it as PDF if they matter"
-        )
+        what = f"the words in pictures and embedded objects were not read (slides: {_numbers(pictured)})"
+        yield Problem(what, "export it as PDF if they matter")
 
 
 def master_pieces(texts: Iterable[str]) -> Iterator[Piece]:

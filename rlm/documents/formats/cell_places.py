@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
 
-from rlm.documents.formats.registry import format_of
 from rlm.sandbox.text.body import Body, Document, Span
 
 __all__ = ["HIDDEN", "cell_place", "column_letters"]
@@ -16,11 +14,6 @@ HIDDEN = " (hidden)"
 _LONGEST_LINE = 1 << 20
 _CELL = re.compile(r'(?:"(?:[^"]|"")*"|[^,\n]*)(?:,|$)', re.M)
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
-_FRAME = re.compile(r"DataFrame( \(\d+\))?")
-"""The documents of tables in memory. The first line of a file without a suffix makes no `csv` of it."""
-_PACKED = ("gzip", "bzip2", "xz", "zstd")
-_DATABASES = (".sqlite", ".sqlite3", ".db", ".db3", ".gpkg")
-"""Names of files that hold tables. `.db` alone says nothing of a file that was not read as one."""
 
 
 def cell_place(body: Body, document: Document, span: Span) -> str | None:
@@ -28,31 +21,22 @@ def cell_place(body: Body, document: Document, span: Span) -> str | None:
 
     The line of a sheet is its row. A table has its header on the first line, so its row 1 is line 2.
     """
-    file, slash, name = document.name.rpartition("/")
-    if document.kind != "csv":
+    if not document.place:
         return None
+    file, _, name = document.name.rpartition("/")
     top = body.line_of(document.start)
     first, last = body.line_of(span.start) - top + 1, body.line_of(max(span.start, span.end - 1)) - top + 1
-    packed = PurePath(file).suffix.lower()
-    inner = file[: -len(packed)] if any(packed in format_of(kind).suffixes for kind in _PACKED) else file
-    if slash and _has_suffix_of("workbook", inner):
-        columns = _columns(body, span, is_one_row=first == last)
-        hidden = name.endswith(HIDDEN)
-        sheet = name.removesuffix(HIDDEN)
-        if not _PLAIN_NAME.fullmatch(sheet):
-            sheet = "'" + sheet.replace("'", "''") + "'"
-        start, end = f"{column_letters(columns[0])}{first}", f"{column_letters(columns[1])}{last}"
-        cells = start if start == end else f"{start}:{end}"
-        return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if hidden else "")
-    if slash and inner.lower().endswith(_DATABASES):
-        return f"{file}, table {name}, {_rows(first, last)}"
-    if _has_suffix_of("parquet", document.name) or _FRAME.fullmatch(document.name):
+    if document.place == "table":
         return f"{document.name}, {_rows(first, last)}"
-    return None
-
-
-def _has_suffix_of(kind: str, name: str) -> bool:
-    return PurePath(name).suffix.lower() in format_of(kind).suffixes
+    if document.place == "member table":
+        return f"{file}, table {name}, {_rows(first, last)}"
+    columns = _columns(body, span, is_one_row=first == last)
+    sheet = name.removesuffix(HIDDEN)
+    if not _PLAIN_NAME.fullmatch(sheet):
+        sheet = "'" + sheet.replace("'", "''") + "'"
+    start, end = f"{column_letters(columns[0])}{first}", f"{column_letters(columns[1])}{last}"
+    cells = start if start == end else f"{start}:{end}"
+    return f"{file}, {sheet}!{cells}" + (" (hidden sheet)" if name.endswith(HIDDEN) else "")
 
 
 def _rows(first: int, last: int) -> str:

@@ -7,8 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rlm.documents.formats.piece import Data, Ended, Member, Piece, Unreadable
-from rlm.version import install_command
+from rlm.documents.formats.piece import Data, Ended, Fault, Member, Piece
+from rlm.version import has_extra, install_command
+
+try:
+    import py7zr
+    from py7zr import py7zr as implementation
+    from py7zr.exceptions import PasswordRequired
+    from py7zr.io import BytesIOFactory
+except ImportError:
+    py7zr = None  # type: ignore[assignment]
 
 __all__ = ["prepare", "read_7z"]
 
@@ -19,12 +27,9 @@ _UNPACK = "unpack it and name the folder"
 
 
 def prepare() -> None:
-    """Import the library, and try it: later nothing can be opened."""
-    try:
-        import py7zr
-        from py7zr import py7zr as implementation
-    except ImportError:
-        return  # said when a file is read
+    """Try the library: later nothing can be opened."""
+    if not has_extra("7z"):
+        return
     # It asks the system for the memory that is left and for places to write, which a confined process cannot,
     # although nothing is written here.
     setattr(implementation, "get_memory_limit", lambda: _CHUNK)  # noqa: B010
@@ -37,33 +42,25 @@ def prepare() -> None:
 
 
 def read_7z(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield the files of a 7z archive. Raises Unreadable if it is damaged, locked or too large, or if the
-    library is not installed."""
-    try:
-        import py7zr
-        from py7zr.exceptions import ArchiveError, PasswordRequired
-        from py7zr.io import BytesIOFactory
-    except ImportError as error:
-        raise Unreadable("a 7z archive", f"{install_command('7z')}, or unpack it") from error
+    """Yield the files of a 7z archive. Raises Fault if it is locked or too large, or if the library is not
+    installed."""
+    if not has_extra("7z"):
+        raise Fault("other", remedy=f"{install_command('7z')}, or unpack it")
     written: dict[str, Any] = {}
     try:
         # py7zr opens a file that has a name once more, which is not possible here.
         with py7zr.SevenZipFile(io.BytesIO(file.read())) as archive:
             if archive.needs_password():
-                raise Unreadable("a 7z archive protected by a password", _UNPACK)
+                raise Fault("locked", remedy=_UNPACK)
             names = [info.filename for info in archive.list() if not info.is_directory]
             total = sum(info.uncompressed for info in archive.list())
             if total > _MAX_BYTES:
-                raise Unreadable(f"a 7z archive that unpacks to {total / 2**20:,.0f} MB", _UNPACK)
+                raise Fault("large", f"{total / 2**20:,.0f} MB", _UNPACK)
             factory = BytesIOFactory(_MAX_BYTES)
             archive.extractall(factory=factory)
             written = factory.products
     except PasswordRequired as error:
-        raise Unreadable("a 7z archive protected by a password", _UNPACK) from error
-    except Unreadable:
-        raise
-    except (ArchiveError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise Unreadable("a 7z archive that is damaged or truncated", "get it again") from error
+        raise Fault("locked", remedy=_UNPACK) from error
     for name in sorted(names):
         yield Member(name)
         if name in written:

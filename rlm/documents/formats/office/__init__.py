@@ -1,1 +1,0 @@
-"""Readers of slides, OpenDocument texts, RTF, subtitles and LaTeX."""

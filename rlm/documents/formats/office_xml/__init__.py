@@ -1,1 +1,0 @@
-"""The XML of office files: its elements, relations, and the words in drawings."""
