@@ -218,5 +218,5 @@ def test_documents_other_than_plain_text(rlm, tmp_path) -> None:
         assert cited[0]["verified"]
         assert cited[0]["document"] == document
     [warning] = [line for line in ran.json["warnings"] if "j.pdf" in line]
-    assert "a PDF that cannot be opened" in warning
+    assert "a PDF that is damaged" in warning
     assert "get it again" in warning

@@ -14,7 +14,6 @@ from rlm.documents.formats.registry import FORMATS, DocumentFormat
 from rlm.documents.kind import kind_of
 from rlm.errors import DocumentError
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.text.body import MANIFEST_NAME, Body, BodyError
 
 READER = """
 import os

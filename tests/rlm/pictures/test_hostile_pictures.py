@@ -37,7 +37,7 @@ def test_a_picture_bomb_is_not_decoded(renderer, tmp_path):
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_that_claims(50_000, 50_000))
     assert bomb.stat().st_size < 50_000
-    assert "50,000 × 50,000 pixels (at most 100,000,000 are decoded)" in refusal(renderer, bomb, "image")
+    assert "50,000 × 50,000 pixels, and at most 100,000,000 are decoded" in refusal(renderer, bomb, "image")
     with pytest.raises(DocumentError, match="50,000 × 50,000 pixels"):
         load([bomb], tmp_path / "context", pictures=True)
     assert not (tmp_path / "context").exists()
@@ -62,7 +62,7 @@ def test_only_the_known_formats_are_opened(renderer, tmp_path):
     picture_of("x", size=(300, 300)).save(tmp_path / "x.bmp")
     (tmp_path / "x.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n")
     for name in ("x.bmp", "x.eps"):
-        assert "cannot be opened" in refusal(renderer, tmp_path / name, "image")
+        assert "damaged" in refusal(renderer, tmp_path / name, "image")
 
 
 @pytest.mark.parametrize("box", ["0 0 9000000 9000000", "0 0 10 14000", "0 0 1e30 1e30", "0 0 612 0.001"])
