@@ -99,17 +99,13 @@ def test_a_huge_reply_takes_no_second(text: str) -> None:
     assert time.process_time() - began < 2.0
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "in the text"])
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
-async def test_a_run_with_a_root_that_only_calls_tools(run, provider_server, providers, protocol, native):
+async def test_a_run_with_a_root_that_only_calls_tools(run, provider_server, providers, protocol):
     """The code runs, the root is told once a round, and the history holds blocks in plain text."""
     steps = iter(["x = peek(0, 3)\nprint(x)", "finalize(x)"])
 
     def root(received):
-        code = next(steps)
-        if native:
-            return providers.Answer("", calls=(("python", json.dumps({"code": code})),))
-        return CALL.replace(JSON, json.dumps({"name": "python", "arguments": {"code": code}}))
+        return providers.Answer("", calls=(("python", json.dumps({"code": next(steps)})),))
 
     provider_server.always = root
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": provider_server.url}
