@@ -20,7 +20,7 @@ from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES
-from rlm.sandbox.isolation.syscall_numbers import NUMBERS
+from rlm.sandbox.isolation.syscalls import NUMBERS
 from rlm.sandbox.launch.forkserver import Forkserver
 
 CELLS = (

@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 
 from rlm.sandbox.folders import remove
-from rlm.sandbox.isolation.syscalls import syscall
 from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 
 __all__ = ["MAX_GROWTH", "World", "processor_seconds"]
@@ -248,12 +247,11 @@ class World:
 
     def _plant_queue(self) -> bool:
         """Return whether the queue did not exist yet."""
-        try:
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
-            os.close(syscall("mq_open", self._queue.encode(), flags, 0o600, None))
-        except OSError:
-            return False
-        return True
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+        queue: int = ctypes.CDLL(None).mq_open(f"/{self._queue}".encode(), flags, 0o600, None)
+        if queue >= 0:
+            os.close(queue)
+        return queue >= 0
 
     def _contacts(self) -> list[str]:
         found = []
@@ -328,8 +326,4 @@ def _kill(pid: int) -> None:
 
 def _unlink(queue: str) -> bool:
     """Remove a message queue, and return whether it existed."""
-    try:
-        syscall("mq_unlink", queue.encode())
-    except OSError:
-        return False
-    return True
+    return bool(ctypes.CDLL(None).mq_unlink(f"/{queue}".encode()) == 0)

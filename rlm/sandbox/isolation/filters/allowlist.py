@@ -13,8 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlm.sandbox.isolation.syscall_numbers import MACHINES, NUMBERS, X32
-from rlm.sandbox.isolation.syscalls import Unsupported, check_result, libc, number
+from rlm.sandbox.isolation.syscalls import MACHINES, NEWEST, X32, Unsupported, check_result, libc, number
 
 __all__ = ["ANY", "Condition", "Rule", "compile_allowlist", "install", "one_of", "refuse", "without_bits"]
 
@@ -93,9 +92,8 @@ def compile_allowlist(rules: Mapping[str, Rule], machine: str | None = None) -> 
         if found is not None:
             judged = _judge(rules[name])
             steps += [(_EQUAL, 0, len(judged), found), *judged]
-    newest = max(number(name, machine) or 0 for name in NUMBERS)
     steps += [
-        (_AT_LEAST, 0, 1, newest + 1),
+        (_AT_LEAST, 0, 1, NEWEST + 1),
         (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
     ]
