@@ -154,19 +154,20 @@ class Forkserver:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _shut_down
+        driver = os.pidfd_open(os.getpid())
         with theirs:
             try:
                 process = subprocess.Popen(
                     [
                         # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
                         *(sys.executable, "-s", "-P", "-m", "rlm.sandbox.launch.forkserver_process"),
-                        *(str(theirs.fileno()), self._way, tempfile.gettempdir()),
+                        *(str(theirs.fileno()), str(driver), self._way, tempfile.gettempdir()),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=complaints,
                     env=clean_environment(_NOWHERE),
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), driver),
                     start_new_session=True,
                 )
             except OSError as error:
@@ -174,6 +175,8 @@ class Forkserver:
                 complaints.close()
                 self._failures += 1
                 raise ForkserverFailed(f"no forkserver could be started: {error}") from error
+            finally:
+                os.close(driver)
         self._requests, self._process, self._complaints = ours, process, complaints
         return ours, process
 

@@ -1,9 +1,9 @@
 """The forkserver: forks watchers, with their kernels.
 
-`python -s -P -m rlm.sandbox.launch.forkserver_process SOCKET_FD WAY TEMP`: SOCKET_FD leads to the driver,
-whose private folders are in TEMP. With the WAY `fork`, it imports all that a kernel needs, once, and each
-kernel is forked. With `program`, each kernel is started as a program: slower, but it works where an imported
-library starts a thread.
+`python -s -P -m rlm.sandbox.launch.forkserver_process SOCKET_FD DRIVER WAY TEMP`: SOCKET_FD leads to the
+driver, DRIVER is a pidfd of it, and its private folders are in TEMP. With the WAY `fork`, it imports all that
+a kernel needs, once, and each kernel is forked. With `program`, each kernel is started as a program: slower,
+but it works where an imported library starts a thread.
 
 It runs trusted code only, in a clean environment, without threads until a kernel has its own process.
 """
@@ -58,9 +58,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
     If the driver was killed, its private folders are removed: they hold documents.
     """
-    (requests_fd, way, top), command = arguments, sys.orig_argv[:5]
+    (requests_fd, driver, way, top), command = arguments, sys.orig_argv[:5]
     requests = socket.socket(fileno=int(requests_fd))
-    driver = os.pidfd_open(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     become_kernel: BecomeKernel | None = None
     if way == "fork":
@@ -68,7 +67,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if len(list(Path("/proc/self/task").iterdir())) > 1:
             # A fork would take a broken copy of its locks.
             requests.set_inheritable(True)
-            os.execv(sys.executable, [*command, requests_fd, "program", top])  # noqa: S606 - itself
+            os.set_inheritable(int(driver), True)
+            os.execv(sys.executable, [*command, requests_fd, driver, "program", top])  # noqa: S606 - itself
         become_kernel = _become_kernel
     gc.collect()
     # Objects made so far stay in every child. If the collector skips them, their pages stay shared.
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             continue
         data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
         if not data:
-            _after_the_driver(driver, Path(top))
+            _after_the_driver(int(driver), Path(top))
         if data != WATCH:
             os._exit(0)
         pid = os.fork()
