@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rlm.cli.console.exits import Exit
-from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.outcome import print_plan, report_interrupt
+from rlm.cli.console.render_result import answer_text, dollars, share
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
+from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rlm.accounting.run_plan import RunPlan
-    from rlm.documents import Source
-    from rlm.runtime import RLM
-    from rlm.tasks.comparison.table import Comparison, Method, MethodRow
+from rlm.tasks.comparison.compare import compare as run_comparison
+from rlm.tasks.comparison.compare import plan_comparison
+from rlm.tasks.comparison.table import METHODS, Comparison, MethodRow
 
 __all__ = ["compare", "print_comparison"]
 
@@ -60,8 +57,6 @@ def compare(
     options: Options,
 ) -> None:
     """Answer one question in four ways, side by side. It shows whether you need an RLM."""
-    from rlm.tasks.comparison.table import METHODS
-
     if not question.strip():
         raise UsageError("the question is empty: write one")
     for unknown in set(method or ()) - set(METHODS):
@@ -74,9 +69,9 @@ def compare(
         sources = options.sources(paths)
         try:
             if options.dry_run:
-                print_plan(run_interruptible(_plan(rlm, sources, chosen)), as_json=options.json)
+                print_plan(run_interruptible(plan_comparison(rlm, sources, chosen)), as_json=options.json)
                 return
-            found = run_interruptible(_run(rlm, question, sources, chosen))
+            found = run_with(rlm, run_comparison(rlm, question, sources, methods=chosen))
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(progress.run_id, progress.waiting) from None
@@ -86,26 +81,8 @@ def compare(
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
 
 
-async def _plan(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) -> RunPlan:
-    """Return what all methods together would take."""
-    from rlm.tasks.comparison.compare import plan_comparison
-
-    return await plan_comparison(rlm, sources, methods)
-
-
-async def _run(rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method]) -> Comparison:
-    from rlm.tasks.comparison.compare import compare as run_comparison
-
-    try:
-        return await run_comparison(rlm, question, sources, methods=methods)
-    finally:
-        await rlm.aclose()
-
-
 def print_comparison(found: Comparison, *, as_json: bool) -> None:
     """Print the comparison. Raises typer.Exit if no method has an answer."""
-    from rlm.escaping import json_bytes
-
     typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
     if all(row.result.answer is None for row in found.rows):
         failed = all(row.result.stop_reason == "model" for row in found.rows)
@@ -114,9 +91,6 @@ def print_comparison(found: Comparison, *, as_json: bool) -> None:
 
 def comparison_text(found: Comparison) -> str:
     """Return the table, every answer with its sources, and the advice."""
-    from rlm.cli.console.render_result import answer_text
-    from rlm.escaping import terminal_text
-
     header = ("", "citations", "calls", "tokens in", "out", "cost", "seconds", "read")
     table = [header, *(_cells(row) for row in found.rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
@@ -138,8 +112,6 @@ def _indented(text: str) -> str:
 
 
 def _cells(row: MethodRow) -> tuple[str, ...]:
-    from rlm.cli.console.render_result import dollars, share
-
     coverage = row.result.coverage
     return (
         row.method,

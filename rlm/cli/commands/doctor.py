@@ -16,14 +16,31 @@ from pathlib import Path
 from typing import Literal
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from rlm.cli.commands.doctor_attacks import CLASSES, attacks, expected
+from rlm.cli.commands.models import describe_server
+from rlm.cli.commands.sandbox import run_cell
+from rlm.cli.consent import consent_file, has_consent
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.render_result import plural
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.options import Options, read_files, takes
-from rlm.errors import ConfigurationError
+from rlm.errors import ConfigurationError, JournalError
 from rlm.escaping import json_bytes, terminal_line
+from rlm.journal import Journal, default_store
 from rlm.lazy_dataclass import dataclass
+from rlm.models import default_model
+from rlm.models.http.endpoint import KeyHosts
+from rlm.models.local_servers import find_local_servers
+from rlm.models.plugins import load_plugins
+from rlm.models.registry import PROVIDERS
+from rlm.sandbox.errors import SandboxError, SandboxRefused
+from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
+from rlm.sandbox.isolation.probe import examine, probe_until_safe
+from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
 
 __all__ = ["doctor"]
 
@@ -78,9 +95,6 @@ def doctor(
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
     console = Console(file=unfiltered(sys.stdout), highlight=False)
     for finding in findings:
         verdict = (f"{finding.verdict:<4}", _COLOURS[finding.verdict])
@@ -113,12 +127,6 @@ def _libraries() -> list[Finding]:
 
 
 def _sandbox() -> list[Finding]:
-    from rlm.cli.commands.doctor_attacks import CLASSES, attacks, expected
-    from rlm.cli.commands.sandbox import run_cell
-    from rlm.cli.consent import consent_file, has_consent
-    from rlm.sandbox.errors import SandboxError, SandboxRefused
-    from rlm.sandbox.isolation.probe import probe_until_safe
-
     usable = [probed.candidate.level for probed in probe_until_safe() if probed.holds]
     has_agreed = max(usable, default=0) == 1 and has_consent(consent_file(os.environ))
     began = time.monotonic()
@@ -165,8 +173,6 @@ def _sandbox() -> list[Finding]:
 
 def _documents() -> Finding:
     """Start a worker as documents get it."""
-    from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
-
     with ConfinedWorker(memory_mb=512) as worker:
         try:
             worker.start()
@@ -181,9 +187,6 @@ def _documents() -> Finding:
 
 def _levels(machine: Path = Path("/")) -> list[Finding]:
     """Try every level. A missing bubblewrap is reported only where it would help."""
-    from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
-    from rlm.sandbox.isolation.probe import examine
-
     found = []
     reported: set[str] = set()
     tried = examine()
@@ -216,12 +219,6 @@ def _layers(layers: Mapping[str, str]) -> str:
 
 
 def _models() -> list[Finding]:
-    from rlm.cli.commands.models import describe_server
-    from rlm.models import default_model
-    from rlm.models.local_servers import find_local_servers
-    from rlm.models.plugins import load_plugins
-    from rlm.models.registry import PROVIDERS
-
     found = [Finding("warn", "models", fault) for fault in load_plugins()]
     variables = [name for spec in PROVIDERS.values() for name in spec.key_variables]
     keys = [name for name in dict.fromkeys(variables) if os.environ.get(name, "").strip()]
@@ -240,9 +237,6 @@ def _models() -> list[Finding]:
 
 def _keys() -> list[Finding]:
     """Report the keys of compatible servers: to which servers they may go."""
-    from rlm.models.http.endpoint import KeyHosts
-    from rlm.models.registry import PROVIDERS
-
     found = []
     for spec in {spec.server_key_variable: spec for spec in PROVIDERS.values()}.values():
         variable = spec.server_key_variable
@@ -275,10 +269,6 @@ def _settings() -> Finding:
 
 
 def _store(store: str | None) -> Finding:
-    from rlm.cli.console.render_result import plural
-    from rlm.errors import JournalError
-    from rlm.journal import Journal, default_store
-
     async def examine() -> tuple[str, int]:
         async with Journal.open(store or default_store(os.environ)) as journal:
             return journal.name, len(await journal.runs(1_000))

@@ -16,6 +16,8 @@ from rlm.cli.console.out import check_out, open_output
 from rlm.cli.console.render_result import plural
 from rlm.cli.options import Options, takes
 from rlm.escaping import json_bytes
+from rlm.journal import Journal, default_store
+from rlm.replay import read_conversations
 from rlm.settings_table import JOURNAL
 
 __all__ = ["export"]
@@ -67,8 +69,6 @@ def export(
     """
 
     async def work(write: Callable[[_Line], object]) -> tuple[int, str]:
-        from rlm.journal import Journal, default_store
-
         place = options.store or default_store(os.environ)
         async with Journal.open(place) as journal:
             names = list(dict.fromkeys([await journal.resolve(run) for run in runs or ["latest"]]))
@@ -95,15 +95,11 @@ def export(
 
 
 async def _events(run: str, store: str | Path) -> AsyncIterator[_Line]:
-    from rlm.journal import Journal
-
     async with Journal.open(store) as journal:
         for event in await journal.events(run):
             yield asdict(event)
 
 
 async def _messages(run: str, store: str | Path) -> AsyncIterator[_Line]:
-    from rlm.replay import read_conversations
-
     for one in await read_conversations(run, store=store):
         yield one.to_json()

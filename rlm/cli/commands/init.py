@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlm.cli.console.exits import Exit, say
+from rlm.prompts import CardSettings
 from rlm.settings_table import SETTINGS, Setting
 
 __all__ = ["init", "template"]
@@ -80,8 +81,6 @@ def _toml(row: Setting) -> str:
 
 def _prompt_table() -> str:
     from dataclasses import fields
-
-    from rlm.prompts import CardSettings
 
     card = CardSettings()
     budgets = [f"# {item.name}_budget = {getattr(card.budget, item.name)}" for item in fields(card.budget)]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import typer
 
 from rlm.cli.options import Options, takes
-
-if TYPE_CHECKING:
-    from rlm.models.local_servers import LocalServer
+from rlm.escaping import json_bytes, terminal_line
+from rlm.models import default_model
+from rlm.models.catalog.info import price, window_of
+from rlm.models.catalog.names import parse_name
+from rlm.models.http.endpoint import KeyHosts
+from rlm.models.local_servers import LocalServer, find_local_servers
+from rlm.models.plugins import load_plugins, plugin_package
+from rlm.models.registry import PROVIDERS, known_models
+from rlm.results import TokenUsage
 
 __all__ = ["describe_server", "models"]
 
@@ -36,12 +42,6 @@ def models(
       rlm models
       rlm models --config rlm.toml --json
     """
-    from rlm.escaping import json_bytes, terminal_line
-    from rlm.models import default_model
-    from rlm.models.local_servers import find_local_servers
-    from rlm.models.plugins import load_plugins
-    from rlm.models.registry import known_models
-
     own = options.files.models
     broken = load_plugins()
     hosts = _list_key_hosts()
@@ -103,16 +103,11 @@ def _is_set(variable: str) -> bool:
 
 
 def _key_variables() -> list[str]:
-    from rlm.models.registry import PROVIDERS
-
     return list(dict.fromkeys(name for spec in PROVIDERS.values() for name in spec.key_variables))
 
 
 def _list_providers() -> list[dict[str, Any]]:
     """Return the facts of each provider: its variables, and whether all that it needs is set."""
-    from rlm.models.plugins import plugin_package
-    from rlm.models.registry import PROVIDERS
-
     listed = []
     for prefix, spec in PROVIDERS.items():
         needed = [spec.settings[name] for name in spec.required]
@@ -155,9 +150,6 @@ def _describe_provider(provider: dict[str, Any]) -> str:
 def _list_key_hosts() -> dict[str, list[str]]:
     """Return the servers to which the keys of compatible servers may go, by variable. Raises
     ConfigurationError for an entry that is no server."""
-    from rlm.models.http.endpoint import KeyHosts
-    from rlm.models.registry import PROVIDERS
-
     return {
         spec.server_key_variable: KeyHosts.of(spec, os.environ).names
         for spec in PROVIDERS.values()
@@ -166,10 +158,6 @@ def _list_key_hosts() -> dict[str, list[str]]:
 
 
 def _build_row(name: str, own: Any) -> dict[str, Any]:
-    from rlm.models.catalog.info import price, window_of
-    from rlm.models.catalog.names import parse_name
-    from rlm.results import TokenUsage
-
     facts = own.get(name)
     parsed = parse_name(name)
     window = window_of(parsed.model, parsed.provider)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_account, print_plan, report_interrupt
 from rlm.cli.console.render_result import account, dollars, full_account, plural
@@ -18,14 +17,10 @@ from rlm.cli.paths import PathsArgument
 from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
-
-if TYPE_CHECKING:
-    from rlm.accounting.run_plan import RunPlan
-    from rlm.documents import Source
-    from rlm.runtime import RLM
-    from rlm.tasks.reports.account import QuestionAccount
-    from rlm.tasks.reports.questions import Plan
-    from rlm.tasks.reports.research import Research
+from rlm.tasks.reports.account import QuestionAccount
+from rlm.tasks.reports.questions import Plan, from_markdown
+from rlm.tasks.reports.research import Research, estimate_research, plan_research
+from rlm.tasks.reports.research import research as run_research
 
 __all__ = ["print_research", "research"]
 
@@ -73,13 +68,15 @@ def research(
         sources = options.sources(paths)
         try:
             if options.dry_run:
-                estimate = run_interruptible(_estimate(rlm, task, sources, read, _QUESTIONS))
+                estimate = run_interruptible(
+                    estimate_research(rlm, task, sources, plan=read, most=_QUESTIONS)
+                )
                 print_plan(estimate, as_json=options.json)
                 return
             if plan_only:
-                made = run_interruptible(_plan(rlm, task, sources, _QUESTIONS))
+                made = run_with(rlm, plan_research(rlm, task, sources, most=_QUESTIONS))
             else:
-                found = run_interruptible(_research(rlm, task, sources, read, _QUESTIONS))
+                found = run_with(rlm, run_research(rlm, task, sources, plan=read, most=_QUESTIONS))
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
@@ -110,38 +107,12 @@ def print_research(
 
 def _read(file: Path, task: str) -> Plan:
     """Return the plan in `file`. Raises ConfigurationError or UsageError."""
-    from rlm.tasks.reports.questions import from_markdown
-
     try:
         return from_markdown(file.read_text(encoding="utf-8"), task)
     except OSError as error:
         raise ConfigurationError(f"cannot read --plan {file}: {error.strerror}; check the path") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"--plan {file} is not UTF-8 text: convert it first") from None
-
-
-async def _estimate(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> RunPlan:
-    from rlm.tasks.reports.research import estimate_research
-
-    return await estimate_research(rlm, task, sources, plan=plan, most=most)
-
-
-async def _plan(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:
-    from rlm.tasks.reports.research import plan_research
-
-    try:
-        return await plan_research(rlm, task, sources, most=most)
-    finally:
-        await rlm.aclose()
-
-
-async def _research(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> Research:
-    from rlm.tasks.reports.research import research as run
-
-    try:
-        return await run(rlm, task, sources, plan=plan, most=most)
-    finally:
-        await rlm.aclose()
 
 
 def _account(found: Research, *, verbose: bool) -> str:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import typer
 
 from rlm.cli.commands.compare import print_comparison
 from rlm.cli.commands.research import print_research
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.outcome import print_and_exit, report_interrupt
+from rlm.cli.console.progress import Progress
 from rlm.cli.options import Options, takes
 from rlm.cli.store import RunArgument, with_journal
+from rlm.cli.telemetry import start_telemetry
 from rlm.errors import UsageError
+from rlm.journal import Journal, default_store
+from rlm.models.base import EXTRACTIVE
+from rlm.models.call_settings import CallSettings
+from rlm.replay import read_replayable
+from rlm.replay import replay as replay_run
+from rlm.results import RunResult
+from rlm.runs.stored_run import StoredRun
+from rlm.runtime import RLM
+from rlm.settings import Settings
 from rlm.settings_table import CALL_OPTIONS, JOURNAL
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
-    from rlm.models.call_settings import CallSettings
-    from rlm.results import RunResult
-    from rlm.runs.stored_run import StoredRun
-    from rlm.runtime import RLM
-    from rlm.tasks.comparison.table import Comparison
-    from rlm.tasks.reports.research import Research
+from rlm.tasks import resume_job
+from rlm.tasks.comparison.table import Comparison
+from rlm.tasks.resuming import RESUMED_JOBS
 
 __all__ = ["replay", "resume"]
 
@@ -47,13 +52,6 @@ def resume(
       rlm resume 20260131-142501
       rlm resume 20260131 --json
     """
-    from rlm.cli.console.progress import Progress
-    from rlm.cli.telemetry import start_telemetry
-    from rlm.results import RunResult
-    from rlm.runtime import RLM
-    from rlm.settings import Settings
-    from rlm.tasks.comparison.table import Comparison
-
     stored, job = with_journal(options.store, lambda journal: _resumable(journal, run))
     if stored.result is not None and job is None:
         print_and_exit(stored.result, as_json=options.json, quiet=options.quiet)
@@ -77,7 +75,7 @@ def resume(
             observe=progress.on_event,
         )
         try:
-            found = run_interruptible(_resume(rlm, stored.run_id))
+            found = run_with(rlm, resume_job(rlm, stored.run_id))
         except KeyboardInterrupt:
             progress.close()
             raise report_interrupt(stored.run_id, progress.waiting) from None
@@ -106,12 +104,6 @@ def replay(
       rlm replay 20260131-142501
       rlm ask "The same question?" the-same.txt --model replay:20260131-142501
     """
-    from rlm.cli.console.progress import Progress
-    from rlm.journal import default_store
-    from rlm.replay import read_replayable
-    from rlm.replay import replay as replay_run
-    from rlm.settings import Settings
-
     stored = with_journal(options.store, lambda journal: read_replayable(journal, run))
     settings = Settings(sandbox=_level(options, stored))
     with Progress(quiet=options.quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
@@ -131,8 +123,6 @@ def replay(
 
 
 def _level(options: Options, stored: StoredRun) -> int | Literal["auto"]:
-    from rlm.models.base import EXTRACTIVE
-
     return options.level(model_written=stored.facts["model"] != EXTRACTIVE)
 
 
@@ -141,8 +131,6 @@ def _with_headers(
 ) -> CallSettings:
     """Return the given options with the headers that the user's settings files set for the model. Raises
     UsageError if one is missing that the run was begun with: the journal keeps only their names."""
-    from rlm.models.call_settings import CallSettings
-
     given = options.call_settings(name)
     wanted = stored.headers(kind)
     if not wanted:
@@ -162,19 +150,7 @@ def _with_headers(
 
 async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:
     """Return the run, and the kind of job that it is, if it is one."""
-    from rlm.runs.stored_run import StoredRun
-    from rlm.tasks.resuming import RESUMED_JOBS
-
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
     job = kind if kind in RESUMED_JOBS else None
     return await StoredRun.read(journal, name, job=job), job
-
-
-async def _resume(rlm: RLM, run_id: str) -> RunResult | Research | Comparison:
-    from rlm.tasks import resume_job
-
-    try:
-        return await resume_job(rlm, run_id)
-    finally:
-        await rlm.aclose()

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import asdict, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,11 +18,9 @@ from rlm.cli.options import Options, takes
 from rlm.cli.store import with_journal
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
+from rlm.journal import Journal
 from rlm.results import RunTotals
 from rlm.settings_table import JOURNAL
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal
 
 __all__ = ["runs_app"]
 

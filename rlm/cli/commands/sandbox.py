@@ -6,17 +6,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.options import Options, takes
+from rlm.documents import sources_from_arguments
+from rlm.documents.workspace import Workspace
 from rlm.escaping import json_chunks, terminal_text
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
+    CellResult,
     ChildBatch,
     Finalization,
     FinalizeVerdict,
@@ -26,11 +31,6 @@ from rlm.sandbox.types import (
     SubRLMBatch,
     ToolCall,
 )
-
-if TYPE_CHECKING:
-    from rlm.sandbox.isolation.policy import IsolationReport
-    from rlm.sandbox.types import CellResult
-
 
 __all__ = ["OfflineHandler", "run_cell", "sandbox_app"]
 
@@ -88,10 +88,6 @@ async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
     """Run one cell in a new kernel. Raises SandboxRefused below level 2, unless `level` names it."""
-    from rlm.documents import sources_from_arguments
-    from rlm.documents.workspace import Workspace
-    from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-
     with Workspace() as workspace:
         loaded = await workspace.load(sources_from_arguments(paths, sys.stdin.buffer))
         kernel = JupyterSandbox(loaded.context, OfflineHandler(loaded.context.chars), level=level)

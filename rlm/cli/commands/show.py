@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import typer
 
+from rlm.cli.console.run_view import RunView
 from rlm.cli.options import Options, takes
 from rlm.cli.store import RunArgument, with_journal
 from rlm.escaping import json_bytes
+from rlm.journal import Journal, JournalEvent
+from rlm.journal.checks import damage_reported
 from rlm.settings_table import JOURNAL
-
-if TYPE_CHECKING:
-    from rlm.journal import Journal, JournalEvent
 
 __all__ = ["events_of", "show"]
 
@@ -37,9 +36,6 @@ def show(
         for event in events:
             typer.echo(json_bytes(asdict(event)))
     else:
-        from rlm.cli.console.run_view import RunView
-        from rlm.journal.checks import damage_reported
-
         with damage_reported(run):
             RunView(full=options.verbose).show(events)
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from rlm.accounting.run_plan import RunPlan
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_account, print_plan
-from rlm.cli.console.render_result import account, full_account, plural
+from rlm.cli.console.render_result import account, answer_text, full_account, plural
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
+from rlm.documents import Source
 from rlm.escaping import json_bytes, terminal_text
+from rlm.runtime import RLM
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
-
-if TYPE_CHECKING:
-    from rlm.accounting.run_plan import RunPlan
-    from rlm.documents import Source
-    from rlm.runtime import RLM
-    from rlm.tasks.summaries.summarize import Summary
+from rlm.tasks.summaries.summarize import Summary
+from rlm.tasks.summaries.summarize import summarize as run_summarize
 
 __all__ = ["summarize"]
 
@@ -91,17 +90,8 @@ def summarize(
             print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.json)
             return
         try:
-            found = run_interruptible(
-                _summarize(
-                    rlm,
-                    sources,
-                    kind=kind,
-                    tokens=tokens,
-                    since=since,
-                    focus=focus,
-                    form=form,
-                )
-            )
+            work = run_summarize(rlm, sources, kind=kind, tokens=tokens, since=since, focus=focus, form=form)
+            found = run_with(rlm, work)
         except KeyboardInterrupt:
             progress.close()
             run_id = progress.run_id
@@ -129,21 +119,10 @@ async def _plan(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
     return await reading.plan(sources)
 
 
-async def _summarize(rlm: RLM, sources: Sequence[Source], **how: Any) -> Summary:
-    from rlm.tasks.summaries.summarize import summarize as run
-
-    try:
-        return await run(rlm, sources, **how)
-    finally:
-        await rlm.aclose()
-
-
 def _text(found: Summary) -> str:
     """Return the summary. For documents, add the list of sources: nobody counts their paragraphs."""
     if found.kind == "history":
         return terminal_text(found.text)
-    from rlm.cli.console.render_result import answer_text
-
     return answer_text(found.result)
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,10 +15,11 @@ from rlm.cli.console.render_result import plural
 from rlm.cli.options import Options, takes
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
+from rlm.journal import default_store
+from rlm.journal.provider_batches import BatchLedger, BatchRecord
+from rlm.models import resolve
+from rlm.models.http.batches import batch_api_of
 from rlm.settings_table import JOURNAL
-
-if TYPE_CHECKING:
-    from rlm.journal.provider_batches import BatchRecord
 
 __all__ = ["waiting"]
 
@@ -49,9 +50,6 @@ def waiting(
       rlm runs waiting
       rlm runs waiting --cancel msgbatch_01HkcTjaV5uDC8jWR4ZsDV8d
     """
-    from rlm.journal import default_store
-    from rlm.journal.provider_batches import BatchLedger
-
     if cancel is not None and forget is not None:
         raise UsageError("--cancel cannot be combined with --forget: leave one out")
     ledger = BatchLedger(options.store or default_store(os.environ))
@@ -93,9 +91,6 @@ def _find(batches: Iterable[BatchRecord], name: str) -> BatchRecord:
 
 
 async def _cancel(record: BatchRecord) -> None:
-    from rlm.models import resolve
-    from rlm.models.http.batches import batch_api_of
-
     model = resolve(record.model, os.environ)
     try:
         failure = await batch_api_of(model).cancel(record.provider_id)

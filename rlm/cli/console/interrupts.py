@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["INTERRUPTED", "leave_at_once_on_interrupt", "outlast_interrupts_at_exit", "run_interruptible"]
+    from rlm.runtime import RLM
+
+__all__ = [
+    "INTERRUPTED",
+    "leave_at_once_on_interrupt",
+    "outlast_interrupts_at_exit",
+    "run_interruptible",
+    "run_with",
+]
 
 INTERRUPTED = 130
 LOOP_SECONDS = 1.5
@@ -126,3 +134,15 @@ def leave(signum: int, line: str = "rlm: interrupted\n") -> None:
         os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + line.encode())
     finally:
         os._exit(128 + signum)
+
+
+def run_with(rlm: RLM, work: Coroutine[Any, Any, _T]) -> _T:
+    """Run `work` of this runtime as `run_interruptible`, and close the runtime after it."""
+
+    async def close_after() -> _T:
+        try:
+            return await work
+        finally:
+            await rlm.aclose()
+
+    return run_interruptible(close_after())
