@@ -15,8 +15,6 @@ import json
 import mmap
 import os
 import stat
-import sys
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -26,10 +24,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 
 from .checkpoints import BLOCK, Checkpoints
-from .pages import Pages
+from .file_bytes import BodyWindow, Pages, WatchedFile
 from .place_index import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
-from .watched_file import WatchedFile
-from .window import BodyWindow
 
 __all__ = [
     "BODY_NAME",
@@ -427,10 +423,6 @@ def _columns(descriptor: int, sizes: tuple[int, ...]) -> list[Any]:
     raw = _map_file(descriptor, os.fstat(descriptor).st_size)
     if len(raw) != 8 * sum(sizes) or min(sizes) < 0:
         raise ValueError("index of the wrong size")
-    if sys.byteorder == "big":
-        swapped = array("Q", raw)
-        swapped.byteswap()
-        raw = swapped.tobytes()
     view = memoryview(raw).cast("Q")
     columns = []
     at = 0

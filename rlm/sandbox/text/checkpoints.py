@@ -11,7 +11,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from .watched_file import WatchedFile
+from .file_bytes import WatchedFile
 
 __all__ = ["BLOCK", "Checkpoints", "count_chars", "count_line_ends"]
 

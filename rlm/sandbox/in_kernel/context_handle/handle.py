@@ -19,7 +19,7 @@ from ...text.search import Scanner
 from ...text.search_pattern import SearchPattern, across_lines, compile_pattern
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
-from .fields import HitReader, PackReader
+from .hits import HitReader, PackReader
 from .lines import Lines
 from .places import is_span, page_of, pages_of, place_of, resolve_range, stretch_of, whole_number
 from .quotes import locate, nearest_line

@@ -12,7 +12,6 @@ from ..context_handle.handle import Handle
 from ..context_handle.places import is_span
 from ..context_handle.records import Hit, Records
 from ..tables import Database, SqlRow, SqlRows, Tables, places_of_row
-from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import (
     EMPTY_SLICE,
@@ -25,7 +24,7 @@ from .children import (
     failure_lines,
 )
 from .pieces import check_evidence
-from .registry import HELPERS, NAMES
+from .registry import HELPERS, NAMES, with_argument_hints
 from .schema_types import AnswerForm
 from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
 
