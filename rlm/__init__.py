@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlm.results import Citation, Coverage, Gate, Note, ProposedAnswer, RunResult, Usage
     from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM
-    from rlm.sessions.session import Session
+    from rlm.runs.session import Session
     from rlm.settings import Settings
 
 __all__ = [
@@ -54,7 +54,7 @@ _HOMES = {
     "RLMError": "rlm.errors",
     "Retriever": "rlm.retrieval",
     "RunResult": "rlm.results",
-    "Session": "rlm.sessions.session",
+    "Session": "rlm.runs.session",
     "Settings": "rlm.settings",
     "Usage": "rlm.results",
     # For `%load_ext rlm`.

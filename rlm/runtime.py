@@ -30,15 +30,14 @@ if TYPE_CHECKING:
     from rlm.answers.answer_gate import AnswerCheck, AnswerGate
     from rlm.children.sub_models import SubModels
     from rlm.config_file.mcp_servers import McpServer
-    from rlm.documents import Context, Loaded
-    from rlm.documents.workspace import Workspace
+    from rlm.documents import Context, Source
     from rlm.events import Event, Observer, TextDelta, TextObserver
-    from rlm.journal import Journal, RunLog
+    from rlm.journal import Journal
     from rlm.runs.config import RunConfig
-    from rlm.runs.setup import JobResources
+    from rlm.runs.opening import OpenInput
+    from rlm.runs.session import Session
     from rlm.runs.stored_run import StoredRun
     from rlm.sandbox.host.pool import KernelPool
-    from rlm.sessions.session import Session
 
 __all__ = ["RLM"]
 
@@ -132,26 +131,20 @@ class RLM(Completions):
             from rlm.sandbox.launch.forkserver import warm_forkserver
 
             warm_forkserver()  # its imports overlap ours, which follow
-        from rlm.runs.preparation import prepare_run
-        from rlm.runs.setup import type_of, with_journal_failure
+        from rlm.documents import sources_of
+        from rlm.runs.opening import open_input, run_to_end, type_of, with_journal_failure
 
         answer_type = type_of(task, schema, self.model)
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                watched = (await self._with_servers(stack))._watched(log_event)
-                run = await prepare_run(
-                    watched._config(),
-                    task,
-                    context,
-                    stack,
-                    answer_type=answer_type,
-                    run_id=run_id or self._run_id,
-                    kernels=self._kernels,
-                    journal=self._shared_journal,
-                )
-                result = await run.run()
-                await run.log_result(result)
+                config = (await self._with_servers(stack))._watched(log_event)._config()
+                sources = () if context is None else sources_of(context)
+                opening = open_input(config, sources, journal=self._shared_journal, kernels=self._kernels)
+                opened = await stack.enter_async_context(opening)
+                opened.run_id = run_id or self._run_id
+                log = await stack.enter_async_context(opened.log(task, {}, answer_type))
+                result = await run_to_end(opened.new_run(task, log, answer_type=answer_type))
         except JournalError as error:
             if result is None:
                 raise
@@ -197,10 +190,9 @@ class RLM(Completions):
         process on another machine, which then fails if it still writes. Raises JournalError, UsageError when
         its models differ or its input is gone or has changed, and what `run` raises."""
         from rlm.documents import sources_of
-        from rlm.documents.workspace import Workspace
-        from rlm.runs.setup import cache_of, open_journal, with_journal_failure
+        from rlm.runs.opening import go_on, open_journal, open_stored, with_journal_failure
+        from rlm.runs.shared_kernel import read_earlier_runs
         from rlm.runs.stored_run import StoredRun
-        from rlm.sessions.previous_questions import read_earlier_runs
 
         result: RunResult | None = None
         try:
@@ -223,34 +215,30 @@ class RLM(Completions):
                         f"run {left.run_id} was begun with a check of its answer ({left.facts['check']}). "
                         "Resume it in Python, with RLM(…, check=…).resume(…)"
                     )
-                workspace = stack.enter_context(Workspace())
                 earlier = await read_earlier_runs(journal, left)
                 given = () if context is None else sources_of(context)
-                loaded = await left.load(journal, workspace, given, cache_of(self.settings))
+                config = rlm._watched(log_event)._config()
+                opening = open_stored(config, left, journal, kernels=self._kernels, given=given)
+                opened = await stack.enter_async_context(opening)
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                rlm = rlm._watched(log_event)
-                result = await rlm.replay_run(left, loaded, log, workspace, earlier)
+                result = await go_on(opened, left, log, earlier)
         except JournalError as error:
             if result is None:
                 raise
             return with_journal_failure(result, error)
         return result
 
-    async def replay_run(
-        self,
-        left: StoredRun,
-        loaded: Loaded,
-        log: RunLog,
-        workspace: Workspace,
-        earlier: Sequence[StoredRun] = (),
-    ) -> RunResult:
-        """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the
-        runs that it continues, oldest first. For `resume` and `rlm.replay`."""
-        from rlm.sessions.resumption import replay_run
+    async def replay(self, stored: StoredRun, journal: Journal) -> RunResult:
+        """Run a stored run again, with its cells' recorded answers, writing nothing. For `rlm.replay`."""
+        from rlm.journal import ReadOnlyLog
+        from rlm.runs.opening import go_on, open_stored
+        from rlm.runs.shared_kernel import read_earlier_runs
 
-        return await replay_run(self._config(), left, loaded, log, workspace, earlier, self._kernels)
+        earlier = await read_earlier_runs(journal, stored)
+        async with open_stored(self._config(), stored, journal, kernels=self._kernels) as opened:
+            return await go_on(opened, stored, ReadOnlyLog(stored.events), earlier)
 
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings: its own, but no larger than those that this
@@ -285,7 +273,7 @@ class RLM(Completions):
         start of it, the session continues with that run's context and variables, and `context` is appended.
         Entering it raises what `run` and `resume` raise."""
         from rlm.documents import sources_of
-        from rlm.sessions.session import Session
+        from rlm.runs.session import Session
 
         if after is None and not sources_of(context):
             raise UsageError("a session needs a context, or the run that it continues (after=…)")
@@ -294,29 +282,32 @@ class RLM(Completions):
         )
 
     @asynccontextmanager
-    async def job_resources(
-        self, context: Context | StoredRun, *observers: Observer
-    ) -> AsyncIterator[JobResources]:
+    async def open_job(
+        self, context: Context | StoredRun, *observers: Observer, given: Sequence[Source] = ()
+    ) -> AsyncIterator[OpenInput]:
         """Open what a job works with: these models and limits, `context` loaded (or the input of a stored
-        job), the journal. `observers` get its events, too. Raises UsageError and JournalError."""
+        job, which is `given` again if its journal did not keep it), the journal. `observers` get its events,
+        too. Raises UsageError and JournalError."""
         from rlm.documents import sources_of
-        from rlm.documents.workspace import Workspace
-        from rlm.runs.setup import JobResources, cache_of, load_input, open_journal
+        from rlm.runs.opening import open_input, open_journal, open_stored
         from rlm.runs.stored_run import StoredRun
 
         async with AsyncExitStack() as stack:
-            workspace = stack.enter_context(Workspace())
             config = (await self._with_servers(stack))._watched(log_event, *observers)._config()
-            async with open_journal(self.settings, self._shared_journal) as journal:
-                if isinstance(context, StoredRun):
-                    loaded = await context.load(journal, workspace, cache=cache_of(self.settings))
-                else:
-                    loaded = await load_input(config, sources_of(context), workspace)
-                yield JobResources(config, loaded, journal, workspace, self._kernels, self._run_id)
+            shared, kernels = self._shared_journal, self._kernels
+            if isinstance(context, StoredRun):
+                journal = await stack.enter_async_context(open_journal(self.settings, shared))
+                opening = open_stored(config, context, journal, kernels=kernels, given=given, is_job=True)
+            else:
+                sources = sources_of(context)
+                opening = open_input(config, sources, journal=shared, kernels=kernels, is_job=True)
+            opened = await stack.enter_async_context(opening)
+            opened.run_id = self._run_id
+            yield opened
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
         """Return a stored job of that kind, by its name or the start of it. Raises JournalError."""
-        from rlm.runs.setup import open_journal
+        from rlm.runs.opening import open_journal
         from rlm.runs.stored_run import StoredRun
 
         async with open_journal(self.settings, self._shared_journal) as journal:
@@ -334,7 +325,7 @@ class RLM(Completions):
         from rlm.documents import load, sources_of
         from rlm.documents.workspace import Workspace
         from rlm.models.http.model import learn
-        from rlm.runs.setup import cache_of
+        from rlm.runs.opening import cache_of
 
         config = self._config()
         await learn((config.model, config.sub_model, config.summary_model), only_here=True)

@@ -26,7 +26,7 @@ from rlm.limits import Limits
 from rlm.playback.recording import Recording
 from rlm.prompts import PromptError
 from rlm.results import Usage
-from rlm.runs.setup import make_room, open_journal
+from rlm.runs.opening import make_room, open_journal
 from rlm.runtime import RLM
 from rlm.sandbox.errors import KernelStartError, SandboxError, SandboxRefused
 

@@ -21,7 +21,16 @@ from rlm.sandbox.types import ChildAnswer, Span
 if TYPE_CHECKING:
     from rlm.journal import JournalEvent
 
-__all__ = ["MappedSpan", "Noted", "RecordedReply", "Recording", "Spent", "replies_by", "spans_above"]
+__all__ = [
+    "NOTHING_RECORDED",
+    "MappedSpan",
+    "Noted",
+    "RecordedReply",
+    "Recording",
+    "Spent",
+    "replies_by",
+    "spans_above",
+]
 
 Noted = Literal["read", "scanned", "sent", "answered", "failed", "looked"]
 """What is noted of a span: text handed to a cell (`read`) or searched by code (`scanned`), as the kernel
@@ -123,6 +132,10 @@ class Recording:
     def reply_count(self) -> int:
         """Return how many replies it holds, those of its root aside."""
         return sum(map(len, self.replies.values()))
+
+
+NOTHING_RECORDED = Recording()
+"""What the journal holds of a new run."""
 
 
 class _Reading:

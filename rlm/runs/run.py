@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
-from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.coverage import Above, CoverageLedger
 from rlm.accounting.run_context import ConcurrencyLimits, RunContext
 from rlm.answers.absence import describe_unread, judge_absence
+from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import CheckAnswer, FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.page_looks import PageLooks
@@ -40,16 +42,20 @@ from rlm.events import (
 )
 from rlm.journal import PartLog, RunLog
 from rlm.journal.checks import damage_reported
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.playback.border import Border
 from rlm.playback.degradation import KERNEL_DIED, cut_reply, folded_history
+from rlm.playback.recording import NOTHING_RECORDED, Recording
+from rlm.prompts import EarlierQuestion
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.options import Parent, RunOptions, RunResources
 from rlm.runs.result_builder import Notes, ResultBuilder, check_source, isolation_warning
+from rlm.runs.shared_kernel import SharedKernel
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.watched_sandbox import watching
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
@@ -58,7 +64,46 @@ from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 from rlm.telemetry import span
 
-__all__ = ["Run"]
+__all__ = ["Parent", "Run", "RunOptions", "RunResources"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run above a sub-RLM. `coverage` is its coverage in the characters of the sub-RLM. The parent of a
+    part of a job is the job, at depth -1."""
+
+    run_context: RunContext
+    coverage: Above
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The optional settings of a run.
+
+    `recording` is what the journal holds of it. With a `parent` the run spends from the parent's
+    budget and writes to the parent's log. `warnings` come from loading its input, and `unread` names the
+    documents of it that were not read. `checks_support`: the claims of its answer are checked.
+    """
+
+    recording: Recording = NOTHING_RECORDED
+    answer_type: AnswerType | None = None
+    warnings: Sequence[str] = ()
+    unread: Sequence[str] = ()
+    parent: Parent | None = None
+    checks_support: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """The resources of one run. `folder` is private and outlives the run. `ranking` makes the ranking of a
+    body. `kernel` is the kernel that the run shares with earlier questions, if there are any."""
+
+    folder: Path
+    kernels: KernelSource
+    ranking: Callable[[Body], Ranking]
+    kernel: SharedKernel | None = None
+
 
 _NO_OPTIONS = RunOptions()
 _ENDS_DIRECT = frozenset({"model", *STOP_REASONS.values()})
@@ -90,6 +135,13 @@ class Run:
         self._log = log
         self._resources = resources
         self._options = options
+        self._kernel = resources.kernel
+        self._earlier: list[EarlierQuestion] = []
+        self._variables: tuple[str, ...] = ()
+        self._session = log.run_id
+        if self._kernel is not None:
+            self._earlier = [one.question for one in self._kernel.past]
+            self._variables, self._session = self._kernel.variables, self._kernel.first_run(log.run_id)
         self._depth = 0 if options.parent is None else options.parent.depth + 1
         self._ranking = resources.ranking(input_.body)
         # A default value in a tool's signature may be an API key.
@@ -136,7 +188,7 @@ class Run:
             self._finalizer,
             self._ranking,
             self.run_context,
-            FinalizePolicy(looked_before=bool(options.earlier)),
+            FinalizePolicy(looked_before=bool(self._earlier)),
         )
         self._border = Border(self.handler)
         began = time.monotonic()
@@ -221,7 +273,7 @@ class Run:
 
     async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
         log, model, chars = self._log, self.config.model.name, self.input.body.chars
-        session = None if self._options.parent is not None else self._options.session or log.run_id
+        session = None if self._options.parent is not None else self._session
         facts = {"run_id": log.run_id, "model": model, "task": self._task}
         with span("run", **facts, depth=self._depth, chars=chars, session=session) as note:
             result = await answering
@@ -230,7 +282,7 @@ class Run:
 
     async def _answer(self) -> RunResult:
         first = self.config.first_strategy(
-            self.input.body, self._options.earlier, self._task, looks=self._looks.are_possible
+            self.input.body, self._earlier, self._task, looks=self._looks.are_possible
         )
         if first == "map-reduce":
             return await self._answer_by_map_reduce()
@@ -319,7 +371,7 @@ class Run:
                 run_context=self.run_context,
                 settings=self.config.settings.direct,
                 answer_type=self._options.answer_type,
-                earlier=self._options.earlier,
+                earlier=self._earlier,
             )
         )
 
@@ -341,9 +393,7 @@ class Run:
             if falls_back
             else config.limits.max_violations,
         )
-        question = RootQuestion(
-            self._task, options.answer_type, options.earlier, options.variables, self._tools
-        )
+        question = RootQuestion(self._task, options.answer_type, self._earlier, self._variables, self._tools)
         prompt = root_input(
             question,
             self.input.body,
@@ -363,7 +413,7 @@ class Run:
         """Answer without code, after rounds that ended without an answer. If that fails, too, the run ends as
         its rounds did."""
         config, body = self.config, self.input.body
-        short = fits(config.model, body, config.settings.direct, self._options.earlier)
+        short = fits(config.model, body, config.settings.direct, self._earlier)
         strategy: Strategy = "direct" if short else "map-reduce"
         message = f"the rounds gave no answer ({ended.detail}): fell back to {strategy}"
         await self._note_degradation("strategy", message)
@@ -387,7 +437,7 @@ class Run:
             config.settings.direct,
         )
         return await self._outcome_of(
-            strategy.answer(self._task, answer_type=options.answer_type, earlier=options.earlier)
+            strategy.answer(self._task, answer_type=options.answer_type, earlier=self._earlier)
         )
 
     async def _outcome_of(self, answering: Awaitable[Outcome]) -> Outcome:
@@ -404,10 +454,11 @@ class Run:
         return replace(found, answer=answer) if refused is None else no_answer("invalid_reply", refused)
 
     def _new_sandbox(self) -> Sandbox:
-        if self._resources.kernel is not None:
-            return self._resources.kernel.lease(
+        if self._kernel is not None:
+            return self._kernel.lease(
                 self._border,
                 self.input.body.chars,
+                self._log.run_id,
                 on_open=self._note_kernel,
                 on_replay=lambda questions: self.config.tell(Resumed(self._log.run_id, 0, 0, questions)),
                 on_change=self._warn_about_changes,

@@ -5,13 +5,21 @@ It opens when a question first needs it. It then has the variables that the earl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Self
 
 from rlm.driver.cell_runner import repeat_cells
-from rlm.driver.root_state import RecordedCell
+from rlm.driver.root_state import RecordedCell, RootState
+from rlm.errors import JournalError, UsageError
+from rlm.journal import Journal
+from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.border import Border
+from rlm.prompts import EarlierQuestion
+from rlm.results import RunResult
+from rlm.runs.stored_run import StoredRun, limits_of, settings_of, stored_result
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
@@ -20,43 +28,111 @@ from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import KernelHandler
 from rlm.sandbox.types import DIED, CellResult
+from rlm.settings import Settings
 
-__all__ = ["KernelLease", "PastQuestion", "SharedKernel"]
+__all__ = ["KernelLease", "PreviousQuestion", "SharedKernel", "read_earlier_runs"]
 
 
 @dataclass(frozen=True, slots=True)
-class PastQuestion:
-    """An earlier question: its cells, the characters that the body had then, and the seconds of a cell."""
+class PreviousQuestion:
+    """An earlier question. `run_id` names its run, `variables` describes its variables, by name. Its `cells`
+    make them again: over the body as it was then, of `chars` characters, each in `cell_seconds`."""
 
+    run_id: str
+    question: EarlierQuestion
+    variables: Mapping[str, str]
     chars: int
     cells: Sequence[RecordedCell]
     cell_seconds: float
 
+    @classmethod
+    def of(cls, stored: StoredRun) -> Self:
+        """Return the question of a stored run. Raises UsageError if the run has not ended."""
+        result = stored_result(stored.run_id, stored.events)
+        if result is None:
+            raise UsageError(
+                f"run {stored.run_id} has not ended. Resume it first (rlm resume {stored.run_id})"
+            )
+        with damage_reported(stored.run_id):
+            events = ((event.kind, event.data) for event in stored.recording().events)
+            state = RootState.of(events, settings_of(Settings(), stored.facts).root.output_limit)
+        return cls.asked(
+            stored.task, result, state, stored.facts["context_chars"], limits_of(stored.facts).cell_seconds
+        )
+
+    @classmethod
+    def asked(cls, task: str, result: RunResult, state: RootState, chars: int, cell_seconds: float) -> Self:
+        """Return a question that was answered over a body of `chars` characters."""
+        answer = result.answer
+        if answer is None:
+            text = f"none ({result.stop_reason})"
+        else:
+            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        return cls(
+            result.run_id,
+            EarlierQuestion(task, text),
+            dict(state.variables),
+            chars,
+            tuple(state.cells),
+            cell_seconds,
+        )
+
+
+async def read_earlier_runs(journal: Journal, stored: StoredRun) -> tuple[StoredRun, ...]:
+    """Return the runs that `stored` continues, oldest first. Raises UsageError if one of them is gone."""
+    found: list[StoredRun] = []
+    latest, seen = stored, {stored.run_id}
+    while (name := latest.facts.get("after")) is not None:
+        if name in seen:
+            raise UsageError(f"run {stored.run_id} continues itself: its journal is damaged")
+        seen.add(name)
+        try:
+            latest = await StoredRun.read(journal, name)
+        except JournalError as error:
+            raise UsageError(
+                f"run {stored.run_id} continues run {name}, which is no longer in the journal. "
+                "Ask the question again"
+            ) from error
+        found.append(latest)
+    return tuple(reversed(found))
+
 
 class SharedKernel:
     """The kernel over `context`. A longer context may replace it. `past` are the questions whose variables
-    the kernel holds, oldest first. `seed` seeds its random numbers."""
+    the kernel holds, oldest first."""
 
     def __init__(
         self,
         context: ContextFile,
         kernels: KernelSource,
         *,
-        seed: str = "",
+        past: Sequence[PreviousQuestion] = (),
         tools: Sequence[Helper] = (),
     ) -> None:
         self.context = context
-        self.past: list[PastQuestion] = []
-        self.seed = seed
+        self.past = list(past)
         self._kernels = kernels
         self._tools = tools
         self._sandbox: JupyterSandbox | None = None
         self._opened_context: ContextFile | None = None
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Return one line for each variable that the kernel holds: `name: type, size`."""
+        variables: dict[str, str] = {}
+        for one in self.past:
+            variables.update(one.variables)
+        return tuple(variables.values())
+
+    def first_run(self, run_id: str) -> str:
+        """Return the first run of the session, which `run_id` may be."""
+        return self.past[0].run_id if self.past else run_id
+
     def lease(
         self,
         handler: KernelHandler,
         chars: int,
+        run_id: str,
         *,
         on_open: Callable[[IsolationReport], None],
         on_replay: Callable[[int], None],
@@ -67,7 +143,7 @@ class SharedKernel:
         `on_replay` gets the number of earlier questions that a new kernel replays. `on_change` gets the
         number of a replayed question, and the rounds of it that gave other results than before.
         """
-        return KernelLease(self, handler, chars, on_open, on_replay, on_change)
+        return KernelLease(self, handler, chars, run_id, on_open, on_replay, on_change)
 
     async def close(self) -> None:
         """Shut down the kernel. The next question that needs it starts a new one."""
@@ -99,7 +175,7 @@ class SharedKernel:
             self.context,
             border,
             on_open=lease.on_open,
-            seed=self.seed,
+            seed=f"{self.first_run(lease.run_id)}:0",
             kernels=self._kernels,
             tools=self._tools,
             shared=True,
@@ -132,12 +208,14 @@ class KernelLease:
         kernel: SharedKernel,
         handler: KernelHandler,
         chars: int,
+        run_id: str,
         on_open: Callable[[IsolationReport], None],
         on_replay: Callable[[int], None],
         on_change: Callable[[int, list[int]], None],
     ) -> None:
         self.handler = handler
         self.chars = chars
+        self.run_id = run_id
         self.on_open = on_open
         self.on_replay = on_replay
         self.on_change = on_change

@@ -41,15 +41,13 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run as the journal stores it. `facts` are its settings. `result` is None if the run can be resumed,
-    because it has not ended or because the provider failed. `given` is its input again, for a journal that
-    did not keep it."""
+    because it has not ended or because the provider failed."""
 
     run_id: str
     task: str
     facts: Mapping[str, Any]
     events: tuple[JournalEvent, ...]
     result: RunResult | None
-    given: tuple[Source, ...] = ()
 
     @classmethod
     async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> StoredRun:
@@ -151,7 +149,7 @@ class StoredRun:
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = next((source["name"] for source in sources if "path" not in source), None)
         files = [file for source in sources if (file := _file(source)) is not None]
-        again = given or self.given or (() if lost else files)
+        again = given or (() if lost else files)
         pictures = bool(self.facts.get("pictures"))
         loaded: Loaded | None = None
         if pictures and again:

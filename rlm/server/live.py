@@ -21,7 +21,7 @@ from rlm.journal import Journal, new_run_id
 from rlm.journal.redaction import Redaction, secrets_of
 from rlm.limits import Limits
 from rlm.results import RESUMABLE, RunResult
-from rlm.runs.setup import make_room
+from rlm.runs.opening import make_room
 from rlm.runtime import RLM
 from rlm.sandbox.host.pool import KernelPool
 from rlm.server.config import ServerConfig

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 import uvicorn
 
 from rlm.listening import HttpServer, listen
-from rlm.runs.setup import open_journal
+from rlm.runs.opening import open_journal
 from rlm.runtime import RLM
 from rlm.server.app import make_app
 from rlm.server.config import ServerConfig

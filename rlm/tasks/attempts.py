@@ -18,7 +18,7 @@ from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.results import Confidence, RunResult
-from rlm.runs.setup import type_of
+from rlm.runs.opening import type_of
 from rlm.runtime import RLM
 from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job
@@ -67,11 +67,11 @@ async def answer_in_attempts(
         return await _run_attempts(job, task, attempts, answer_type)
 
 
-async def resume_attempts(rlm: RLM, run: str, context: Context = ()) -> RunResult:
+async def resume_attempts(rlm: RLM, run: str, context: Context = (), *, is_replay: bool = False) -> RunResult:
     """Resume a job of attempts by its run's name or a unique start of it. Journalled calls are not made
-    again. `context` is its input again, for a journal that did not keep it. Raises JournalError and
-    UsageError."""
-    async with open_stored_job(rlm, "attempts", run, sources_of(context)) as (job, left):
+    again. `context` is its input again, for a journal that did not keep it. A replay runs each attempt again
+    and writes nothing. Raises JournalError and UsageError."""
+    async with open_stored_job(rlm, "attempts", run, sources_of(context), is_replay=is_replay) as (job, left):
         return await _run_attempts(job, left.task, left.facts["attempts"], left.answer_type)
 
 

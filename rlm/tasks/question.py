@@ -15,7 +15,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
-from rlm.runs.setup import check_question, require_model
+from rlm.runs.opening import check_question, require_model
 from rlm.runtime import RLM
 from rlm.tasks.attempts import answer_in_attempts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm.errors import UsageError
 from rlm.results import RunResult
-from rlm.runs.setup import open_journal
+from rlm.runs.opening import open_journal
 from rlm.runtime import RLM
 from rlm.tasks.attempts import resume_attempts
 from rlm.tasks.comparison.compare import resume_comparison

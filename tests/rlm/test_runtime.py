@@ -123,7 +123,7 @@ def test_modules_of_the_first_call_are_imported_while_the_input_loads(tmp_path: 
         "import asyncio, sys, threading\n"
         "from rlm import RLM, Settings\n"
         "async def begin(name):\n"
-        "    async with RLM(name, settings=Settings(store=sys.argv[1])).job_resources('text'): pass\n"
+        "    async with RLM(name, settings=Settings(store=sys.argv[1])).open_job('text'): pass\n"
         "for name in ('extractive', 'openai:gpt-5'):\n"
         "    asyncio.run(begin(name))\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"

@@ -20,7 +20,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Recording
 from rlm.prompts import PromptError
 from rlm.results import RESUMABLE, RunResult
-from rlm.runs.setup import open_journal
+from rlm.runs.opening import open_journal
 from rlm.runtime import RLM
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.tasks.attempts import answer_in_attempts, resume_attempts

@@ -29,7 +29,7 @@ from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import Note, RunResult, StopReason, Strategy
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
-from rlm.runs.setup import cache_of, check_question, require_model
+from rlm.runs.opening import cache_of, check_question, require_model
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body

@@ -20,14 +20,14 @@ from rlm.children.run_input import RunInput
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
-from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog, new_run_id
+from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog
 from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.recording import RecordedReply, Recording, replies_by
 from rlm.results import Citation, Note, RunResult, StopReason, Support
-from rlm.runs.setup import JobResources, facts_of, make_room, resources_for, start_warnings
-from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
+from rlm.runs.opening import OpenInput
+from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
@@ -39,6 +39,7 @@ __all__ = ["Job", "PreviousJob", "open_job", "open_stored_job", "previous_job"]
 JobKind = Literal["summarize", "plan", "research", "compare", "attempts"]
 
 
+_ENDS = frozenset({"finished", "part_ended"})
 _RESUMABLE = ("research", "compare", "attempts")
 """The kinds of jobs that can be resumed. The journal stores their input if it can."""
 
@@ -60,24 +61,19 @@ class Job:
 
     def __init__(
         self,
-        job_resources: JobResources,
-        body: Body,
+        opened: OpenInput,
         log: RunLog,
         recording: Recording,
-        warnings: Sequence[str],
         *,
         left: StoredRun | None = None,
     ) -> None:
-        self.config = config = job_resources.config
-        self.body = body
+        self.config = config = opened.config
+        self.body = body = opened.body
         self.log = log
-        self.warnings = list(warnings)
+        self.warnings = list(opened.warnings)
         self.stop_reason: StopReason = "finalized"
-        self._job_resources = job_resources
+        self._opened = opened
         self._left = left
-        self._unread: Sequence[str] = (
-            job_resources.loaded.unread if left is None else left.facts.get("unread", ())
-        )
         self._budget = Budget(config.limits)
         self._recording = recording
         self._began = time.monotonic() - recording.spent.seconds
@@ -205,14 +201,14 @@ class Job:
     async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
         """Open the parts of this job: `count` runs, at most `at_once` at a time."""
         async with AsyncExitStack() as stack:
-            pool = self._job_resources.kernels
+            pool = self._opened.kernels
             if pool is None:
                 pool = self.config.shared_kernels(at_once)
                 stack.push_async_callback(pool.close)
-            resources = resources_for(self.config, self._job_resources.workspace, pool)
-            source = RunInput(self._job_resources.loaded.context, self.body)
+            resources = self._opened.resources(pool)
+            source = RunInput(self._opened.context, self.body)
             part_resources = PartResources(
-                self.config, self._run_context, source, resources, pool, self._recording, self._unread
+                self.config, self._run_context, source, resources, pool, self._recording, self._opened.unread
             )
             events = () if self._left is None else self._left.events
             # Parts that failed because of their provider are retried, unless the job has ended.
@@ -250,7 +246,7 @@ class Job:
             sub_calls=self._children.calls,  # those of the parts included
             seconds=round(time.monotonic() - self._began, 3),
             notes=tuple(map(Note, self.warnings)),
-            unread=tuple(self._unread),
+            unread=tuple(self._opened.unread),
             support=support,
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
@@ -286,66 +282,51 @@ async def open_job(
     `facts` returns what is journalled with the job. It may raise, before anything is spent or written. Raises
     UsageError for the sources, and JournalError if the run is missing or is not a job of this kind.
     """
-    async with rlm.job_resources(sources) as job_resources:
-        config, loaded, journal = job_resources.config, job_resources.loaded, job_resources.journal
-        past = None if since is None else await previous_job(journal, since, kind)
-        with loaded.context.open() as body:
-            warnings = start_warnings(config, loaded)
-            settings = {
-                **facts_of(config, loaded.context, source_facts(sources), warnings, None),
-                **facts(body),
-                "job": kind,
-                "unread": list(loaded.unread),
-                "since": past.run_id if past else None,
-            }
-            removed = await make_room(journal, config.settings)
-            kept = None
-            if kind in _RESUMABLE:
-                kept = input_to_keep(journal, loaded.context.folder, settings["sources"], config.settings)
-            run_id = job_resources.run_id or new_run_id()
-            async with journal.run(run_id, task, settings, input=kept) as log:
-                config.tell(RunStarted(log.run_id, "rlm", config.model.name))
-                job = Job(job_resources, body, log, Recording(replies=past.replies if past else {}), warnings)
-                for warning in removed:
-                    job.warn(warning)
-                async with _recorded(job, kind, task):
-                    yield job, past
+    async with rlm.open_job(sources) as opened:
+        past = None if since is None else await previous_job(opened.journal, since, kind)
+        settings = {**facts(opened.body), "job": kind, "since": past.run_id if past else None}
+        async with opened.log(task, settings, keep=kind in _RESUMABLE) as log:
+            opened.config.tell(RunStarted(log.run_id, "rlm", opened.config.model.name))
+            job = Job(opened, log, Recording(replies=past.replies if past else {}))
+            async with _recorded(job, kind, task):
+                yield job, past
 
 
 @asynccontextmanager
 async def open_stored_job(
-    rlm: RLM, kind: JobKind, run: str, given: Sequence[Source] = ()
+    rlm: RLM, kind: JobKind, run: str, given: Sequence[Source] = (), *, is_replay: bool = False
 ) -> AsyncIterator[tuple[Job, StoredRun]]:
     """Open a stored job to resume it. Journalled calls are not made again. `given` is its input again, for a
     journal that did not keep it.
 
-    A job that has ended makes no calls and writes nothing. Raises JournalError, and UsageError if its models
-    differ or its input is missing or has changed.
+    A job that has ended makes no calls and writes nothing. In a replay its parts run again, too. Raises
+    JournalError, and UsageError if its models differ or its input is missing or has changed.
     """
-    left = replace(await rlm.left_job(run, kind), given=tuple(given))
+    left = await rlm.left_job(run, kind)
     stored_name = left.facts["summary_model"]
     if stored_name != rlm.summary_model.name:
         raise UsageError(
             f"run {left.run_id} was started with summary_model {stored_name}, not {rlm.summary_model.name}: "
             f"use {stored_name}"
         )
-    async with rlm.as_of(left).job_resources(left) as opened, AsyncExitStack() as stack:
-        job_resources = opened
-        body = stack.enter_context(job_resources.loaded.context.open())
-        if left.result is not None:
-            log: RunLog = ReadOnlyLog(left.events)
+    log: RunLog
+    async with rlm.as_of(left).open_job(left, given=given) as opened, AsyncExitStack() as stack:
+        if is_replay:
+            events = tuple(event for event in left.events if event.kind not in _ENDS)
+            left, log = replace(left, events=events, result=None), ReadOnlyLog(events)
+        elif left.result is not None:
+            log = ReadOnlyLog(left.events)
             root, children, summary = left.replay_only_models()
-            config = replace(job_resources.config, model=root, sub_models=children, summary_model=summary)
-            job_resources = replace(job_resources, config=config)
+            opened.config = replace(opened.config, model=root, sub_models=children, summary_model=summary)
         else:
-            log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
+            log = await stack.enter_async_context(opened.journal.resume(left.run_id))
             # Read the events only now that the job is locked. Another process may have resumed it meanwhile.
             left = replace(left, events=await log.events())
         recording = left.recording()
         replies = [event.data["role"] for event in left.events if "reply" in event.data]
         rounds = replies.count("root")
-        job_resources.config.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
-        job = Job(job_resources, body, log, recording, left.facts["warnings"], left=left)
+        opened.config.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
+        job = Job(opened, log, recording, left=left)
         async with _recorded(job, kind, left.task):
             yield job, left
 

@@ -34,8 +34,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.playback.recording import Noted, Recording
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
-from rlm.runs.options import Parent, RunOptions, RunResources
-from rlm.runs.run import Run
+from rlm.runs.run import Parent, Run, RunOptions, RunResources
 from rlm.sandbox.errors import SandboxError, SandboxRefused, SourceChanged
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.types import Span

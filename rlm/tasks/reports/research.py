@@ -15,7 +15,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
-from rlm.runs.setup import check_question
+from rlm.runs.opening import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job

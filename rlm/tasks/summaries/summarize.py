@@ -16,7 +16,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Citation, RunResult
-from rlm.runs.setup import require_model
+from rlm.runs.opening import require_model
 from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body

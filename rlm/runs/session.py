@@ -15,37 +15,28 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlm.answers.answer_type import AnswerType
-from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Context, Loaded, PathSource, Source, sources_of
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
-from rlm.journal import Journal, new_run_id
+from rlm.journal import new_run_id
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
-from rlm.runs.options import RunOptions, RunResources
-from rlm.runs.run import Run
-from rlm.runs.setup import (
-    cache_of,
-    facts_of,
-    load_input,
+from rlm.runs.opening import (
+    OpenInput,
     make_room,
+    open_input,
     open_journal,
-    resources_for,
-    start_warnings,
+    open_stored,
+    run_to_end,
     type_of,
     with_journal_failure,
 )
-from rlm.runs.shared_kernel import SharedKernel
-from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
+from rlm.runs.shared_kernel import PreviousQuestion, SharedKernel, read_earlier_runs
+from rlm.runs.stored_run import StoredRun, source_facts
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.text.body import Body
-from rlm.sessions.previous_questions import (
-    PreviousQuestion,
-    describe_variables,
-    read_earlier_runs,
-)
 
 __all__ = ["Session"]
 
@@ -71,17 +62,10 @@ class Session:
         self._after = after
         self._stack: AsyncExitStack | None = None
         self._pending: list[Source] = []
-        self._earlier: list[PreviousQuestion] = []
+        self._run_ids: list[str] = []
         self._is_asking = False
-        self._workspace: Workspace
-        self._journal: Journal
-        self._resources: RunResources
+        self._opened: OpenInput
         self._kernel: SharedKernel
-        self._context: ContextFile
-        self._body: Body
-        self._sources: list[dict[str, Any]]
-        self._warnings: list[str]
-        self._unread: list[str]
         self._times_grown = 0
 
     async def __aenter__(self) -> Self:
@@ -101,16 +85,16 @@ class Session:
         if self._stack is None:
             return "Session(not open)"
         sizes = (
-            (len(self._context.documents), "document"),
-            (self._context.chars, "character"),
-            (len(self._earlier), "question"),
+            (len(self._opened.context.documents), "document"),
+            (self._opened.context.chars, "character"),
+            (len(self._run_ids), "question"),
         )
         return f"Session({', '.join(f'{count:,} {noun}' + 's' * (count != 1) for count, noun in sizes)})"
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         """Return the runs of the questions, oldest first, including the runs that the session continues."""
-        return tuple(one.run_id for one in self._earlier)
+        return tuple(self._run_ids)
 
     def append(self, source: Context) -> None:
         """Append a text, a file or a folder to the context of the next question. It is read when that
@@ -146,111 +130,67 @@ class Session:
     async def _open(self, stack: AsyncExitStack) -> None:
         self._tools = await stack.enter_async_context(self._open_toolbox())
         config = self._new_config()
-        self._workspace = stack.enter_context(Workspace())
-        self._journal = await stack.enter_async_context(open_journal(config.settings))
-        removed = await make_room(self._journal, config.settings)
-        loaded = await (
-            self._load(config) if self._after is None else self._load_continued(config, self._after)
-        )
-        self._warnings += removed
-        self._context, self._body = loaded.context, loaded.context.open()
-        stack.callback(self._close_body)
-        kernels = config.kernels()
-        stack.push_async_callback(kernels.close)
-        self._resources = resources_for(config, self._workspace, kernels)
-        self._kernel = SharedKernel(self._context, kernels, tools=config.tools.docs)
+        past: list[PreviousQuestion] = []
+        if self._after is None:
+            self._opened = await stack.enter_async_context(open_input(config, self._initial_sources))
+        else:
+            journal = await stack.enter_async_context(open_journal(config.settings))
+            removed = await make_room(journal, config.settings)
+            stored = await StoredRun.read(journal, self._after)
+            runs = (*await read_earlier_runs(journal, stored), stored)
+            _require_tools(config.tools, runs)
+            past = [PreviousQuestion.of(one) for one in runs]
+            for source in self._initial_sources:
+                self.append(source)
+            self._opened = await stack.enter_async_context(open_stored(config, stored, journal))
+            self._opened.warnings += removed
+        kernels = self._opened.kernels
+        assert kernels is not None
+        self._run_ids = [one.run_id for one in past]
+        self._kernel = SharedKernel(self._opened.context, kernels, past=past, tools=config.tools.docs)
         stack.push_async_callback(self._kernel.close)
-        self._kernel.past = [one.past for one in self._earlier]
-
-    async def _load(self, config: RunConfig) -> Loaded:
-        loaded = await load_input(config, self._initial_sources, self._workspace, pictures=True)
-        self._sources = source_facts(self._initial_sources)
-        self._warnings = start_warnings(config, loaded)
-        self._unread = list(loaded.unread)
-        return loaded
-
-    async def _load_continued(self, config: RunConfig, after: str) -> Loaded:
-        """Load the context of the run `after`, and read its question and the earlier ones."""
-        stored = await StoredRun.read(self._journal, after)
-        runs = (*await read_earlier_runs(self._journal, stored), stored)
-        for one in runs:
-            missing = config.tools.as_recorded(one.facts.get("tools", ())).missing
-            if missing:
-                raise UsageError(
-                    f"run {one.run_id} had tools that are missing or changed: {', '.join(missing)}. Continue "
-                    "it in Python, with RLM(…, tools=[…]).session(after=…)"
-                )
-        self._earlier = [PreviousQuestion.of(one) for one in runs]
-        self._sources = list(stored.facts["sources"])
-        self._warnings = list(stored.facts["warnings"])
-        self._unread = list(stored.facts.get("unread", ()))
-        for source in self._initial_sources:
-            self.append(source)
-        return await stored.load(self._journal, self._workspace, cache=cache_of(config.settings))
 
     async def _ask(self, config: RunConfig, task: str, answer_type: AnswerType | None) -> RunResult:
-        run_id = new_run_id()
-        first = self._earlier[0].run_id if self._earlier else run_id
-        self._kernel.seed = f"{first}:0"
+        opened, kernel = self._opened, self._kernel
+        opened.config, opened.run_id = config, new_run_id()
         facts = {
-            **facts_of(config, self._context, self._sources, self._warnings, answer_type),
-            "unread": self._unread,
-            "session": first,
-            "after": self._earlier[-1].run_id if self._earlier else None,
+            "session": kernel.first_run(opened.run_id),
+            "after": self._run_ids[-1] if self._run_ids else None,
         }
-        kept = input_to_keep(self._journal, self._context.folder, self._sources, config.settings)
         result: RunResult | None = None
         async with AsyncExitStack() as undo:
-            # A run that did not end, or was not stored, cannot be replayed. The kernel must not keep the
+            # A run that did not end, or was not stored, cannot be resumed. The kernel must not keep the
             # variables that its cells assigned.
-            undo.push_async_callback(self._kernel.close)
+            undo.push_async_callback(kernel.close)
             try:
-                async with self._journal.run(run_id, task, facts, input=kept) as log:
-                    run = Run(
-                        config,
-                        task,
-                        RunInput(self._context, self._body),
-                        log,
-                        replace(self._resources, kernel=self._kernel),
-                        RunOptions(
-                            answer_type=answer_type,
-                            warnings=self._warnings,
-                            unread=self._unread,
-                            earlier=[one.question for one in self._earlier],
-                            variables=describe_variables(self._earlier),
-                            session=first,
-                        ),
-                    )
-                    result = await run.run()
-                    await run.log_result(result)
-                seconds = config.limits.cell_seconds
-                one = PreviousQuestion.asked(task, result, run.state, self._body.chars, seconds)
+                async with opened.log(task, facts, answer_type) as log:
+                    run = opened.new_run(task, log, answer_type=answer_type, kernel=kernel)
+                    result = await run_to_end(run)
             except JournalError as error:
                 if result is None:
                     raise
                 return with_journal_failure(result, error)
             undo.pop_all()
-        self._earlier.append(one)
-        self._kernel.past.append(one.past)
+        chars, seconds = opened.body.chars, config.limits.cell_seconds
+        kernel.past.append(PreviousQuestion.asked(task, result, run.state, chars, seconds))
+        self._run_ids.append(result.run_id)
         return result
-
-    def _close_body(self) -> None:
-        self._body.close()
 
     async def _append_pending(self) -> None:
         """Add the pending sources to the context."""
         pending = list(self._pending)
         if not pending:
             return
+        opened = self._opened
         self._times_grown += 1
-        folder = self._workspace.folder / f"grown-{self._times_grown}"
+        folder = opened.workspace.folder / f"grown-{self._times_grown}"
         with Workspace() as workspace:
             try:
                 loaded = await workspace.load(pending)
             except DocumentError:
                 del self._pending[: len(pending)]
                 raise
-            writing = asyncio.ensure_future(asyncio.to_thread(_extend, self._body, loaded, folder))
+            writing = asyncio.ensure_future(asyncio.to_thread(_extend, opened.body, loaded, folder))
             try:
                 grown = await asyncio.shield(writing)
             except asyncio.CancelledError:
@@ -259,15 +199,25 @@ class Session:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
         del self._pending[: len(pending)]
-        previous, self._context = self._context, grown
-        self._body.close()
-        self._body = grown.open()
+        previous, opened.context = opened.context, grown
+        opened.body.close()
+        opened.body = grown.open()
         self._kernel.context = grown
-        self._sources = [*self._sources, *source_facts(pending)]
-        self._warnings = [*self._warnings, *warnings_of(loaded)]
-        self._unread = [*self._unread, *loaded.unread]
-        if previous.folder.is_relative_to(self._workspace.folder):
+        opened.sources = [*opened.sources, *source_facts(pending)]
+        opened.warnings = [*opened.warnings, *warnings_of(loaded)]
+        opened.unread = [*opened.unread, *loaded.unread]
+        if previous.folder.is_relative_to(opened.workspace.folder):
             shutil.rmtree(previous.folder, ignore_errors=True)
+
+
+def _require_tools(tools: Toolbox, runs: Sequence[StoredRun]) -> None:
+    for one in runs:
+        missing = tools.as_recorded(one.facts.get("tools", ())).missing
+        if missing:
+            raise UsageError(
+                f"run {one.run_id} had tools that are missing or changed: {', '.join(missing)}. Continue "
+                "it in Python, with RLM(…, tools=[…]).session(after=…)"
+            )
 
 
 def _extend(body: Body, added: Loaded, folder: Path) -> ContextFile:
