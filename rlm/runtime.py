@@ -132,7 +132,7 @@ class RLM(Completions):
 
             warm_forkserver()  # its imports overlap ours, which follow
         from rlm.documents import sources_of
-        from rlm.runs.opening import open_input, run_to_end, type_of, with_journal_failure
+        from rlm.runs.opening import open_input, type_of, with_journal_failure
 
         answer_type = type_of(task, schema, self.model)
         result: RunResult | None = None
@@ -144,7 +144,9 @@ class RLM(Completions):
                 opened = await stack.enter_async_context(opening)
                 opened.run_id = run_id or self._run_id
                 log = await stack.enter_async_context(opened.log(task, {}, answer_type))
-                result = await run_to_end(opened.new_run(task, log, answer_type=answer_type))
+                run = opened.new_run(task, log, answer_type=answer_type)
+                result = await run.run()
+                await run.log_result(result)
         except JournalError as error:
             if result is None:
                 raise
@@ -190,7 +192,7 @@ class RLM(Completions):
         process on another machine, which then fails if it still writes. Raises JournalError, UsageError when
         its models differ or its input is gone or has changed, and what `run` raises."""
         from rlm.documents import sources_of
-        from rlm.runs.opening import go_on, open_journal, open_stored, with_journal_failure
+        from rlm.runs.opening import open_journal, open_stored, stored_run, with_journal_failure
         from rlm.runs.shared_kernel import read_earlier_runs
         from rlm.runs.stored_run import StoredRun
 
@@ -223,7 +225,9 @@ class RLM(Completions):
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
-                result = await go_on(opened, left, log, earlier)
+                going_on = await stack.enter_async_context(stored_run(opened, left, log, earlier))
+                result = await going_on.run()
+                await going_on.log_result(result)
         except JournalError as error:
             if result is None:
                 raise
@@ -233,12 +237,15 @@ class RLM(Completions):
     async def replay(self, stored: StoredRun, journal: Journal) -> RunResult:
         """Run a stored run again, with its cells' recorded answers, writing nothing. For `rlm.replay`."""
         from rlm.journal import ReadOnlyLog
-        from rlm.runs.opening import go_on, open_stored
+        from rlm.runs.opening import open_stored, stored_run
         from rlm.runs.shared_kernel import read_earlier_runs
 
         earlier = await read_earlier_runs(journal, stored)
-        async with open_stored(self._config(), stored, journal, kernels=self._kernels) as opened:
-            return await go_on(opened, stored, ReadOnlyLog(stored.events), earlier)
+        async with (
+            open_stored(self._config(), stored, journal, kernels=self._kernels) as opened,
+            stored_run(opened, stored, ReadOnlyLog(stored.events), earlier) as run,
+        ):
+            return await run.run()
 
     def as_of(self, left: StoredRun) -> RLM:
         """Return these models with a run's limits and settings: its own, but no larger than those that this

@@ -44,13 +44,12 @@ __all__ = [
     "OpenInput",
     "cache_of",
     "check_question",
-    "go_on",
     "make_room",
     "open_input",
     "open_journal",
     "open_stored",
     "require_model",
-    "run_to_end",
+    "stored_run",
     "type_of",
     "with_journal_failure",
 ]
@@ -153,6 +152,8 @@ async def open_input(
             stack.push_async_callback(pool.close)
             with _warm_meanwhile(pool, settings.strategy):
                 loaded = await _load(config, sources, workspace, pictures=True)
+        if not loaded.context.chars and settings.strategy == "map-reduce" and not is_job:
+            raise UsageError("map-reduce reads a text, and none is given: choose another strategy")
         warnings = [*warnings_of(loaded), *window_warnings(config.models)]
         async with open_journal(settings, journal) as opened:
             # The owner of a shared journal prunes it.
@@ -174,15 +175,11 @@ async def open_input(
             yield given
 
 
-async def run_to_end(run: Run) -> RunResult:
-    """Return the result of a run, and write it to its journal."""
-    result = await run.run()
-    await run.log_result(result)
-    return result
-
-
-async def go_on(opened: OpenInput, stored: StoredRun, log: RunLog, earlier: Sequence[StoredRun]) -> RunResult:
-    """Go on with a stored run where its events end, writing to `log`. `earlier` are the runs that it
+@asynccontextmanager
+async def stored_run(
+    opened: OpenInput, stored: StoredRun, log: RunLog, earlier: Sequence[StoredRun]
+) -> AsyncIterator[Run]:
+    """Yield a stored run, to go on where its events end, writing to `log`. `earlier` are the runs that it
     continues, oldest first."""
     assert opened.kernels is not None
     recording = stored.recording()
@@ -197,7 +194,7 @@ async def go_on(opened: OpenInput, stored: StoredRun, log: RunLog, earlier: Sequ
             stored.task, log, answer_type=stored.answer_type, recording=recording, kernel=kernel
         )
         opened.config.tell(Resumed(stored.run_id, run.state.rounds, recording.reply_count))
-        return await run_to_end(run)
+        yield run
 
 
 @asynccontextmanager

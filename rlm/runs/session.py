@@ -29,7 +29,6 @@ from rlm.runs.opening import (
     open_input,
     open_journal,
     open_stored,
-    run_to_end,
     type_of,
     with_journal_failure,
 )
@@ -165,7 +164,8 @@ class Session:
             try:
                 async with opened.log(task, facts, answer_type) as log:
                     run = opened.new_run(task, log, answer_type=answer_type, kernel=kernel)
-                    result = await run_to_end(run)
+                    result = await run.run()
+                    await run.log_result(result)
             except JournalError as error:
                 if result is None:
                     raise
