@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rlm.limits import Limits
     from rlm.results import Citation, Coverage, Gate, Note, ProposedAnswer, RunResult, Usage
     from rlm.retrieval import Pack, Retriever
-    from rlm.runtime import RLM
     from rlm.runs.session import Session
+    from rlm.runtime import RLM
     from rlm.settings import Settings
 
 __all__ = [
