@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
 import os
 import tempfile
@@ -21,7 +20,6 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.isolation.bubblewrap import find
 from rlm.sandbox.isolation.policy import Candidate
-from rlm.sandbox.launch.forkserver import Forkserver
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     CellResult,
@@ -40,16 +38,12 @@ from .world import World, processor_seconds
 
 __all__ = ["WAYS", "Outcome", "Runner", "Way"]
 
-Way = Literal["forkserver", "programs", "bubblewrap"]
+Way = Literal["forkserver", "bubblewrap"]
 WAYS: tuple[tuple[int, Way], ...] = (
     *((level, "forkserver") for level in range(4)),
-    (2, "programs"),
     (2, "bubblewrap"),
 )
 """The levels, and the ways to launch a kernel at them, that the suite tries."""
-
-PROGRAMS = Forkserver("program")
-atexit.register(PROGRAMS.close)
 
 LIMITS = KernelLimits(memory_mb=512, scratch_mb=16)
 _SLACK_SECONDS = 1.0
@@ -131,9 +125,7 @@ class Runner:
         self._world = world
         self._level = level
         kernels = BubblewrapKernels if way == "bubblewrap" else FreshKernels
-        self._kernels = kernels(
-            LIMITS, level=level, minimum=level, forkserver=PROGRAMS if way == "programs" else None
-        )
+        self._kernels = kernels(LIMITS, level=level, minimum=level)
         self._root = os.getuid() == 0
         with tempfile.TemporaryDirectory(dir=world.folder) as folder:
             self._folder = Path(folder)
@@ -155,7 +147,7 @@ class Runner:
                 outcomes.append(Outcome(attack, self._level, (), "", "", 0.0, 0, skipped))
                 continue
             if kernel is None:
-                self._world.snapshot(self._kernels._forkserver)
+                self._world.snapshot()
                 kernel = await self._open()
             self._world.begin()
             outcome = await self._attack(kernel, attack)
@@ -188,7 +180,7 @@ class Runner:
         return [outcomes[attack.name] for attack in attacks]
 
     async def _at_once(self, attacks: Sequence[Attack]) -> list[Outcome]:
-        self._world.snapshot(self._kernels._forkserver)
+        self._world.snapshot()
         opened = await asyncio.gather(*(self._open() for _ in attacks), return_exceptions=True)
         kernels = [kernel for kernel in opened if isinstance(kernel, JupyterSandbox)]
         for failure in opened:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rlm.sandbox.folders import remove
-from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
+from rlm.sandbox.launch.forkserver import shared_forkserver
 
 __all__ = ["MAX_GROWTH", "World", "processor_seconds"]
 
@@ -101,10 +101,10 @@ class World:
         self._memory = _status("VmRSS")
         self._descriptors = len(os.listdir("/proc/self/fd"))
 
-    def snapshot(self, forkserver: Forkserver | None = None) -> None:
+    def snapshot(self) -> None:
         """Record what exists before a kernel starts. Everything else must be gone when it ends."""
         # It serves all kernels, and stays.
-        (forkserver or shared_forkserver()).warm()
+        shared_forkserver().warm()
         self._processes = _descendants()
         self._files = set(self._traces())
 
