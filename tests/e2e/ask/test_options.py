@@ -54,25 +54,3 @@ def test_a_bad_schema_is_one_line_before_anything(rlm, tmp_path, text, script, c
     ran = rlm("ask", "How many?", str(text), "--model", script, "--schema", str(schema), "--quiet")
     assert ran.code == 2
     assert message in ran.one_line
-
-
-def test_a_dry_run_spends_nothing(rlm, text) -> None:
-    """--dry-run prints the strategy and the estimated calls, tokens, dollars and seconds."""
-    ran = rlm("ask", "How many?", str(text), "--dry-run", "--quiet")
-    assert ran.code == 0
-    assert "rlm, extractive" in ran.stdout
-    assert "calls" in ran.stdout
-    assert "tokens, $0" in ran.stdout
-    assert "nothing was spent" in ran.stdout
-    as_json = rlm("ask", "How many?", str(text), "--dry-run", "--json").json
-    assert set(as_json) >= {"strategy", "calls", "tokens", "cost_usd", "seconds"}
-    assert rlm("runs", "--json").json == []
-
-
-def test_a_trace_is_written_during_the_run(rlm, tmp_path, text) -> None:
-    trace = tmp_path / "trace.jsonl"
-    ran = rlm("ask", "What is three?", str(text), "--trace", str(trace), "--quiet")
-    assert ran.code == 0
-    events = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
-    assert events[0] == "ContextLoaded"
-    assert events[-1] == "RunEnded"

@@ -15,12 +15,6 @@ def text(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_question_needs_no_command(rlm, text) -> None:
-    ran = rlm("What does the northern yard have?", text, "-q", "-m", "extractive")
-    assert ran.code == 0, ran.stderr
-    assert "The northern yard has a crane." in ran.stdout
-
-
 def test_the_newest_run_has_a_name(rlm, text) -> None:
     for question in ("What does the northern yard have?", "Who has a crane?"):
         assert rlm(question, text, "-q").code == 0
@@ -34,12 +28,6 @@ def test_the_newest_run_has_a_name(rlm, text) -> None:
     assert "'latest~2'" in missing.one_line
     listed = json.loads(rlm("runs", "--json").stdout)
     assert [one["task"] for one in listed] == ["Who has a crane?", "What does the northern yard have?"]
-
-
-def test_swapped_arguments_are_named_with_the_right_order(rlm, text) -> None:
-    ran = rlm("ask", text, "What does the yard have?")
-    assert ran.code == 2
-    assert ran.one_line.endswith(f"rlm ask 'What does the yard have?' {text}")
 
 
 def test_a_misspelt_variable_is_one_line(rlm, text) -> None:

@@ -16,11 +16,6 @@ LATIN = '{"a": "é"}'.encode("latin-1")
 
 COMMANDS = [
     ["assemble", "card", "FILE"],
-    ["assemble", "cited", "FILE"],
-    ["assemble", "tiles", "FILE"],
-    ["assemble", "child", "FILE"],
-    ["assemble", "scoped", "FILE", "--store", "s.db"],
-    ["segments", "import", "FILE", "--store", "s.db"],
     ["batch", "FILE", "--out", "out.jsonl"],
     ["ask", "Who?", "a.txt", "--schema", "FILE"],
     ["ask", "Who?", "a.txt", "--model", "scripted:FILE"],

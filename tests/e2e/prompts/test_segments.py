@@ -150,12 +150,6 @@ def test_entities_and_rulesets(command, store: str) -> None:
     )
 
 
-def test_a_deprecated_scope_is_refused_with_its_replacement(command) -> None:
-    ran = command("segments", "add", "--scope", "player", "--content", "x")
-    assert ran.code == 2
-    assert "pass the player's facts as `player` when the prompt is assembled" in ran.one_line
-
-
 def test_the_store_is_found_without_being_named(command) -> None:
     """The default store is $XDG_STATE_HOME/rlm/rlm.db in any folder, and it is private."""
     assert command("segments", "add", "--scope", "core", "--content", "x").code == 0
@@ -218,20 +212,6 @@ def test_a_document_s_terminal_codes_are_not_printed_in_lists(command) -> None:
     command("segments", "add", "--scope", "core", "--content", "red \x1b[31malert")
     assert "\x1b" not in command("segments", "list").stdout
     assert os.linesep in command("segments", "list").stdout
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "list", "show", "add", "edit", "diff", "label", "rollback", "deactivate", "entity", "link", "migrate",
-        "import", "export",
-    ],
-)  # fmt: skip
-def test_help_of_each_command_shows_an_example(command, name: str) -> None:
-    ran = command("segments", name, "--help")
-    assert ran.code == 0
-    assert "Example" in ran.stdout
-    assert f"rlm segments {name}" in ran.stdout
 
 
 def test_an_export_follows_no_link_out_of_its_folder(rlm: Any, tmp_path: Path) -> None:
