@@ -174,7 +174,7 @@ class _Loading:
         self._path_names = shortest_names([one.path for one in sources if isinstance(one, PathSource)])
         self._exclude: tuple[str, ...] = (".git/",)
         self._names = UniqueNames()
-        self._seen: set[Path] = set()
+        self._seen: set[tuple[int, int]] = set()
         self._bytes = self._documents = 0
         self._has_told_faults = False
         self._name = ""
@@ -288,9 +288,6 @@ class _Loading:
         """Write one regular file. Raises NotRead before any of it is written."""
         if self._deadline.is_over:
             raise self._late()
-        real = path.resolve()
-        if real in self._seen:
-            raise NotRead(_TWICE, kind="nothing")
         try:
             stream = open_file(path)
         except FileNotFoundError:
@@ -301,9 +298,13 @@ class _Loading:
             before = os.fstat(stream.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise NotRead("no longer a regular file", kind="nothing")
+            identity = before.st_dev, before.st_ino
+            if identity in self._seen:
+                raise NotRead(_TWICE, kind="nothing")
             self._name = name
             given = blocks_unless_changed(blocks(stream, path, self._tick), stream, before, path)
-            self._add_blocks(name, given, file=stream, path=path, seen=real)
+            self._add_blocks(name, given, file=stream, path=path)
+            self._seen.add(identity)
             if not self._deadline.is_over:
                 next(given, b"")  # check that the file did not change
 
@@ -334,7 +335,6 @@ class _Loading:
         file: BinaryIO | None = None,
         hint: str = "",
         path: Path | None = None,
-        seen: Path | None = None,
         searches_chats: bool | None = None,
         empty: str = "name a file that holds text",
         nesting: Nesting | None = None,
@@ -347,8 +347,6 @@ class _Loading:
                 raise NotRead("empty", empty, "nothing")
             assert isinstance(first, bytes)
             kind = self._detect_kind(hint or name, first, path)
-            if seen is not None:
-                self._seen.add(seen)
             if nesting is not None and format_of(kind).is_converted:
                 nesting.check_depth(format_of(kind))
             self._write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ _SPEAKERS = ("role", *_NAME)
 _KNOWN = _SKIPPED.union(_SPEAKERS, _TIME)
 _DATA = re.compile(r"data:[\w/+.;=-]{0,100},?[A-Za-z0-9+/=]{200,}")
 _SECONDS = re.compile(r"\d{9,13}(?:\.\d+)?")
+_PROFILE = ("real_name", "display_name", "name")
+_SLACK_LINK = re.compile(r"<((?:[@#!]|https?:|mailto:)[^<>|\n]{1,2000})(?:\|([^<>\n]{0,500}))?>")
 _EARLIEST, _LATEST = 100_000_000, 100_000_000_000
 _LONGEST_TIME = 40
 
@@ -64,6 +67,9 @@ def is_message(value: Any) -> bool:
 def message_of(value: Mapping[str, Any]) -> ChatMessage:
     """Parse `value`, for which `is_message` holds."""
     role, author = "", ""
+    if isinstance(profile := value.get("user_profile"), dict):
+        # Slack names a user by an id, and tells beside it who that is.
+        author = next((name for key in _PROFILE if (name := _string(profile.get(key)))), "")
     for key in _SPEAKERS:
         said = value.get(key)
         if said is None:
@@ -83,6 +89,8 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
     best = max(what, key=lambda key: len(plain_text(value[key])), default=None) if len(what) > 1 else None
     best = best or (what[0] if what else None)
     text = plain_text(value[best]).strip("\n") if best else ""
+    if value.get("type") == "message" and "ts" in value:
+        text = html.unescape(_SLACK_LINK.sub(_link, text))
     rest = {
         key: one
         for key, one in value.items()
@@ -130,6 +138,14 @@ def _string(value: Any) -> str:
 
 def _compact(value: Any) -> str:
     return _DATA.sub(_placeholder, json.dumps(value, ensure_ascii=False))
+
+
+def _link(found: re.Match[str]) -> str:
+    """Return a link or a mention of Slack as a person reads it."""
+    target, label = found[1], found[2] or ""
+    if target[0] in "@#!":
+        return target[0] + (label or target[1:])
+    return f"{label} ({target})" if label and label != target else target
 
 
 def _placeholder(found: re.Match[str]) -> str:

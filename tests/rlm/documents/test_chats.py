@@ -148,8 +148,20 @@ SHAPES: dict[str, tuple[Any, list[tuple[str, str, str, str]]]] = {
         [("human", "", "2026-05-01T10:00:00Z", "Where?"), ("assistant", "", "", "There.")],
     ),
     "users and stamps (Slack)": (
-        [{"type": "message", "user": "U12", "text": "hi", "ts": "1777629600.000100"}],
-        [("", "U12", "2026-05-01 10:00:00", "hi")],
+        [
+            {"type": "message", "user": "U12", "text": "hi", "ts": "1777629600.000100"},
+            {
+                "type": "message",
+                "user": "U1",
+                "text": "A &gt; B, <@U12> &amp; see <https://x.org/a|Friday>",
+                "ts": "1777629600.000200",
+                "user_profile": {"real_name": "Anna Müller", "name": "anna"},
+            },
+        ],
+        [
+            ("", "U12", "2026-05-01 10:00:00", "hi"),
+            ("", "Anna Müller", "2026-05-01 10:00:00", "A > B, @U12 & see Friday (https://x.org/a)"),
+        ],
     ),
 }
 

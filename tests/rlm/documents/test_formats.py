@@ -199,6 +199,22 @@ def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
         assert body.heading_path(at(body, "kept")) == ("Top", "Below")
 
 
+def test_what_a_page_holds_beside_its_text_is_read(tmp_path: Path) -> None:
+    """Targets of links, what is typed in, drawings; not what the text says already, or nobody sees."""
+    (tmp_path / "page.html").write_text(
+        "<p>Write to <a href='mailto:bob@example.org'>us</a> or <a href='https://x.org/'>x.org</a>, "
+        "<a href='#top'>up</a></p><form><input value='Jo Lee'><input type=hidden value=token>"
+        "<textarea>Two\nlines</textarea><select><option>Oslo</select></form>"
+        "<svg><style>p {}</style><text>The yard</text></svg>"
+    )
+    text = text_of(load([tmp_path / "page.html"], tmp_path / "c"))
+    assert "Write to us (bob@example.org) or x.org, up\n" in text
+    for words in ("Jo Lee", "Two\nlines", "Oslo", "The yard"):
+        assert words in text
+    assert "token" not in text
+    assert "p {}" not in text
+
+
 def test_a_large_page_costs_time_by_its_size_alone(tmp_path: Path) -> None:
     """Time quadratic in the 20,000 sections would exceed the test's limit."""
     parts = "".join(f"<h2>S{n}</h2><div><p>Text <b>{n}</b>.</p></div>" for n in range(20_000))

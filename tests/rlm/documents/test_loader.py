@@ -13,6 +13,7 @@ from document_tree import names_of, put, skipped_of, text_of
 
 from rlm.documents import Loaded, PathSource, StreamSource, TextSource, load, sources_from_arguments
 from rlm.errors import DocumentError
+from rlm.runs.load_warnings import warnings_of
 
 
 def reasons(loaded: Loaded, top: Path) -> dict[str, str]:
@@ -338,6 +339,16 @@ def test_the_standard_library_loads_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - began < 2
     assert len(loaded.context.documents) > 100
     assert {document.kind for document in loaded.context.documents} == {"code"}
+
+
+def test_files_that_hold_no_words_give_no_notice(tmp_path: Path, tree: Path) -> None:
+    """Empty files, programs, compiled code and fonts lie in every folder of source."""
+    put(tree, a_dot_py="x = 1\n", __init___dot_py="", m_dot_pyc=b"\xa7\r\r\n" + bytes(12) + b"\xe3\0\1")
+    put(tree, lib_dot_so=b"\x7fELF\2\1\1" + bytes(99), de_dot_mo=b"\xde\x12\x04\x95" + bytes(99))
+    loaded = load([tree], tmp_path / "c")
+    assert names_of(loaded) == ["a.py"]
+    assert {one.kind for one in loaded.problems} == {"nothing"}
+    assert (loaded.unread, warnings_of(loaded)) == ((), [])
 
 
 def test_a_huge_gitignore_is_not_applied_and_named(tmp_path: Path, tree: Path) -> None:

@@ -226,6 +226,12 @@ def test_a_text_that_would_have_to_be_decoded_is_refused_by_name(
     assert skipped.remedy
 
 
+def test_a_long_list_of_recipients_is_whole(tmp_path: Path) -> None:
+    people = ", ".join(f"Person {number} <p{number}@example.org>" for number in range(400))
+    (tmp_path / "a.eml").write_text(f"From: a@b\nTo: {people}\nSubject: x\n\nHello.\n")
+    assert "Person 399 <p399@example.org>\n" in text_of(load([tmp_path / "a.eml"], tmp_path / "c"))
+
+
 def test_a_citation_shows_the_part_and_the_cell(tmp_path: Path) -> None:
     (tmp_path / "a.eml").write_bytes(bytes(mail()))
     (tmp_path / "b.ipynb").write_text(

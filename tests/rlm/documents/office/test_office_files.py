@@ -215,7 +215,7 @@ def test_a_part_of_a_presentation_can_name_no_file_of_this_machine(tmp_path: Pat
 def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> None:
     content = """<d xmlns:t="t"><body><text>
       <p>Rent<annotation><creator>Ann</creator><p>Too high?</p></annotation>  is
-      <span>due</span><s t:c="3"/>today<tab/>at<line-break/>noon</p>
+      <a h:href="https://x.org/lease" xmlns:h="h">due</a><s t:c="3"/>today<tab/>at<line-break/>noon</p>
       <p><frame><text-box><p>In the box.</p></text-box></frame></p>
       <p><frame><image/><desc>A red hive</desc></frame></p>
       <tracked-changes><changed-region><deletion><p>old words</p></deletion></changed-region>
@@ -230,7 +230,7 @@ def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> 
     )
     loaded = read(tmp_path / "a.odt", tmp_path)
     text = text_of(loaded)
-    assert "Rent is due   today\tat\nnoon\n" in text
+    assert "Rent is due (https://x.org/lease)   today\tat\nnoon\n" in text
     assert "[Ann: Too high?]\n" in text
     assert "In the box.\n" in text
     assert "[A red hive]\n" in text

@@ -55,6 +55,8 @@ def test_a_file_of_pandoc_is_read(tmp_path: Path) -> None:
         (rb"\ansi it\rquote s \ldblquote q\rdblquote\emdash b\~c\-d\_e\line f", "it’s “q”—b\xa0cd-e\nf\n"),
         (rb"\trowd\cellx1\intbl honey\cell 7\par 8\cell\row\pard after\par", "honey | 7 8\nafter\n"),
         (rb"The rent{\super\chftn}{\footnote\pard {\super\chftn} Paid monthly.\par} is 900.\par", None),
+        # The letters of the font Symbol are Greek.
+        (rb"{\fonttbl{\f0 Arial;}{\f1\fcharset2 Symbol;}}\f0 10 {\f1 m}m {\f1 \u-3999?}\par", "10 μm α\n"),
         (rb"{\stylesheet{\s3 heading 2;}}\pard\s3 Wax\par\pard body\par", "## Wax\nbody\n"),
         (rb"\pard\outlinelevel0 Wax\par\pard body\par", "# Wax\nbody\n"),
         (rb"x{\*\atnid AM}{\*\atnauthor Ann}\chatn{\*\annotation{\*\atnref 1} Why {\b so}?\par}y\par", None),

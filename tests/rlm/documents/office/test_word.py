@@ -226,6 +226,20 @@ def test_the_encoding_of_a_page_that_is_put_in_is_told(tmp_path: Path) -> None:
     assert guessed_of(loaded) == {"a.docx": "cp1252"}
 
 
+def test_the_target_of_a_link_is_read(tmp_path: Path) -> None:
+    body = p("Write to ") + (
+        "<w:p><w:hyperlink xmlns:r='r' r:id='L'><w:r><w:t>the office</w:t></w:r></w:hyperlink></w:p>"
+    )
+    path = word(tmp_path / "a.docx", body)
+    links = "<r><l Id='L' Type='x/hyperlink' TargetMode='External' Target='mailto:bob@example.org'/></r>"
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, links if name == "word/_rels/document.xml.rels" else data)
+    assert "the office (bob@example.org)\n" in text_of(read(path, tmp_path))
+
+
 def test_a_damaged_part_is_named_and_the_text_is_read(tmp_path: Path) -> None:
     loaded = read(word(tmp_path / "a.docx", p("The rent."), header1_xml="<w:hdr broken"), tmp_path)
     assert text_of(loaded) == "The rent.\n"
