@@ -125,18 +125,13 @@ async def test_a_wrong_value_is_refused_and_the_run_continues(run, block) -> Non
     assert "'n'" in feedback
 
 
-async def test_the_root_gets_the_schema(run, block) -> None:
+async def test_the_root_gets_the_schema_and_the_typed_answer_survives_json(run, block) -> None:
     model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
     result = await run(model, schema=Contract)
     prompt = model.requests[0].messages[1].content
     assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in prompt
     assert result.parsed == Contract.model_validate(GOOD)
     assert result.answer == GOOD
-
-
-async def test_the_typed_answer_survives_json(run, block) -> None:
-    model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
-    result = await run(model, schema=Contract)
     again = RunResult.from_json(json.loads(json.dumps(result.to_json())))
     assert again == result
     assert "parsed" not in result.to_json()

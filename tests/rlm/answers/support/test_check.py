@@ -87,14 +87,6 @@ async def test_nonsense_of_the_model_supports_nothing(reply: str | Reply, suppor
     assert "unusable" in support.notes[0]
 
 
-async def test_each_doubt_of_the_model_counts(support_model: Make, unsupported: Checker) -> None:
-    claims = [Claim(f"Sam likes his painting class on day {day}.", (2,)) for day in range(9)]
-    model = ScriptedModel.of(check=[unsupported("Sam likes")])
-    support = await check_support(claims, PASSAGES, support_model(model))
-    assert statuses(support) == [("unsupported", "model")] * 9
-    assert support.model is not None
-
-
 @pytest.mark.parametrize("limits", [Limits(max_total_tokens=300), None])
 async def test_a_check_that_cannot_be_made_is_named_and_words_decide(
     limits: Limits | None, support_model: Make, unsupported: Checker
