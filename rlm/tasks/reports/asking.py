@@ -18,7 +18,6 @@ from rlm.tasks.jobs.job import Job
 from rlm.tasks.jobs.parts import Part, Parts
 from rlm.tasks.reports.evidence_table import is_sourced
 from rlm.tasks.reports.look_up import look_up, may_look_up
-from rlm.tasks.reports.plan_review import is_look_up
 from rlm.tasks.reports.questions import Plan, Question
 
 __all__ = ["Asked", "NotAsked", "Outcome", "ask_questions"]
@@ -99,7 +98,7 @@ async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) 
         return await part.run("\n".join([leaf.text, *known]), checks_support=False)
     words = table("tasks.toml")
     found_before = "\n".join([words["research"]["earlier_title"], *known]) if known else ""
-    if may_look_up(part, leaf.text):
+    if leaf.is_fact and may_look_up(part):
         found = await look_up(part, leaf.text, found_before)
         if found is not None:
             return found
@@ -108,9 +107,8 @@ async def _answer(part: Part, plan: Plan, leaf: Question, known: Sequence[str]) 
         within = words["research"]["within"].format(task=plan.task)
     question = f"{leaf.text}\n\n{found_before}" if found_before else leaf.text
     in_rounds = part.config.first_strategy(part.part_resources.source.body) == "rlm"
-    is_fact = is_look_up(leaf.text)
-    steps = words["research"]["steps"] if in_rounds and is_fact else ""
-    length = words["research"]["few" if is_fact else "all"]
+    steps = words["research"]["steps"] if in_rounds and leaf.is_fact else ""
+    length = words["research"]["few" if leaf.is_fact else "all"]
     task = words["question"].strip().format(question=question, within=within, steps=steps, length=length)
     return await part.run(task, checks_support=False)
 

@@ -17,7 +17,6 @@ from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.parts import Part
-from rlm.tasks.reports.plan_review import is_look_up
 
 __all__ = ["look_up", "may_look_up"]
 
@@ -28,16 +27,15 @@ _REPLY_TOKENS = 2_000
 _NEXT = re.compile(r"^\W*NEXT\W*:\W*(\S.{2,200})$", re.IGNORECASE | re.MULTILINE)
 
 
-def may_look_up(part: Part, question: str) -> bool:
-    """Return whether the best passages may hold the answer, and the text is too long to be read as a whole.
-    A question that was begun in rounds is continued in rounds."""
+def may_look_up(part: Part) -> bool:
+    """Return whether the text is too long to be read as a whole for a fact that its best passages may hold. A
+    question that was begun in rounds is continued in rounds."""
     config, body = part.config, part.part_resources.source.body
     return (
         config.settings.strategy == "auto"
         and not is_extractive(config.sub_model)
         and not is_extractive(config.model)
         and not part.recording.has_rounds
-        and is_look_up(question)
         and config.first_strategy(body) != "direct"
     )
 

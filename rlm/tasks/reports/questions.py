@@ -9,9 +9,8 @@ from typing import Any
 
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
-from rlm.retrieval.words import FUNCTION_WORDS
 
-__all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "leans_back", "renumber"]
+__all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task", "is_the_task"]
 
 MAX_QUESTIONS = 50
 """The maximum number of questions without parts. Each of them gets its own run."""
@@ -21,41 +20,31 @@ _MAX_CHARS = 1_000
 _ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+]|\d{1,3}(?:\.\d{1,3})*[.)]?)[ \t]+(?P<text>\S.*)$")
 _TITLE = re.compile(r"^#\s+(\S.*)$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|\([a-z0-9]\))\s+", re.MULTILINE)
+_MARK = re.compile(r"(?:^|(?<=\s))(?:[-*+•]|\d{1,2}[.)]|\([a-z0-9]\))(?=\s)")
 _ASKED = re.compile(r"[^?？]*[?？]")
-_NAMED = re.compile(r"^(?P<subject>[^:?\n]{3,80}):\s+(?P<aspects>[^?:\n]+)$", re.DOTALL)
-_COMMAS = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
-_ASPECT_WORDS = 4
-_REFERENCE = re.compile(
-    r"(?P<before>\b(?:found under(?: (?:question|number|no\.?))?|(?:of|in|to|from|by|under) question) )"
-    r"(?P<number>\d{1,2}(?:\.\d{1,2})*)\b",
-    re.IGNORECASE,
-)
-"""`the city found under 2`: the question needs the answer to question 2."""
-_DEMONSTRATIVE = re.compile(
-    r"\b(?:of|in|at|for|by|from|to|with|on|about|under|near|did|does|was|is|were|are|has|had) "
-    r"(?:that|those|these) (?!(?:the|a|an|it|he|she|they|was|is|are|were)\b)\w"
-    r"|\bthe (?:same|previous|preceding|above) (?:question|answer)\b"
-    r"|\b(?:mentioned|named|identified|found) (?:above|before|earlier)\b"
-    r"|\bof (?:them|it)\b",
-    re.IGNORECASE,
-)
-_PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
-_PROPER_NAME = re.compile(r"(?<=\w )[^\W\d_a-z]\w+|\d")
-_BACK_REFERENCE = re.compile(
-    r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I
-)
-_AMOUNTS = frozenset({"many", "much", "long", "often", "each", "far", "high", "old", "exactly", "really"})
-_PARTS = re.compile(r"\s*;\s*|,?\s+and\s+(?=(?:who|what|when|where|why|how|which|whether)\b)", re.IGNORECASE)
+_TAG = re.compile(r"\s*\[(?:fact|needs)\b[^\]\n]{0,60}\]\s*$", re.IGNORECASE)
+"""`[fact]`, `[needs 2]` or `[fact, needs 1, 2]` behind a question."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question and its parts. If it has parts, only these are asked. `number` is its place in the tree,
-    such as `2.1`."""
+    such as `2.1`. It is asked after the questions `needs`, with their answers. `is_fact`: one or two passages
+    can hold its answer."""
 
     number: str
     text: str
     parts: tuple[Question, ...] = ()
+    needs: tuple[str, ...] = ()
+    is_fact: bool = False
+
+    @property
+    def tagged(self) -> str:
+        """Return the text with its tag, as in a plan."""
+        needs = f"needs {', '.join(self.needs)}" if self.needs else ""
+        tags = ", ".join(filter(None, ("fact" if self.is_fact else "", needs)))
+        return f"{self.text} [{tags}]" if tags else self.text
 
     def leaves(self) -> Iterator[Question]:
         if not self.parts:
@@ -82,15 +71,12 @@ class Plan:
         return tuple(leaf for question in self.questions for leaf in question.leaves())
 
     def needs(self, leaf: Question) -> tuple[str, ...]:
-        """Return the numbers of the questions whose answers `leaf` needs: it says `the city found under 2`.
-        A number that no other question has is not a reference."""
-        numbers = {one.number: one for one in self._all()}
-        wanted = [
-            numbers[match["number"]] for match in _REFERENCE.finditer(leaf.text) if match["number"] in numbers
-        ]
-        return tuple(
-            dict.fromkeys(one.number for question in wanted for one in question.leaves() if one != leaf)
-        )
+        """Return the numbers of the questions without parts whose answers `leaf` needs."""
+        wanted = [question for question in self._all() if question.number in leaf.needs]
+        numbers = {
+            one.number for question in wanted for one in question.leaves() if one.number != leaf.number
+        }
+        return tuple(one.number for one in self.leaves if one.number in numbers)
 
     def _all(self) -> Iterator[Question]:
         waiting = list(self.questions)
@@ -105,7 +91,7 @@ class Plan:
 
         def add(questions: Sequence[Question], depth: int) -> None:
             for question in questions:
-                lines.append(f"{'   ' * depth}{question.number}. {question.text}")
+                lines.append(f"{'   ' * depth}{question.number}. {question.tagged}")
                 add(question.parts, depth + 1)
 
         add(self.questions, 0)
@@ -153,87 +139,61 @@ def from_markdown(text: str, task: str = "") -> Plan:
     if len(plan.leaves) > MAX_QUESTIONS:
         raise UsageError(f"the plan has {len(plan.leaves)} questions: the maximum is {MAX_QUESTIONS}")
     before: set[str] = set()
+    numbers = {question.number for question in plan._all()}
     for leaf in plan.leaves:
+        unknown = [number for number in leaf.needs if number not in numbers]
+        if unknown:
+            raise UsageError(f"question {leaf.number} needs {unknown[0]}, which is not in the plan")
         later = [number for number in plan.needs(leaf) if number not in before]
         if later:
-            raise UsageError(
-                f"question {leaf.number} refers to {later[0]}, which comes after it: move it down"
-            )
+            raise UsageError(f"question {leaf.number} needs {later[0]}, which comes after it: move it down")
         before.add(leaf.number)
     return plan
-
-
-def renumber(questions: Sequence[Question], numbers: Mapping[str, str]) -> tuple[Question, ...]:
-    """Return the questions without parts under new numbers. `numbers` maps the old numbers to the new ones,
-    also those of questions that were merged into others."""
-
-    def reference(match: re.Match[str]) -> str:
-        return match["before"] + numbers.get(match["number"], match["number"])
-
-    return tuple(Question(numbers[one.number], _REFERENCE.sub(reference, one.text)) for one in questions)
-
-
-def leans_back(text: str) -> bool:
-    """Return whether a question cannot be understood without the one before it: `And how high is that
-    bridge?`, `When did he die?`. A reference by number is understood."""
-    if _REFERENCE.search(text):
-        return False
-    return bool(_DEMONSTRATIVE.search(text)) or bool(_PRONOUN.search(text) and not _PROPER_NAME.search(text))
 
 
 def from_task(task: str, most: int) -> Plan:
     """Make a plan without a model. Its questions are the questions and list items in the task, else the task
     itself."""
-    questions: list[str] = []
-    for item in _items(task):
-        for question in [one.strip() for one in _ASKED.findall(item)] or [item.strip()]:
-            questions += _split_question(question)
-    unique = list(dict.fromkeys(" ".join(one.split()) for one in questions))[:most] or [
-        " ".join(task.split())
+    questions = [
+        " ".join(question.split())
+        for item in _items(task)
+        for question in [one for one in _ASKED.findall(item) if one.strip()] or [item]
     ]
+    unique = list(dict.fromkeys(questions))[:most] or [" ".join(task.split())]
     return Plan(
         " ".join(task.split()), tuple(Question(str(n), one[:_MAX_CHARS]) for n, one in enumerate(unique, 1))
     )
 
 
+def is_the_task(plan: Plan) -> bool:
+    """Return whether the task is nothing but the questions of the plan."""
+    asked = " ".join(leaf.text for leaf in plan.leaves)
+    return _MARK.sub(" ", plan.task).split() == _MARK.sub(" ", asked).split()
+
+
 def _items(task: str) -> list[str]:
-    """Return the items of a list in the task, without its introduction; else the task. `Compare the offers:
-    price, notice` has two items."""
-    if _LISTED.search(task):
-        introduction, *items = _LISTED.split(task)
-        kept = [introduction] if introduction.strip() and not introduction.rstrip().endswith(":") else []
-        return [*kept, *(item for item in items if item.strip())]
-    named = _NAMED.match(task)
-    if named is None:
+    """Return the items of a list in the task, without its introduction; else the task."""
+    if not _LISTED.search(task):
         return [task]
-    aspects = [one.strip(" .") for one in _COMMAS.split(named["aspects"]) if one.strip(" .")]
-    if len(aspects) < 2 or any(len(one.split()) > _ASPECT_WORDS for one in aspects):
-        return [task]
-    return [f"{named['subject'].strip()}: {one}" for one in aspects]
-
-
-def _split_question(question: str) -> list[str]:
-    """Split a sentence that asks several questions. If a part refers back to the one before it (`and what
-    does it cost?`, `and why?`), the sentence stays whole."""
-    parts = [" ".join(part.split()).strip(" ,.") for part in _PARTS.split(question)]
-    parts = [part for part in parts if part]
-    if any(_names_nothing(part) or _BACK_REFERENCE.search(part) for part in parts[1:]):
-        return [" ".join(question.split()).strip(" ,.")]
-    mark = "?" if question.rstrip().endswith("?") else ""
-    return [part if part.endswith(("?", "？")) else part + mark for part in parts]
-
-
-def _names_nothing(part: str) -> bool:
-    """Return whether a part of a sentence has at most one telling word: `how was each resolved`. What it asks
-    about is in the part before it."""
-    telling = [word for word in re.findall(r"\w+", part.casefold()) if word not in FUNCTION_WORDS | _AMOUNTS]
-    return len(telling) < 2
+    introduction, *items = _LISTED.split(task)
+    kept = [introduction] if introduction.strip() and not introduction.rstrip().endswith(":") else []
+    return [*kept, *(item for item in items if item.strip())]
 
 
 def _read_back(data: Mapping[str, Any]) -> Question:
-    return Question(data["number"], data["text"], tuple(map(_read_back, data["parts"])))
+    return Question(
+        data["number"],
+        data["text"],
+        tuple(map(_read_back, data["parts"])),
+        tuple(data["needs"]),
+        data["is_fact"],
+    )
 
 
 def _question(node: _Node, number: str) -> Question:
     parts = tuple(_question(part, f"{number}.{n}") for n, part in enumerate(node.parts, 1))
-    return Question(number, node.text, parts)
+    tag = _TAG.search(node.text)
+    if tag is None:
+        return Question(number, node.text, parts)
+    needs = tuple(dict.fromkeys(_NUMBER.findall(tag[0])))
+    return Question(number, node.text[: tag.start()], parts, needs, "fact" in tag[0].casefold())

@@ -25,9 +25,8 @@ from rlm.tasks.reports.checking import check_findings, check_summary, join_suppo
 from rlm.tasks.reports.conflicts import Conflict, read_conflicts
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
 from rlm.tasks.reports.evidence_table import Source as Passage
-from rlm.tasks.reports.plan_review import asks_for_form, own_plan
 from rlm.tasks.reports.planning import make_plan
-from rlm.tasks.reports.questions import MAX_QUESTIONS, Plan, Question, from_task
+from rlm.tasks.reports.questions import Plan, Question, from_task, is_the_task
 from rlm.tasks.reports.report import findings_text, report
 from rlm.tasks.summaries.boards import with_cards
 
@@ -242,7 +241,7 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
         return ""
     if all(one.supported is False for one in table.findings):
         return ""
-    if _is_task(plan) and not asks_for_form(plan.task):
+    if is_the_task(plan):
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
@@ -252,13 +251,8 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
     known = range(1, len(table.sources) + 1)
-    if not marks_of(reply, known) and not asks_for_form(plan.task):
+    if not marks_of(reply, known):
         job.warn("the report names no source of its statements")
     if unknown := unknown_marks(reply, len(table.sources)):
         job.warn(f"the report names sources that do not exist: {', '.join(f'[{one}]' for one in unknown)}")
     return reply.strip()
-
-
-def _is_task(plan: Plan) -> bool:
-    own = own_plan(plan.task, MAX_QUESTIONS)
-    return own is not None and own.questions == plan.questions

@@ -10,11 +10,18 @@ from typing import Any
 
 from rlm.journal import Journal
 from rlm.models.base import Request
-from rlm.tasks.reports.questions import from_markdown
+from rlm.tasks.reports.questions import Plan, from_markdown
 from rlm.testing import ScriptedModel
 
 Run = Callable[..., Any]
-TWO = "In which town was the ferry Halcyon built? In which town was the ferry Orlop built?"
+ONE = "In which town was the ferry Halcyon built?"
+TWO = f"{ONE} In which town was the ferry Orlop built?"
+
+
+def facts(task: str) -> Plan:
+    """Plan the questions of a task, each for one fact."""
+    questions = re.findall(r"[^?]+[?]", task)
+    return from_markdown("\n".join([f"# {task}", *(f"- {one} [fact]" for one in questions)]))
 
 
 def prompt_of(request: Request) -> str:
@@ -36,7 +43,7 @@ def reader(request: Request) -> str:
 
 async def test_a_chain_is_looked_up_step_by_step_without_a_run(researched: Run) -> None:
     model = ScriptedModel.of(direct=reader, summary="[]")
-    found = await researched(TWO, model)
+    found = await researched(TWO, model, plan=facts(TWO))
     assert [one.text for one in found.findings] == ["In Ostrey.", "In Quill."]
     assert [(one.how, one.found, one.rounds) for one in found.questions] == [("passages", True, 0)] * 2
     assert all(1 <= one.calls <= 2 for one in found.questions)
@@ -51,7 +58,7 @@ async def test_a_question_that_passages_do_not_answer_is_searched_in_rounds(
 ) -> None:
     code = "hits = search('Brann yard lies.*', context=0)\nfinalize('In Ostrey [1].', evidence=hits)"
     model = ScriptedModel.of(direct="NOT_FOUND", root=[block(code)], summary="[]")
-    found = await researched("In which town was the ferry Halcyon built?", model)
+    found = await researched(ONE, model, plan=facts(ONE))
     assert found.report.startswith("In Ostrey [1].")
     (took,) = found.questions
     assert (took.how, took.rounds, took.calls) == ("rounds", 1, 2)
@@ -63,15 +70,16 @@ async def test_an_answer_from_passages_needs_verified_quotes(
 ) -> None:
     code = block("search('Halcyon')\nfinalize('Not in the documents: no letter names an owner.')")
     model = ScriptedModel.of(direct='Jo.\nEvidence:\n"Jo owns the ferry."', root=[code], summary="[]")
-    found = await researched("Who owns the ferry Halcyon?", model)
+    owner = "Who owns the ferry Halcyon?"
+    found = await researched(owner, model, plan=facts(owner))
     assert not found.findings
     assert found.report.startswith("*Not found: not in the documents: no letter names an owner;")
 
 
 PLAN = """# Report on the Halcyon
-1. Which yard built the ferry Halcyon?
-2. In which town does the yard found under 1 lie?
-3. When was the town found under 2 founded?
+1. Which yard built the ferry Halcyon? [fact]
+2. In which town does the yard found under 1 lie? [fact, needs 1]
+3. When was the town found under 2 founded? [needs 2, fact]
 """
 
 
@@ -122,43 +130,19 @@ async def test_what_was_not_read_is_named_with_the_gap(researched: Run, block: C
     assert "yards.txt" in why
 
 
-async def test_a_planner_that_guesses_is_sent_back_once(researched: Run) -> None:
-    """Readers wrote what they remembered into the plan."""
-    replies = iter([
-        "1. Which yard built the Halcyon (for instance Harland)?\n2. Was she launched in Belfast?\n",
-        "1. Which yard built the Halcyon?\n2. Where was she launched?\n",
-    ])  # fmt: skip
+async def test_a_model_plans_a_task_and_its_tags_are_followed(researched: Run, tmp_path: Path) -> None:
+    planned = PLAN.partition("\n")[2]
 
     def summary(request: Request) -> str:
-        return next(replies) if prompt_of(request).startswith("Plan research") else "[]"
+        return planned if prompt_of(request).startswith("Plan research") else "It was 1412 [3]."
 
-    model = ScriptedModel.of(direct=chain, summary=summary)
-    found = await researched("Report on the building of the Halcyon.", model, strategy="direct")
-    (first, again) = [prompt_of(one) for one in model.requests if "Plan research" in prompt_of(one)]
-    assert "Belfast" not in first
-    assert again.rstrip().endswith("Write the whole list again without them, and nothing else.")
-    assert "list of documents: Belfast." in again
-    assert [leaf.text for leaf in found.plan.leaves] == [
-        "Which yard built the Halcyon? Where was she launched?"
-    ]
-
-
-async def test_a_guess_that_stays_is_not_asked(researched: Run) -> None:
-    listed = "1. Which yard built the ferry?\n2. Was the ferry launched in Belfast?\n"
-    model = ScriptedModel.of(
-        direct=chain, summary=lambda r: listed if "Plan research" in prompt_of(r) else "[]"
-    )
-    found = await researched("Report on the ferry.", model)
-    assert [leaf.text for leaf in found.plan.leaves] == ["Which yard built the ferry?"]
-    assert any("guesses Belfast and was dropped" in one for one in found.result.warnings)
-
-
-async def test_the_reviewed_plan_is_in_the_journal(researched: Run, tmp_path: Path) -> None:
-    found = await researched(TWO, ScriptedModel.of(direct=reader, summary="[]"))
+    found = await researched("Report on the Halcyon", ScriptedModel.of(direct=chain, summary=summary))
+    assert found.plan == from_markdown(PLAN)
+    assert [one.text for one in found.findings] == ["The Brann yard.", "Ostrey.", "In 1412."]
     async with Journal.open(tmp_path / "rlm.db") as journal:
         events = await journal.events(found.result.run_id)
-    (planned,) = [event.data for event in events if event.kind == "planned"]
-    assert [one["text"] for one in planned["questions"]] == [leaf.text for leaf in found.plan.leaves]
+    (stored,) = [event.data for event in events if event.kind == "planned"]
+    assert Plan.from_json(stored) == found.plan
 
 
 def passengers(request: Request) -> str:
@@ -173,7 +157,8 @@ async def test_a_contradiction_is_judged_on_whole_sentences_and_shown_with_both_
     researched: Run,
 ) -> None:
     model = ScriptedModel.of(direct=passengers, summary=passengers)
-    found = await researched("Which load of passengers does the ferry Halcyon carry?", model, plan=None)
+    load = "Which load of passengers does the ferry Halcyon carry?"
+    found = await researched(load, model, plan=facts(load))
     asked = next(prompt_of(one) for one in model.requests if "numbered passages" in prompt_of(one))
     letter = "A letter of the master in May says that the ferry Halcyon carries 240 passengers."
     press = "The harbour newspaper of June says that the ferry Halcyon carries 310 passengers."

@@ -13,6 +13,7 @@ from tests.rlm.answers.support.planted import claims_in, is_planted
 
 Run = Callable[..., Any]
 QUESTION = "Which load of passengers does the letter of May give?"
+PLAN = from_markdown(f"# {QUESTION}\n- {QUESTION} [fact]\n")
 FALSE = "The letter gives 240 passengers, which the captain denied."
 REPLY = f'{FALSE} [1]\nEvidence:\n"the ferry Halcyon carries 240 passengers"'
 
@@ -27,7 +28,7 @@ def checker(request: Request) -> str:
 
 async def test_an_unsupported_claim_is_marked_and_stays_as_it_was_written(researched: Run) -> None:
     model = ScriptedModel.of(direct=REPLY, summary="[]", check=checker)
-    found = await researched(QUESTION, model)
+    found = await researched(QUESTION, model, plan=PLAN)
     (one,) = found.findings
     assert (one.text, one.supported) == (FALSE, False)
     assert found.report.startswith(f"{FALSE} [1] {NOT_SUPPORTED}\n\n## Sources")
@@ -37,7 +38,7 @@ async def test_an_unsupported_claim_is_marked_and_stays_as_it_was_written(resear
 
 async def test_without_the_check_no_model_is_asked_and_words_are_compared(researched: Run) -> None:
     model = ScriptedModel.of(direct=REPLY, summary="[]")
-    found = await researched(QUESTION, model, check_support=False)
+    found = await researched(QUESTION, model, plan=PLAN, check_support=False)
     assert [one.role for one in model.requests] == ["direct"]
     assert found.result.support.model is None
     assert len(found.result.support.claims) == 1
@@ -53,7 +54,7 @@ async def test_a_sentence_of_the_summary_that_its_sources_do_not_support_is_mark
         return 'The newspaper gives 310. [1]\nEvidence:\n"the ferry Halcyon carries 310 passengers"'
 
     model = ScriptedModel.of(direct=direct, summary=said, check=checker)
-    plan = from_markdown(f"# T\n- {QUESTION}\n- Which load does the newspaper give?\n")
+    plan = from_markdown(f"# T\n- {QUESTION} [fact]\n- Which load does the newspaper give? [fact]\n")
     found = await researched("Report on the Halcyon", model, plan=plan)
     assert found.report.startswith(f"{said} {NOT_SUPPORTED}")
     asked = [one.messages[-1].content for one in model.requests if one.role == "summary"]
