@@ -271,15 +271,15 @@ class _Watcher:
         # Interrupts go to this process. With namespaces, `first` is process 1 of the kernel's namespace: it
         # ignores signals that it has no handler for. The kernel is its only child as long as no cell has run.
         # A pidfd keeps meaning this process; its number could be reused once a cell has ended it.
-        kernel = self._first
+        kernel, below = self._first, orphans.descendants()
         if self._report is not None and "namespaces" in self._report.layers:
-            kernel = int(Path(f"/proc/{kernel}/task/{kernel}/children").read_text().split()[0])
+            kernel = next(pid for pid in below if orphans.stat_fields(pid)[1] == str(kernel))
         self._kernel = os.pidfd_open(kernel)
         # The user's own programs go first on a busy machine. Not before the start, which the user waits for.
         for thread in (int(entry.name) for entry in Path(f"/proc/{kernel}/task").iterdir()):
             with suppress(OSError):  # the thread has ended
                 os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
-        self._spared = frozenset(orphans.descendants())
+        self._spared = frozenset(below)
 
     def _signal(self, number: int) -> None:
         if self._kernel is not None:
