@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args, overload
 
 from ...text.body import Body, Span
-from .access_log import AccessLog
+from .access_log import AccessLog, bounded
 from .places import span_of
 from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
 
@@ -255,14 +255,13 @@ def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
     spans = list(chunks.spans() if isinstance(chunks, Chunks) else map(_span_of, chunks))
     covered, at = 0, whole.start
     gaps: list[Span] = []
-    for start, end in sorted(spans):
+    for start, end in bounded(spans, len(spans)):
         first, last = max(at, start), min(end, whole.end)
-        if first >= last:
-            continue
-        if first > at:
-            gaps.append(Span(at, first))
-        covered += last - first
-        at = last
+        if first < last:
+            if first > at:
+                gaps.append(Span(at, first))
+            covered += last - first
+            at = last
     if at < whole.end:
         gaps.append(Span(at, whole.end))
     return Record(

@@ -4,9 +4,9 @@ the text."""
 from __future__ import annotations
 
 from itertools import groupby, islice
-from typing import Any, Protocol
+from typing import Any
 
-from ...text.body import Body, Span
+from ...text.body import Span
 from .records import Hit, LazyRecord, Text, shown
 
 __all__ = ["HitReader", "PackReader"]
@@ -16,21 +16,12 @@ _LINE_TEXT = 1_000
 _PROOF = 400
 
 
-class Source(Protocol):
-    """The handle whose body is read."""
-
-    _body: Body
-
-    def _text(self, start: int, end: int) -> Text: ...
-    def document_name(self, char: int) -> str | None: ...
-
-
 class PackReader:
     """Computes the fields of a pack on access."""
 
     KEYS = ("document", "text")
 
-    def __init__(self, handle: Source) -> None:
+    def __init__(self, handle: Any) -> None:
         self._handle = handle
 
     def value(self, record: LazyRecord, key: str) -> Any:
@@ -47,7 +38,7 @@ class HitReader:
 
     KEYS = ("line", "match", "snippet", "line_text", "document")
 
-    def __init__(self, handle: Source, context: int) -> None:
+    def __init__(self, handle: Any, context: int) -> None:
         self._handle = handle
         self._context = context
 

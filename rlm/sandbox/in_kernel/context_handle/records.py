@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, Protocol, Self, SupportsIndex, overload
+from typing import Any, Self, SupportsIndex, overload
 
 from ...text.body import Span
 
 __all__ = [
     "SHOWN_TEXT",
     "DocumentRecord",
-    "Fields",
     "Hit",
-    "HitFields",
     "Hits",
     "LazyRecord",
     "Line",
@@ -139,40 +137,25 @@ class Record(dict[str, Any]):
         return shown(self[key])
 
 
-class Fields(Protocol):
-    """Computes the fields that a lazy record does not hold."""
-
-    def value(self, record: LazyRecord, key: str) -> Any:
-        """Return the field `key` of `record`."""
-
-    def shown(self, record: LazyRecord, key: str) -> str:
-        """Return the field in short form, for printing."""
-
-
-class DocumentSource(Protocol):
-    """The handle that documents() belongs to."""
-
-    def page(self, document: Any, number: Any) -> Record: ...
-    def whole_text(self, start: int, end: int) -> Text: ...
-
-
 class DocumentRecord(Record):
     """A record of documents(). `text` is its text, and `page(n)` a page of it, counted from 1."""
 
     __slots__ = ("_handle",)
 
-    def __init__(self, fields: Mapping[str, Any], handle: DocumentSource) -> None:
+    def __init__(self, fields: Mapping[str, Any], handle: Any) -> None:
         super().__init__(fields)
         self._handle = handle
 
     @property
     def text(self) -> Text:
         """The whole text. Raises ValueError for more than 20,000,000 characters."""
-        return self._handle.whole_text(self["start"], self["end"])
+        text: Text = self._handle.whole_text(self["start"], self["end"])
+        return text
 
     def page(self, number: int) -> Record:
         """Return document, page, start and end of a page. Raises ValueError if there is no such page."""
-        return self._handle.page(self, number)
+        page: Record = self._handle.page(self, number)
+        return page
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Record, (dict(self),)
@@ -188,12 +171,15 @@ _LATER = _Later()
 
 
 class LazyRecord(Record):
-    """A record that reads its texts from the body on each access and keeps none of them."""
+    """A record that reads its texts from the body on each access and keeps none of them.
+
+    Its `source` computes a field (`value(record, key)`) and its short form for printing (`shown`).
+    """
 
     __slots__ = ("_source",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, held: dict[str, Any], later: tuple[str, ...], source: Fields) -> None:
+    def __init__(self, held: dict[str, Any], later: tuple[str, ...], source: Any) -> None:
         super().__init__(held)
         dict.update(self, dict.fromkeys(later, _LATER))
         self._source = source
@@ -242,33 +228,19 @@ class LazyRecord(Record):
         return self._source.shown(self, key) if value is _LATER else shown(value)
 
 
-class HitFields(Fields, Protocol):
-    """Computes the fields of a hit, and the part of the body that represents it."""
-
-    def lines(self, hits: list[Any]) -> tuple[list[str], int]:
-        """Return the lines that print the first of some hits, and how many hits they show."""
-
-    def passage(self, hit: LazyRecord) -> Span:
-        """Return the span that a child reads if it gets the hit."""
-
-    def proof(self, hit: LazyRecord) -> Span:
-        """Return the span that is quoted if the hit is evidence."""
-
-
 class Hit(LazyRecord):
     """A match. As a slice or as evidence, it includes the text around it."""
 
     __slots__ = ()
     __hash__ = None
-    _source: HitFields
 
     def passage(self) -> Span:
         """Return the span that a child reads."""
-        return self._source.passage(self)
+        return Span(*self._source.passage(self))
 
     def proof(self) -> Span:
         """Return the span that is quoted as evidence."""
-        return self._source.proof(self)
+        return Span(*self._source.proof(self))
 
 
 class Records(list[Any]):
@@ -297,7 +269,8 @@ class Records(list[Any]):
     def _shown_lines(self, first: list[Any]) -> tuple[list[str], int]:
         """Return the lines of the first items, and how many items they show."""
         if isinstance(first[0], Hit):
-            return first[0]._source.lines(self)
+            lines: tuple[list[str], int] = first[0]._source.lines(self)
+            return lines
         return [f"  {record!r}" for record in first], len(first)
 
     def _heading(self) -> str:
