@@ -37,7 +37,8 @@ Examples:
 
 A plan is a Markdown list of questions. `[needs 2]` behind one says that it is asked after question 2, with
 its answer; `[fact]` says that one or two passages can hold its answer. Where a question has sub-questions,
-only these are asked. To choose the questions, print the plan with --plan-only, edit it, and give it to --plan.
+only these are asked. To choose the questions, print the plan with --plan-only, edit it, and give it to
+--plan.
 
 A research is one run, and each question gets an equal share of its limits. If it is interrupted or killed,
 `rlm resume` continues it. The report begins with the answer; then come contradictions between sources, what
