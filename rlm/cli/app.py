@@ -34,6 +34,7 @@ class _Entry(NamedTuple):
 
 _COMMANDS = {
     "ask": _Entry(_ASK, "Answer a question over any amount of text.", "ask:ask"),
+    "chat": _Entry(_ASK, "Ask questions one after another about the same text.", "chat:chat"),
     "search": _Entry(_ASK, "Show the passages that match a query best.", "search:search"),
     "summarize": _Entry(_ASK, "Summarize a chat, a card, a log or documents.", "summarize:summarize"),
     "research": _Entry(_ASK, "Research a task and report with verified sources.", "research:research"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlm.cli.console.waiting import WaitingBatches
     from rlm.results import RunResult
 
-__all__ = ["print_account", "print_and_exit", "print_plan", "report_interrupt"]
+__all__ = ["print_account", "print_and_exit", "print_plan", "print_result", "report_interrupt"]
 
 
 def print_and_exit(
@@ -38,14 +38,28 @@ def print_and_exit(
     documents: int | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the answer on stdout, and a line about the run of these `documents` on stderr; all of it if
-    `verbose`. `data` replaces the result, with its text, in the JSON output.
+    """Print the result as `print_result`, or all of it as JSON. `data` replaces it, with its text.
 
     Raises typer.Exit if there is no answer.
     """
     if as_json:
         typer.echo(json_bytes(data or {**result.to_json(), "text": result.text}, indent=2))
-    elif result.answer is not None:
+    print_result(result, quiet=quiet, verbose=verbose, documents=documents, answer=not as_json)
+    if result.answer is None:
+        raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
+
+
+def print_result(
+    result: RunResult,
+    *,
+    quiet: bool,
+    verbose: bool = False,
+    documents: int | None = None,
+    answer: bool = True,
+) -> None:
+    """Print the answer on stdout, and a line about the run of these `documents` on stderr; all of it if
+    `verbose`."""
+    if answer and result.answer is not None:
         text = answer_text(result, markdown=not sys.stdout.isatty())
         if sys.stdout.isatty():
             from rich.console import Console
@@ -60,8 +74,6 @@ def print_and_exit(
     # If no model was reached, there is no usage to print.
     if not quiet and (reason is None or result.usage):
         print_account(full_account(result) if verbose else account(result, documents))
-    if result.answer is None:
-        raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
 
 
 def print_account(text: str) -> None:
