@@ -59,13 +59,12 @@ CheckAnswer = Callable[[Any, Sequence[Citation]], Awaitable[Support | None]]
 class FinalizePolicy:
     """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
     answer was already refused by a gate that does so once only. `looked_before`: earlier questions in the
-    same kernel have read the input. `replayed`: the caller's check accepted the answer before.
+    same kernel have read the input.
     """
 
     last_round: bool = False
     warned: bool = False
     looked_before: bool = False
-    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +252,7 @@ class Finalizer:
         return _doubts(draft.support, draft.value)
 
     async def _ask_caller(self, draft: _Draft) -> Sequence[str]:
-        if self._gate is None or draft.policy.replayed:
+        if self._gate is None:
             return ()
         kind = self._answer_type
         return await self._gate.reasons(

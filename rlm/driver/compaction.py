@@ -13,7 +13,7 @@ from rlm.driver.root_state import HEAD, RootState, Round
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
-from rlm.playback.question_id import identify_notes
+from rlm.playback.border import call_digest
 from rlm.prompts.recipes.folded import folded_rounds
 from rlm.prompts.tokens.counters import get_counter
 
@@ -145,7 +145,7 @@ class Compactor:
                 self._model,
                 request,
                 prompt_tokens=estimate(prompt),
-                asked=identify_notes(self._model.name, last, room),
+                asked=call_digest("notes", self._model.name, last, room),
                 event_fields={"last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":

@@ -22,7 +22,7 @@ from rlm.driver.outcome import Outcome
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, Model, Request, SliceText
-from rlm.playback.question_id import identify_direct
+from rlm.playback.border import call_digest
 from rlm.prompts import (
     BudgetExceeded,
     ChildInput,
@@ -199,14 +199,15 @@ async def ask_directly(
         schema=None if form is None else form.schema,
     )
     spans = [piece.span for piece in pieces if piece.span is not None]
+    texts = [(piece.span or piece.text, piece.document) for piece in pieces]
     async with seconds_left(run_context.budget):
         call = await run_context.metered.ask(
             model,
             request,
             prompt_tokens=prompt.report.totals.prompt,
             on_sent=lambda: run_context.coverage.note("sent", spans),
-            asked=identify_direct(
-                model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
+            asked=call_digest(
+                "direct", model.name, question.task, texts, question.schema, *map(str, earlier)
             ),
             answer=_answer_so_far,
             event_fields={"report": prompt.report.to_json()},

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Reply, TokenUsage
 from rlm.playback.border import child_answer
-from rlm.playback.degradation import recorded_degradation
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import ChildAnswer, Span
@@ -22,12 +21,15 @@ if TYPE_CHECKING:
     from rlm.journal import JournalEvent
 
 __all__ = [
+    "KERNEL_DIED",
     "NOTHING_RECORDED",
     "MappedSpan",
     "Noted",
     "RecordedReply",
     "Recording",
     "Spent",
+    "cut_reply",
+    "folded_history",
     "replies_by",
     "spans_above",
 ]
@@ -163,7 +165,7 @@ class _Reading:
     def add(self, event: JournalEvent) -> None:
         data = event.data
         origin = data.get("within", "")
-        if (lost := recorded_degradation(event)) is not None:
+        if (lost := _degradation(event)) is not None:
             self._degradations.setdefault(*lost)
         self._count(event.kind, event.at, data)
         if origin == self._within:
@@ -289,6 +291,36 @@ def replies_by(
             past = RecordedReply(reply, data["cost_usd"], data.get("cached") is True)
             found.setdefault(data[name], []).append(past)
     return found
+
+
+KERNEL_DIED = ("kernel", "a kernel died and was replaced")
+
+
+def folded_history(last: int) -> tuple[str, str]:
+    """Return kind and detail of a compaction whose last round is `last`."""
+    return "folded_history", f"the root's window was full: rounds up to {last} were folded into notes"
+
+
+def cut_reply(round_: int) -> tuple[str, str]:
+    """Return kind and detail of a root's reply that its output limit cut."""
+    return "cut_reply", f"the root's reply of round {round_} was cut by its output limit"
+
+
+def _degradation(event: JournalEvent) -> tuple[str, str] | None:
+    """Return kind and detail of what an event says that the run did without; None if it says nothing of
+    that."""
+    data = event.data
+    match event.kind:
+        case "kernel_died":
+            return KERNEL_DIED
+        case "compaction":
+            return folded_history(data["last_round"])
+        case "limit" if data.get("violation") == "truncated_reply":
+            return cut_reply(data["round"])
+        case "warning" if "degradation" in data:
+            return data["degradation"], data["message"]
+        case _:
+            return None
 
 
 def _spans(given: Iterable[Sequence[int]]) -> list[Span]:

@@ -45,8 +45,13 @@ from rlm.journal.checks import damage_reported
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
 from rlm.playback.border import Border
-from rlm.playback.degradation import KERNEL_DIED, cut_reply, folded_history
-from rlm.playback.recording import NOTHING_RECORDED, Recording
+from rlm.playback.recording import (
+    KERNEL_DIED,
+    NOTHING_RECORDED,
+    Recording,
+    cut_reply,
+    folded_history,
+)
 from rlm.prompts import EarlierQuestion
 from rlm.results import Citation, RunResult, RunTotals, Strategy, Support
 from rlm.retrieval.ranking import Ranking

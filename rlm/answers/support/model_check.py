@@ -18,7 +18,7 @@ from rlm.answers.support.passages import Passage
 from rlm.answers.thinking import without_reasoning
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Request
-from rlm.playback.question_id import identify_check
+from rlm.playback.border import call_digest
 from rlm.prompts import BudgetExceeded
 from rlm.prompts.recipes.support import (
     ClaimText,
@@ -167,7 +167,8 @@ class SupportModel:
                 self.model,
                 request,
                 prompt_tokens=prompt.report.totals.prompt,
-                asked=identify_check(
+                asked=call_digest(
+                    "check",
                     self.model.name,
                     [(one.text, *(passages[n - 1].text for n in one.passages)) for one in texts],
                 ),
