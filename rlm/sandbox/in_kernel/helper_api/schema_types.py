@@ -1,13 +1,19 @@
-"""The form that a block asks its children's answers to have: Python types as a JSON Schema."""
+"""The form that a block asks its children's answers to have: Python types as a JSON Schema, and instances.
+
+pydantic does both and is imported when the first type is used that is none of the plainest. Code of a model
+runs here, in the kernel. The driver gets a plain JSON Schema without references, which a small model reads
+more easily.
+"""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+import dataclasses
+import enum
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, get_args, is_typeddict
 
 from .children import ChildResult
-from .typed_values import is_model, model_schema, reader_of
 
 __all__ = ["AnswerForm", "json_schema_of"]
 
@@ -23,11 +29,21 @@ _NAMES: Mapping[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     Any: {},
 }
-_ARRAYS = (list, set, frozenset, tuple, Sequence)
 ACCEPTED = (
     "Give a JSON Schema, or types: {'name': str, 'tags': [str], 'kind': Literal['a', 'b'], "
     "'size': int | None, 'by': {'first': str}}, or a pydantic model or dataclass"
 )
+_MAX_PARTS = 2_000
+"""Parts of one schema, once its references are replaced: they may double with each level."""
+_ONE = ("items", "additionalProperties", "propertyNames", "not")
+_MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+_PLAIN = frozenset(
+    {"type", "enum", "const", "required", "default", "description", "minimum", "maximum", "exclusiveMinimum"}
+    | {"exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
+)
+_SCHEMA_KEYS = _PLAIN | {"items", "properties", "additionalProperties", "title"}
+_TOLD = {"format": "format: {}", "pattern": "matches the pattern {}", "multipleOf": "a multiple of {}"}
+"""Keywords that the model checks here. The child reads them in the description."""
 
 
 class AnswerForm:
@@ -38,7 +54,7 @@ class AnswerForm:
 
     def __init__(self, schema: Any = None) -> None:
         self.schema = None if schema is None else json_schema_of(schema)
-        self._reader = None if schema is None else reader_of(schema)
+        self._reader = None if schema is None else _reader_of(schema)
 
     def refusal(self, result: ChildResult) -> str | None:
         """Return why an answer is refused, or None. Its value becomes an instance of the schema's model.
@@ -76,37 +92,144 @@ def _convert(given: Any, place: str, level: int) -> Any:
         return {key: _convert(value, f"{place}[{key!r}]", level + 1) for key, value in given.items()}
     if isinstance(given, (list, tuple)):
         return [_convert(value, f"{place}[{number}]", level + 1) for number, value in enumerate(given)]
-    return _of_type(given, place, level)
+    return _of_type(given, place)
 
 
-def _of_type(given: Any, place: str, level: int) -> Any:
+def _of_type(given: Any, place: str) -> Any:
     try:
         if given in _NAMES:
             return dict(_NAMES[given])
     except TypeError:  # it has no hash, so it is no type
         pass
-    if is_model(given):
-        return model_schema(given, place)
-    origin, inside = get_origin(given), get_args(given)
-    if origin is Annotated:
-        return model_schema(given, place)
-    if origin is Literal:
-        return {"enum": list(inside)}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_convert_type(one, place, level) for one in inside]}
-    if origin is dict and inside[0] is str:
-        return {"type": "object", "additionalProperties": _convert_type(inside[1], place, level)}
-    if origin is tuple:
-        inside = inside[:1] if len(inside) == 2 and inside[1] is ... else ()
-    if origin in _ARRAYS and len(inside) == 1:
-        return {"type": "array", "items": _convert_type(inside[0], place, level)}
-    kind = f"the type {given.__name__}" if isinstance(given, type) and origin is None else f"{given!r:.80}"
-    if origin is None and not isinstance(given, type):
-        article = "an" if type(given).__name__[0] in "aeiou" else "a"
-        kind = f"{article} {type(given).__name__}"
-    raise TypeError(f"{place} is {kind}, which is no type of JSON. {ACCEPTED}")
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        return _inlined(TypeAdapter(given).json_schema(), place)
+    except (PydanticUserError, NameError) as error:
+        kind = f"{given!r:.80}"
+        if not isinstance(given, type) and not get_args(given):
+            article = "an" if type(given).__name__[0] in "aeiou" else "a"
+            kind = f"{article} {type(given).__name__}"
+        first = (str(error).splitlines() or [""])[0]
+        raise TypeError(f"{place} is {kind}, which is no type of JSON ({first:.200}). {ACCEPTED}") from None
 
 
-def _convert_type(given: Any, place: str, level: int) -> Any:
-    """Return the JSON Schema of a type within another one, where None stands for null."""
-    return _convert(type(None) if given is None else given, place, level + 1)
+def _is_model(given: Any) -> bool:
+    """Return whether `given` is a pydantic model, a dataclass, a TypedDict or an enum."""
+    if not isinstance(given, type):
+        return False
+    return (
+        dataclasses.is_dataclass(given)
+        or hasattr(given, "__pydantic_core_schema__")
+        or issubclass(given, enum.Enum)
+        or is_typeddict(given)
+    )
+
+
+def _inlined(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return `schema` with each reference replaced by what it names. Leaves out what only a model checks.
+
+    Raises TypeError if it contains itself, or becomes too large.
+    """
+    definitions = schema.get("$defs", {})
+    parts = 0
+
+    def inline(one: Any, open_names: tuple[str, ...]) -> Any:
+        nonlocal parts
+        parts += 1
+        if parts > _MAX_PARTS:
+            raise TypeError(f"{place} has more than {_MAX_PARTS:,} parts. Ask for less at once.")
+        if not isinstance(one, Mapping):
+            return one
+        name = str(one.get("$ref", "")).removeprefix("#/$defs/")
+        if name:
+            if name in open_names:
+                raise TypeError(
+                    f"{place} contains itself ({name}). Give a flat type and build the tree in Python."
+                )
+            return inline({**definitions[name], **_without(one, "$ref")}, (*open_names, name))
+        result: dict[str, Any] = {}
+        for key, value in one.items():
+            if key in _PLAIN:
+                result[key] = value
+            elif key in _ONE:
+                result[key] = inline(value, open_names)
+            elif key in _MANY:
+                result[key] = [inline(inner, open_names) for inner in value]
+            elif key == "properties":
+                result[key] = {field: inline(inner, open_names) for field, inner in value.items()}
+        told = [form.format(one[key]) for key, form in _TOLD.items() if key in one]
+        if told:
+            result["description"] = "; ".join([*filter(None, [one.get("description")]), *told])
+        return result
+
+    inlined = inline(_without(schema, "$defs"), ())
+    assert isinstance(inlined, dict)
+    return inlined
+
+
+def _reader_of(schema: Any) -> Callable[[Any], Any] | None:
+    """Return the function that turns an answer into instances of the models in `schema`. None: it has none.
+
+    It raises ValueError, with the place and the reason, for a value that a model refuses.
+    """
+    if not _holds_model(schema):
+        return None
+    if isinstance(schema, Mapping) and _is_json_schema(schema):
+        return _reader_of_json_schema(schema)
+    if isinstance(schema, Mapping):
+        readers = {key: _reader_of(inner) for key, inner in schema.items()}
+        return lambda value: {key: _read(readers.get(key), inner) for key, inner in value.items()}
+    if isinstance(schema, (list, tuple)):
+        reader = _reader_of(schema[0])
+        return lambda value: [_read(reader, inner) for inner in value]
+    from pydantic import TypeAdapter, ValidationError
+
+    adapter = TypeAdapter(schema)
+
+    def read(value: Any) -> Any:
+        try:
+            return adapter.validate_json(json.dumps(value))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            at = "".join(f"[{step!r}]" for step in first["loc"]) or "the value"
+            raise ValueError(f"at {at}: {first['msg'][:300]}") from None
+
+    return read
+
+
+def _is_json_schema(schema: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is a JSON Schema that holds a model, and no object of named types."""
+    return schema.get("type") in ("array", "object") and set(schema) <= _SCHEMA_KEYS
+
+
+def _reader_of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return the reader of the models under `items`, `properties` and `additionalProperties`."""
+    item, other = (_reader_of(schema.get(name)) for name in ("items", "additionalProperties"))
+    fields = {name: _reader_of(inner) for name, inner in schema.get("properties", {}).items()}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list):
+            return [_read(item, inner) for inner in value]
+        if isinstance(value, Mapping):
+            return {name: _read(fields.get(name, other), inner) for name, inner in value.items()}
+        return value
+
+    return read
+
+
+def _read(reader: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if reader is None else reader(value)
+
+
+def _holds_model(given: Any) -> bool:
+    if isinstance(given, Mapping):
+        return any(map(_holds_model, given.values()))
+    if isinstance(given, (list, tuple)):
+        return any(map(_holds_model, given))
+    return _is_model(given) or any(map(_holds_model, get_args(given)))
+
+
+def _without(one: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in one.items() if key != name}

@@ -47,10 +47,8 @@ ENDLESS["a"] = ENDLESS
     [
         ({"a": {1, 2}}, "schema['a'] is a set, which is no type of JSON"),
         ({"a": object()}, "schema['a'] is an object,"),
-        ({"a": [bytes]}, "schema['a'][0] is the type bytes,"),
+        ({"a": [len]}, "schema['a'][0] is a builtin_function_or_method,"),
         ({1: int}, "schema has the key 1, which is no str"),
-        (tuple[int, str], "tuple[int, str]"),
-        (dict[int, str], "dict[int, str]"),
         (len, "schema is a builtin_function_or_method,"),
         ({"a": 1j}, "schema['a'] is a complex,"),
         (ENDLESS, "nested deeper than 50 levels"),
