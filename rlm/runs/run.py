@@ -250,40 +250,25 @@ class Run:
         return check
 
     async def run(self) -> RunResult:
-        """Answer the task by the strategy of the settings."""
+        """Answer the task: by the strategy of the settings, but a sub-RLM in rounds. A part of a job and a
+        sub-RLM leave it to what is above them to record their end."""
+        log, is_part, is_sub_rlm = self._log, self._options.parent is not None, self._depth > 0
+        facts = {"run_id": log.run_id, "model": self.config.model.name, "task": self._task}
+        session, chars = None if is_part else self._session, self.input.body.chars
         try:
-            return await self._traced(self._answer())
+            with span("run", **facts, depth=self._depth, chars=chars, session=session) as note:
+                result = await (self._answer_in_rounds() if is_sub_rlm else self._answer())
+                note(result)
+                return result
         except asyncio.CancelledError:
-            self.config.tell(RunEnded("cancelled", self._results.seconds))
-            await self._log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
+            if not is_part:
+                self.config.tell(RunEnded("cancelled", self._results.seconds))
+                await log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
             raise
         finally:
+            if is_part:
+                self.run_context.budget.close()
             await self.aclose()
-
-    async def run_as_part(self) -> RunResult:
-        """Answer the task as a part of a job. The job records the end of the part."""
-        try:
-            return await self._traced(self._answer())
-        finally:
-            self.run_context.budget.close()
-            await self.aclose()
-
-    async def run_as_child(self) -> RunResult:
-        """Answer the task as a sub-RLM, which works in rounds and never by a direct call."""
-        try:
-            return await self._traced(self._answer_in_rounds())
-        finally:
-            self.run_context.budget.close()
-            await self.aclose()
-
-    async def _traced(self, answering: Awaitable[RunResult]) -> RunResult:
-        log, model, chars = self._log, self.config.model.name, self.input.body.chars
-        session = None if self._options.parent is not None else self._session
-        facts = {"run_id": log.run_id, "model": model, "task": self._task}
-        with span("run", **facts, depth=self._depth, chars=chars, session=session) as note:
-            result = await answering
-            note(result)
-        return result
 
     async def _answer(self) -> RunResult:
         first = self.config.first_strategy(
@@ -334,7 +319,7 @@ class Run:
             )
             outcome: RunResult | RLMError | SandboxError
             try:
-                outcome = await run.run_as_child()
+                outcome = await run.run()
             except JournalError:
                 raise
             except (RLMError, SandboxError) as error:

@@ -109,7 +109,7 @@ class Part:
                     unread=self.part_resources.unread,
                 ),
             )
-            return await run.run_as_part()
+            return await run.run()
         finally:
             await kernels.close()
 
