@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -26,6 +29,7 @@ _RAISED = {"PanicException", "OSError", "ValueError"}.union(
 """The names of what calamine raises."""
 _MOST_CELLS = 30_000_000
 _MANIFEST = "META-INF/manifest.xml"
+_INDENT = re.compile(rb">\s+<(?=/?(?:table|office):)")
 _CHART_SHEET = calamine.SheetTypeEnum.ChartSheet
 
 
@@ -58,6 +62,10 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
         book = calamine.CalamineWorkbook.from_filelike(file)
     except calamine.PasswordError as error:
         raise Fault("locked") from error
+    except calamine.CalamineError:
+        if not isinstance(parts_of, Calc):
+            raise
+        book = calamine.CalamineWorkbook.from_filelike(_without_indents(archive))
     is_empty = True
     for sheet in book.sheets_metadata:
         name = sheet.name + (HIDDEN if sheet.visible != calamine.SheetVisibleEnum.Visible else "")
@@ -69,6 +77,17 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     if is_empty:
         raise Fault("bare", "its sheets are empty")
     yield Ended()
+
+
+def _without_indents(archive: Archive) -> BinaryIO:
+    """Return an ODS without the white space between its rows and cells, which calamine refuses."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as copy:
+        for name in archive.names():
+            data = archive.read(name)
+            copy.writestr(name, _INDENT.sub(b"><", data) if name == "content.xml" else data)
+    made.seek(0)
+    return made
 
 
 def _holds_notes(archive: Archive, name: str) -> bool:

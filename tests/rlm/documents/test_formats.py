@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import zipfile
@@ -13,7 +12,7 @@ import pytest
 from document_tree import guessed_of, notes_of, text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
-from rlm.documents import Loaded, StreamSource, TextSource, load
+from rlm.documents import Loaded, load
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Text
 from rlm.errors import DocumentError
@@ -82,16 +81,6 @@ def test_a_pdf_is_read_page_by_page_whatever_program_made_it(tmp_path: Path, pro
             assert place is not None
             assert (place.document, place.page) == ("report.pdf", number)
             assert " ".join(page.split()) in " ".join(body.text(0, body.chars).split())
-
-
-def test_a_pdf_on_a_stream_and_one_in_bytes_are_read_too(tmp_path: Path) -> None:
-    pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    data = (tmp_path / "a.pdf").read_bytes()
-    loaded = load([StreamSource("stdin", io.BytesIO(data)), TextSource("bytes", data)], tmp_path / "c")
-    assert [(d.name, d.kind, d.pages) for d in loaded.context.documents] == [
-        ("stdin", "pdf", 3),
-        ("bytes", "pdf", 3),
-    ]
 
 
 def test_a_docx_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
@@ -383,18 +372,6 @@ def test_the_rest_still_loads_next_to_documents_that_cannot_be_read(tmp_path: Pa
     assert named.problems[0].remedy
 
 
-def test_nothing_but_documents_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """If every document is broken, the error holds a remedy."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    cut_pdf(folder / "a.pdf")
-    scanned_pdf(folder / "b.pdf")
-    with pytest.raises(DocumentError, match="holds no text: nothing in it could be read"):
-        load([folder], tmp_path / "c")
-    with pytest.raises(DocumentError, match=r"nothing to read.*get it again"):
-        load([folder / "a.pdf", folder / "b.pdf"], tmp_path / "c")
-
-
 def test_pages_without_text_are_noted(tmp_path: Path) -> None:
     """A page with only a picture counts, so the pages after it keep their numbers."""
     pdf_by_reportlab(tmp_path / "a.pdf", ["", "words here", "", "more words"])
@@ -405,12 +382,6 @@ def test_pages_without_text_are_noted(tmp_path: Path) -> None:
         place = body.place(at(body, "more words"))
         assert place is not None
         assert place.page == 4
-
-
-def test_databases_and_the_like_are_named_for_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "table.mdb").write_bytes(b"\0\1\0\0Standard Jet DB" + bytes(100))
-    with pytest.raises(DocumentError, match=r"binary \(a database that is not SQLite.*\): export its tables"):
-        load([tmp_path / "table.mdb"], tmp_path / "c")
 
 
 def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import gzip
 import io
 import os
 import socket
-import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -329,16 +327,6 @@ def test_arguments_that_mean_nothing(tree: Path, monkeypatch, arguments: list[st
     with pytest.raises(DocumentError) as caught:
         sources_from_arguments(arguments, io.BytesIO())
     assert message in str(caught.value)
-
-
-def test_the_standard_library_loads_in_seconds(tmp_path: Path) -> None:
-    stdlib = Path(sysconfig.get_path("stdlib"))
-    files = [PathSource(path) for path in sorted(stdlib.glob("*.py"))]
-    began = time.perf_counter()
-    loaded = load(files, tmp_path / "c")
-    assert time.perf_counter() - began < 2
-    assert len(loaded.context.documents) > 100
-    assert {document.kind for document in loaded.context.documents} == {"code"}
 
 
 def test_files_that_hold_no_words_give_no_notice(tmp_path: Path, tree: Path) -> None:

@@ -73,34 +73,6 @@ def test_a_reader_that_crashes_is_named_by_the_row(notes: Path, tmp_path: Path) 
         load([notes / "a.notes"], tmp_path / "c")
 
 
-def test_a_reader_that_is_missing_is_an_unreadable_document(
-    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = DocumentFormat("lost", frozenset({".lost"}), article="a loss", reader="no_such_reader:read")
-    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, row))
-    (notes / "a.lost").write_text("text")
-    with pytest.raises(DocumentError, match=r"a\.lost is not readable \(ModuleNotFoundError: "):
-        load([notes / "a.lost"], tmp_path / "c")
-
-
-def test_no_two_formats_share_a_kind_or_a_suffix() -> None:
-    kinds = [row.kind for row in FORMATS]
-    suffixes = [suffix for row in FORMATS for suffix in row.suffixes]
-    assert len(set(kinds)) == len(kinds)
-    assert len(set(suffixes)) == len(suffixes)
-
-
-def test_every_format_that_is_not_text_has_a_reader() -> None:
-    """A picture has none of its own: it is read only where a model can look at it."""
-    for row in FORMATS:
-        if row.is_converted or row.is_binary:
-            assert row.article
-            assert row.reader or (row.is_picture and row.page_reader), row.kind
-        assert not (row.is_picture and row.reader), row.kind
-        # A file that holds others has no text of its own, so it is never decoded as text.
-        assert row.is_binary or not row.is_container, row.kind
-
-
 @pytest.mark.parametrize(
     ("name", "first", "kind"),
     [

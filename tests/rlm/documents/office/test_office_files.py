@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from document_tree import notes_of, text_of
 
-from rlm.documents import Loaded, StreamSource, load
+from rlm.documents import Loaded, load
 from rlm.errors import DocumentError
 from rlm.runtime import RLM
 from rlm.settings import Settings
@@ -80,16 +80,6 @@ def test_an_opendocument_text_has_headings_footnotes_lists_and_tables(tmp_path: 
     )
     with loaded.context.open() as body:
         assert body.heading_path(body.text(0, body.chars).index("three weeks")) == ("Terms", "Notice")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("talk.pptx", "pptx"), ("talk.odp", "odp"), ("lease.odt", "odt"), ("lease.rtf", "rtf")],
-)
-def test_the_format_is_known_without_a_suffix(tmp_path: Path, name: str, kind: str) -> None:
-    with (FILES / name).open("rb") as stream:
-        loaded = load([StreamSource("stdin", stream)], tmp_path / "c")
-    assert [document.kind for document in loaded.context.documents] == [kind]
 
 
 @pytest.mark.parametrize(

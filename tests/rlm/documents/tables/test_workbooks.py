@@ -11,7 +11,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from document_tree import notes_of, skipped_of, text_of
+from document_tree import names_of, notes_of, skipped_of, text_of
 from openpyxl.comments import Comment
 
 from rlm.answers.citations import cite
@@ -134,6 +134,28 @@ def test_a_broken_workbook_is_one_clear_line(tmp_path: Path, size: int) -> None:
     (tmp_path / "book.xlsx").write_bytes(data[:size])
     with pytest.raises(DocumentError, match="is a workbook that is damaged or truncated"):
         load([tmp_path / "book.xlsx"], tmp_path / "c")
+
+
+def test_an_ods_with_indents_is_read(tmp_path: Path) -> None:
+    """As KSpread writes it."""
+    names = "".join(
+        f' xmlns:{one}="urn:oasis:names:tc:opendocument:xmlns:{one}:1.0"'
+        for one in ("office", "table", "text")
+    )
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+        archive.writestr(
+            "content.xml",
+            f"""<office:document-content{names}> <office:body> <office:spreadsheet>
+            <table:table table:name="Prices"> <table:table-column/> <table:table-row>
+            <table:table-cell office:value-type="string"><text:p>linden</text:p></table:table-cell>
+            <table:table-cell office:value-type="float" office:value="9.5"><text:p>9.50</text:p>
+            </table:table-cell> </table:table-row> </table:table>
+            </office:spreadsheet> </office:body> </office:document-content>""",
+        )
+    loaded = load([tmp_path / "a.ods"], tmp_path / "c")
+    assert (names_of(loaded), text_of(loaded)) == (["a.ods/Prices"], "linden,9.5\n")
 
 
 def test_an_empty_workbook_is_named(tmp_path: Path) -> None:
