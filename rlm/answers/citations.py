@@ -13,8 +13,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
 from rlm.retrieval.words import FUNCTION_WORDS
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.page_spans import PICTURE_KIND
-from rlm.sandbox.text.parts import part_at
+from rlm.sandbox.text.parts import PICTURE_KIND, part_at
 from rlm.sandbox.types import ComputedFrom, Evidence, SeenPages, Span
 
 __all__ = ["Cited", "cite", "cite_spans", "quotes_in"]

@@ -17,7 +17,7 @@ from rlm.prompts.templates import table
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.page_spans import MAX_PAGES, pages_within
+from rlm.sandbox.text.parts import MAX_PAGES, pages_within
 from rlm.sandbox.types import Span
 from rlm.version import has_extra, install_command
 

@@ -14,7 +14,7 @@ from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.page_spans import blank_pages
+from rlm.sandbox.text.parts import blank_pages
 from rlm.settings import Limits, Settings
 
 __all__ = ["RootQuestion", "root_helpers", "root_input"]

@@ -13,8 +13,8 @@ from rlm.retrieval.index import Stop
 from rlm.retrieval.languages import ENGLISH, Languages, word_pattern
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens
-from rlm.sandbox.in_kernel.context_handle.sections import section_of
 from rlm.sandbox.text.body import Body, Span
+from rlm.sandbox.text.surroundings import section_of
 
 __all__ = ["MAX_SECTION", "Expand", "Pack", "PackMaker", "heading_path"]
 

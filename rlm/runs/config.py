@@ -34,7 +34,7 @@ from rlm.results import Strategy
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
 from rlm.sandbox.host.pool import KernelPool, SparesFirst
 from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.page_spans import blank_pages
+from rlm.sandbox.text.parts import blank_pages
 from rlm.settings import Limits, Settings
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rlm.lazy_dataclass import dataclass
 from rlm.results import Citation
-from rlm.sandbox.in_kernel.context_handle.sentences import sentence_at
 from rlm.sandbox.text.body import Body
+from rlm.sandbox.text.surroundings import sentence_at
 from rlm.sandbox.types import Span
 
 __all__ = ["MAX_PASSAGE_CHARS", "Passage", "passages_of", "statement_of"]

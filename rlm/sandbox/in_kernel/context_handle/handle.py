@@ -17,6 +17,7 @@ from typing import Any
 from ...text.body import Body, Document, Span
 from ...text.search import Scanner
 from ...text.search_pattern import SearchPattern, across_lines, compile_pattern
+from ...text.surroundings import section_of, sentence_at
 from .access_log import AccessLog
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .hits import HitReader, PackReader
@@ -25,8 +26,6 @@ from .places import is_span, page_of, pages_of, place_of, resolve_range, stretch
 from .quotes import locate, nearest_line
 from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows
-from .sections import section_of
-from .sentences import sentence_at
 
 __all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ...text.body import Body, Document, Span
-from ...text.page_spans import MAX_PAGES, PageSpan, page_span, pages_within
+from ...text.parts import MAX_PAGES, PageSpan, page_span, pages_within
 from .records import Hit, Values
 
 __all__ = [
