@@ -58,6 +58,7 @@ _COMMANDS = {
         "List providers, keys that are set, windows and prices.",
         "models:models",
     ),
+    "cache": _Entry(_SET_UP, "Show how large the caches are, or empty them.", "cache:cache"),
     "init": _Entry(_SET_UP, "Write a settings file with every default as a comment.", "init:init"),
     "sandbox": _Entry(_MORE, "Run code in the sandbox.", "sandbox:sandbox_app"),
     "assemble": _Entry(_MORE, "Assemble a prompt within its token budget.", "assemble:assemble"),

@@ -18,7 +18,7 @@ from rlm.cli.app import app
 def test_help_of_each_command_shows_an_example(rlm) -> None:
     assert "Look back:" in rlm("--help").stdout
     commands = (
-        "ask, chat, summarize, research, compare, batch, search, init, models, assemble, "
+        "ask, chat, cache, summarize, research, compare, batch, search, init, models, assemble, "
         "show, resume, replay, export, doctor, runs, runs rm, sandbox exec, "
         "segments list, segments show, segments add, segments edit, segments diff, segments label, "
         "segments rollback, segments deactivate, segments migrate, segments import, segments export"

@@ -246,9 +246,9 @@ def dollars(amount: float) -> str:
     return "$0" if amount == 0 else f"${amount:.4f}" if amount < 1 else f"${amount:,.2f}"
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, plural_noun: str = "") -> str:
     """`1 round`, `1,200 rounds`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun if count == 1 else plural_noun or f'{noun}s'}"
 
 
 def share(part: int, whole: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlm.cli.console.render_result import answer_text, dollars, full_account, highlight, plural, style_answer
 from rlm.cli.console.streams import unfiltered
 from rlm.escaping import terminal_line, terminal_text
+from rlm.models.base import EXTRACTIVE
 from rlm.results import RunResult
 
 if TYPE_CHECKING:
@@ -37,11 +38,15 @@ class RunView:
         self._full = full
         self._console = _console() if sys.stdout.isatty() else None
         self._depth = 0
+        self._is_offline = False
+        """The root is ours: its blocks are the same for every question."""
 
     def show(self, events: Iterable[JournalEvent]) -> None:
         """Print all events. The children of a block come before its output."""
         children: list[JournalEvent] = []
         for event in events:
+            if event.kind == "run_started":
+                self._is_offline = event.data["settings"]["model"] == EXTRACTIVE
             if event.kind == "child":
                 children.append(event)
             elif event.kind == "cell":
@@ -86,6 +91,8 @@ class RunView:
     def _folded(self, text: str, kind: str) -> tuple[str, int]:
         """Return the first lines of a text, and the number of those that are hidden."""
         lines = text.rstrip().splitlines()
+        if self._is_offline and kind == "code" and not self._full:
+            return "\n".join(lines[:1]), 0
         most = len(lines) if self._full else _MAX_LINES[kind]
         # A fold that hides a line or two would only replace them.
         most = len(lines) if len(lines) <= most + 2 else most

@@ -16,7 +16,10 @@ from rlm.settings_table import CALL_OPTIONS, SETTINGS
 
 Run = Callable[..., Any]
 
-CHAT = "".join(f"### user — 2026-05-04 09:1{n}\nThe bridge was closed in May {n}.\n\n" for n in range(9))
+CHAT = "".join(
+    f"### {('user', 'assistant')[n % 2]} — 2026-05-04 09:1{n}\nThe bridge was closed in May {n}.\n\n"
+    for n in range(9)
+)
 
 
 def commands() -> dict[str, dict[str, Any]]:

@@ -76,6 +76,17 @@ def test_no_document_cache_holds_for_a_search(rlm: Run, folder: Path, users_file
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
+def test_the_caches_are_measured_and_emptied(rlm: Run, folder: Path) -> None:
+    """Of a folder of the user's that is not ours, nothing is removed."""
+    (folder / "a.txt").write_text("The northern yard has a crane.\n" * 150_000)
+    assert rlm("search", "crane", "a.txt").code == 0
+    shown = rlm("cache").stdout
+    assert "search indexes: 0.0 MB" not in shown
+    assert "1 entry in" in shown
+    assert "search indexes: removed 1 of 1 entry" in rlm("cache", "clear").stdout
+    assert "search indexes: 0.0 MB, 0 entries" in rlm("cache").stdout
+
+
 def test_a_batch_takes_servers_by_name(rlm: Run, folder: Path) -> None:
     (folder / "tasks.jsonl").write_text(json.dumps({"id": 1, "task": QUESTION, "context": ["a.txt"]}))
     ran = rlm("batch", "tasks.jsonl", "--out", "out.jsonl", "--mcp", "nosuch", "--dry-run")
