@@ -18,6 +18,8 @@ _COUNTER = get_counter()
 _MIN_TOKENS = 300
 _SHARE = 0.5
 """The share of a short text that its summary may have at most."""
+_MAX_PASSES = 4
+_FULL = 0.985
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 
 
@@ -33,17 +35,23 @@ def extract_summary(entries: Sequence[Entry], tokens: int) -> CheckedSummary:
         if entry.card and (state := _STATE.search(entry.message.content))
     ]
     extraction = Extraction(messages)
+    lines = list(states)
+    page, places = _page(lines, names)
     allowance = limit
-    while True:
-        found = extraction.lines(names, allowance, _COUNTER)
-        lines = [*states, *((one.heading, one.text_with_speaker, one.place) for one in found)]
-        page, places = _page(lines, names)
-        if _COUNTER.count(page) <= limit or not (found or states):
+    for _ in range(_MAX_PASSES):
+        chosen = extraction.lines(names, allowance, _COUNTER)
+        found = [*states, *((one.heading, one.text_with_speaker, one.place) for one in chosen)]
+        written, at = _page(found, names)
+        size = _COUNTER.count(written)
+        if size <= limit and len(found) >= len(lines):
+            lines, page, places = found, written, at
+        if not chosen or _FULL * limit <= size <= limit:
             break
-        if found:
-            allowance = allowance * 9 // 10  # headings and marks are counted only now
-        else:
-            states.pop()
+        # Headings and marks are counted only now: the next allowance is corrected by them.
+        allowance = int(allowance * limit / size * (1.0 if size < limit else 0.99))
+    while lines and _COUNTER.count(page) > limit:  # there may be more cards than room for their states
+        lines.pop()
+        page, places = _page(lines, names)
     used = sorted({place for *_, place in lines})
     numbers = {place: number for number, place in enumerate(used, 1)}
     claims = tuple(
