@@ -27,7 +27,6 @@ __all__ = [
     "ForkserverFailed",
     "WatcherLink",
     "shared_forkserver",
-    "shutdown",
     "warm_forkserver",
 ]
 
@@ -247,8 +246,3 @@ def warm_forkserver() -> None:
     """
     with suppress(ForkserverFailed):
         _shared.warm()
-
-
-async def shutdown() -> None:
-    """Shut down the shared forkserver. The next kernel starts a new one."""
-    await asyncio.to_thread(_shared.close)

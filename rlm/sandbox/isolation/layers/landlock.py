@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlm.sandbox.isolation.syscalls import syscall
 
-__all__ = ["available", "restrict"]
+__all__ = ["restrict"]
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
@@ -22,14 +22,6 @@ _RULE_PATH_BENEATH = 1
 _VERSION_QUERY = 1
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
-
-
-def available() -> int:
-    """Return the version of Landlock, or 0 if this machine has none."""
-    try:
-        return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
-    except OSError:
-        return 0
 
 
 def restrict(*, read: Iterable[str], write: Iterable[str]) -> int:
