@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-__all__ = ["LONGEST", "are_records", "are_turns", "sentences"]
+__all__ = ["LONGEST", "are_records", "sentences"]
 
 LONGEST = 560
 """Characters of a sentence; a longer one is split at a blank. A citation shows 600."""
@@ -19,7 +19,6 @@ _WRAPPED_LINES = 3
 _RECORDS = 0.6
 """The share of lines that begin or are divided alike, if each line is a record (a log, a table)."""
 _LOOKED_AT = 200
-_TURN = re.compile(r"(?:\[[^\]\n]{1,30}\])?[^A-Za-z\n]{0,40}(?:[AP]M\W{0,3})?[A-Z][a-z][\w .'-]{0,30}:\s")
 _SEPARATORS = tuple(map(re.compile, (r",(?! )", r";(?! )", r"\t", r"\|")))
 """Commas of prose have a blank after them."""
 _STOPS = ".!?…:;"
@@ -66,13 +65,6 @@ def are_records(text: str) -> bool:
         if count > 1 and total >= least:
             return True
     return False
-
-
-def are_turns(text: str) -> bool:
-    """Return whether most lines of `text` are turns of a talk (`[17:03] Ann: Hello`). A turn is understood
-    with the turns next to it; any other record alone."""
-    lines = [line for line in text.split("\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
-    return sum(_TURN.match(line) is not None for line in lines) >= _RECORDS * max(1, len(lines))
 
 
 def _ends_sentence(text: str, edge: re.Match[str], width: int | None) -> bool:

@@ -142,15 +142,6 @@ def _values(book: calamine.CalamineWorkbook, name: str, parts: SheetParts, docum
         yield Problem(f"without any value, and {problems[0].what}", problems[0].remedy, "missing")
 
 
-_CALAMINE = (
-    "PanicException",
-    *(one for one in dir(calamine) if one.endswith("Error")),
-    "ValueError",
-    "OSError",
-)
-"""The names of what calamine raises."""
-
-
 def _lines(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[str]:
     """Yield the rows as lines. Empty rows count, unless nothing comes after them."""
     blank = 0
