@@ -45,9 +45,9 @@ class SubRunResult:
     evidence: tuple[Span, ...] = ()
 
 
-Descend = Callable[[str, ChildSlice | None, str, str], Awaitable[SubRunResult]]
-"""Runs a sub-RLM to its end, given its prompt, its source, its name in the journal, and the name of the
-sub-model that is its root ("" for the model of this root)."""
+Descend = Callable[[str, ChildSlice | None, str, str, Recording | None], Awaitable[SubRunResult]]
+"""Runs a sub-RLM to its end, given its prompt, its source, its name in the journal, the name of the sub-model
+that is its root ("" for the model of this root), and what the journal holds of it if it has begun."""
 
 
 class SubRuns:
@@ -71,8 +71,13 @@ class SubRuns:
         self._concurrency = run_context.concurrency
         self._depth = depth
         self._max_depth = max_depth
-        self._recording = recording
         self._answers: SharedAnswers = {}
+        self.restore(recording)
+
+    def restore(self, recording: Recording) -> None:
+        """Go on from what the journal holds: the sub-RLMs of the cell that is run again are begun again under
+        the same names, and go on where they stopped."""
+        self._recording = recording
         self._begun = Counter(recording.begun)
 
     async def ask_all(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
@@ -131,7 +136,8 @@ class SubRuns:
         try:
             # The run's limits bound a sub-RLM, and a clock of their own its cells.
             with waiting():
-                ended = await self._descend(prompt, source, name, model)
+                begun = self._recording.part(name) if name in self._recording.below else None
+                ended = await self._descend(prompt, source, name, model, begun)
         except JournalError:
             raise
         except (RLMError, SandboxError) as error:

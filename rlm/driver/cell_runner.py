@@ -13,6 +13,7 @@ from rlm.driver.outcome import NoAnswer
 from rlm.driver.root_state import RecordedCell, RootState
 from rlm.lazy_dataclass import dataclass
 from rlm.playback.border import Border, RecordedAnswer
+from rlm.playback.recording import Recording
 from rlm.prompts.templates import table
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
@@ -35,8 +36,8 @@ class CellOutcome:
 
 class CellRunner:
     """Holds the kernel of one run, whose cells that ended are in `state`. `new_sandbox` makes a kernel that
-    is not open yet. `last_round_seconds` returns the seconds of the last round's cell, or None before that
-    round."""
+    is not open yet. `restore_sub_rlms` gets what the journal holds after a kernel died. `last_round_seconds`
+    returns the seconds of the last round's cell, or None before that round."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class CellRunner:
         run_context: RunContext,
         *,
         new_sandbox: Callable[[], Sandbox],
+        restore_sub_rlms: Callable[[Recording], None],
         last_round_seconds: Callable[[], float | None],
     ) -> None:
         self._new_sandbox = new_sandbox
@@ -54,6 +56,7 @@ class CellRunner:
         self._state = state
         self._budget = run_context.budget
         self._log = run_context.log
+        self._restore_sub_rlms = restore_sub_rlms
         self._last_round_seconds = last_round_seconds
         self._sandbox: Sandbox | None = None
         self._deaths = 0
@@ -112,6 +115,8 @@ class CellRunner:
                 if not is_same:
                     changed.append(cell.round)
             else:
+                # Those of the killed cell were cancelled with it, and go on where they stopped.
+                self._restore_sub_rlms(Recording.of(await self._log.events(), self._log.within))
                 words = table("feedback.toml")["kernel"]["earlier_changed"]
                 return [words.format(rounds=", ".join(map(str, changed)))] if changed else []
 

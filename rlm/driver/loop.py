@@ -32,6 +32,7 @@ from rlm.events import CellRun, RoundStarted, Violated, Warned, describe_violati
 from rlm.journal import EventKind
 from rlm.models.base import FinishReason, Message, Model, Request
 from rlm.playback.border import Border
+from rlm.playback.recording import Recording
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import (
     excerpt,
@@ -64,7 +65,8 @@ LAST_ROUND_TOKENS = 1_000
 
 class Driver:
     """Runs the root of one run, from `state`. `new_sandbox` makes a kernel that is not open yet, whose calls
-    go to `border`. So many `violations` in a row end the rounds."""
+    go to `border`; `restore_sub_rlms` is called after a kernel died. So many `violations` in a row end the
+    rounds."""
 
     def __init__(
         self,
@@ -76,6 +78,7 @@ class Driver:
         handler: RunHandler,
         border: Border,
         state: RootState,
+        restore_sub_rlms: Callable[[Recording], None],
         run_context: RunContext,
         settings: RootSettings,
         violations: int,
@@ -114,6 +117,7 @@ class Driver:
             state,
             run_context,
             new_sandbox=new_sandbox,
+            restore_sub_rlms=restore_sub_rlms,
             last_round_seconds=lambda: self._last_round_seconds() if self._is_last_round else None,
         )
 

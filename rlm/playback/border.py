@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, field, fields
 from functools import partial
 from typing import Any, Protocol
 
@@ -46,8 +46,12 @@ __all__ = [
 ]
 
 MAX_RECORDED = 1_000
-"""Answers of one cell that are recorded, batches of children aside: a cell that asks in a loop must not fill
+"""Answers of one cell that are recorded, those of children aside: a cell that asks in a loop must not fill
 the journal. When it is repeated, later ones are the last recorded answer to the same call."""
+
+MAX_KNOWN = 20_000
+"""The same limit of children's answers that cost nothing, because they were known. What others cost is
+limited by the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class RecordedAnswer:
     call: str
     value: Any = None
     refused: tuple[str, str] | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """This answer as the journal keeps it."""
 
 
 class JudgingHandler(KernelHandler, Protocol):
@@ -99,10 +105,10 @@ class Border:
         self._known = _by_call(tools)
         self._is_repeated = self._was_full = False
         self._interrupt: Callable[[], Awaitable[None]] | None = None
-        self._recorded = 0
-        self._last: dict[str, Any] = {}
+        self._recorded = self._known_children = 0
+        self._last: dict[str, Mapping[str, Any]] = {}
         self.diverged = False
-        self.answers: list[dict[str, Any]] = []
+        self.answers: list[Mapping[str, Any]] = []
         """What the cell got, in the order of asking, as the journal keeps it. The results of tools are not
         among it: they have events of their own."""
         self.tools = list(tools)
@@ -116,13 +122,16 @@ class Border:
         It is called where the cell asks for what it never got."""
         self.begin()
         self._known, self._is_repeated, self._interrupt = _by_call(answers), True, interrupt
-        self._was_full = len(answers) >= MAX_RECORDED
+        self._was_full = bool(self._known.pop(_MORE, None))
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._serve_batch(call_digest("children", asdict(batch)), batch, answered)
+        slices = [one and (one.pieces, one.numbered) for one in batch.slices]
+        form = (batch.sample, batch.schema, batch.chunked, batch.retries, batch.model, batch.look)
+        await self._serve_batch(call_digest("children", batch.prompts, slices, form), batch, answered)
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._serve_batch(call_digest("sub_rlms", asdict(batch)), batch, answered)
+        sources = [one and (one.pieces, one.numbered) for one in batch.sources]
+        await self._serve_batch(call_digest("sub_rlms", batch.prompts, sources, batch.model), batch, answered)
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         evidence = [repr(one) for one in final.evidence]
@@ -166,9 +175,11 @@ class Border:
         try:
             value = await live.tool(call)
         except BadCall as error:
-            self.tools.append(RecordedAnswer(digest, refused=(error.type, str(error))))
+            refused = (error.type, str(error))
+            record = {"call": digest, "refused": list(refused)}
+            self.tools.append(RecordedAnswer(digest, refused=refused, record=record))
             raise
-        self.tools.append(RecordedAnswer(digest, value))
+        self.tools.append(RecordedAnswer(digest, value, record={"call": digest, "value": value}))
         return value
 
     async def _serve_batch(self, call: str, batch: ChildBatch | SubRLMBatch, answered: AnswerSink) -> None:
@@ -183,8 +194,11 @@ class Border:
         got: list[dict[str, Any] | None] = [None] * len(batch.prompts)
         record = {"call": call, "children": got}
         self.answers.append(record)
+        known_children = 0
 
         async def note(position: int, answer: ChildAnswer) -> None:
+            nonlocal known_children
+            known_children += answer.cached
             got[position] = changed_fields(answer)
             await answered(position, answer)
 
@@ -197,6 +211,14 @@ class Border:
             self.answers.remove(record)
             self._record({"call": call, "refused": [error.type, str(error)]})
             raise
+        self._known_children += known_children
+        if self._last.get(call) == record:
+            self.answers.remove(record)
+        elif self._known_children > MAX_KNOWN and known_children:
+            self.answers.remove(record)
+            self._note_more()
+        else:
+            self._last[call] = record
 
     async def _serve(self, helper: str, params: Any, ask: Callable[[KernelHandler], Awaitable[Any]]) -> Any:
         """Return the answer of a helper that costs nothing, as JSON."""
@@ -204,16 +226,13 @@ class Border:
         known = self._take(call)
         if known is not None:
             return known.value
-        # More calls than are recorded are no other way.
-        live = self._handler if self._was_full and self._handler else await self._live()
+        live = await self._live()
         try:
             value = await ask(live)
         except BadCall as error:
             self._record({"call": call, "refused": [error.type, str(error)]})
             raise
-        if self._last.get(call) != value:
-            self._last[call] = value
-            self._record({"call": call, "value": value})
+        self._record({"call": call, "value": value})
         return value
 
     def _take(self, call: str, *, once: bool = False) -> RecordedAnswer | None:
@@ -223,13 +242,16 @@ class Border:
         if not known:
             return None
         found = known.popleft() if once or len(known) > 1 else known[0]
+        if self._is_repeated:
+            self._record(found.record)
         if found.refused is not None:
             raise BadCall(*found.refused)
         return found
 
     async def _live(self) -> JudgingHandler:
         """Return the handler for a call that is not recorded."""
-        if self._is_repeated:
+        # More calls than are recorded are no other way.
+        if self._is_repeated and not self._was_full:
             if self._interrupt is not None:
                 await self._stop_here()
             self.diverged = True
@@ -244,10 +266,25 @@ class Border:
         with waiting():
             await asyncio.Event().wait()
 
-    def _record(self, record: dict[str, Any]) -> None:
-        if self._recorded < MAX_RECORDED:
+    def _record(self, record: Mapping[str, Any]) -> None:
+        """Record an answer, unless it is the last one to this call: that stays."""
+        call = record["call"]
+        if self._last.get(call) == record:
+            return
+        self._last[call] = record
+        if "children" in record:
+            self.answers.append(record)
+        elif self._recorded < MAX_RECORDED:
             self._recorded += 1
             self.answers.append(record)
+        else:
+            self._note_more()
+
+    def _note_more(self) -> None:
+        """Record that the cell got more than is recorded."""
+        if _MORE not in self._last:
+            self._last[_MORE] = {"call": _MORE}
+            self.answers.append({"call": _MORE})
 
 
 def call_digest(*parts: object) -> str:
@@ -261,7 +298,7 @@ def read_answers(records: Iterable[Mapping[str, Any]]) -> list[RecordedAnswer]:
 
 
 def _read_answer(record: Mapping[str, Any]) -> RecordedAnswer:
-    read = partial(RecordedAnswer, record["call"])
+    read = partial(RecordedAnswer, record["call"], record=record)
     if "refused" in record:
         type_, message = record["refused"]
         return read(refused=(str(type_), str(message)))
@@ -272,6 +309,9 @@ def _read_answer(record: Mapping[str, Any]) -> RecordedAnswer:
         return read(Refusal(given["reason"], given["gate"], tuple(given["said"]), given["warned"]))
     return read(record.get("value"))
 
+
+_MORE = "more"
+"""The call of the record that says that there was more."""
 
 _DEFAULTS = {one.name: one.default for one in fields(ChildAnswer)}
 

@@ -286,17 +286,16 @@ class Run:
         return await self._answer_in_rounds(falls_back=falls_back)
 
     async def _run_sub_rlm(
-        self, prompt: str, source: ChildSlice | None, name: str, model: str
+        self, prompt: str, source: ChildSlice | None, name: str, model: str, recording: Recording | None
     ) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
-        log = PartLog(self._log, name)
-        recording, budget = self._options.recording, self.run_context.budget
+        log, budget = PartLog(self._log, name), self.run_context.budget
         below = self._depth + 1
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
         async with AsyncExitStack() as undo:
             async with seconds_left(budget):
                 sub_input = await undo.enter_async_context(self.input.part(source, folder))
-            if name not in recording.below:
+            if recording is None:
                 # A sub-RLM counts as one child call. Its own calls are counted separately.
                 budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
                 facts = {"depth": below, "prompt": prompt, "stretches": sub_input.stretches[:_MAX_STRETCHES]}
@@ -314,7 +313,8 @@ class Run:
                     ranking=self._ranking_of_a_source,
                 ),
                 RunOptions(
-                    recording=recording.part(name), parent=Parent(self.run_context, coverage, self._depth)
+                    recording=recording or NOTHING_RECORDED,
+                    parent=Parent(self.run_context, coverage, self._depth),
                 ),
             )
             outcome: RunResult | RLMError | SandboxError
@@ -376,6 +376,7 @@ class Run:
             handler=self.handler,
             border=self._border,
             state=self.state,
+            restore_sub_rlms=self._sub_runs.restore,
             run_context=self.run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,

@@ -120,7 +120,7 @@ async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) 
     result = await run(model)
     async with Journal.open(run.store) as journal:
         (cell, *_) = [one.data for one in await journal.events(result.run_id) if one.kind == "cell"]
-    assert len(cell["answers"]) == 1_000
+    assert len(cell["answers"]) == 1_001
     assert "its output changed" not in feedback(model)
 
 
@@ -179,6 +179,29 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     assert result.answer == ["to then", "to now"]
     assert "this block was re-run in a new one" in feedback(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
+
+
+async def test_a_sub_rlm_of_the_killed_block_goes_on_where_it_stopped(run, block) -> None:
+    """Its kernel ends with that of the block. What it was answered before is not asked again."""
+    killed = []
+    codes = {
+        "How many?": ["a = str(sub_rlm('inner', (4, 13)))", "finalize(a)"],
+        "inner": ["x = str(sub_query('q1', (0, 3)))", "y = str(sub_query('q2', (0, 3)))", "finalize(x + y)"],
+    }
+
+    async def child(request):
+        if request.task == "q2" and not killed:
+            killed.append(watchers()[0])
+            os.kill(killed[0], signal.SIGKILL)
+            await asyncio.sleep(0.3)
+        return f"{request.task};"
+
+    model = ScriptedModel.of(root=lambda one: block(codes[one.task][one.round - 1]), child=child)
+    result = await run(model)
+    assert result.answer == "q1;q2;"
+    roots = [(one.task, one.round) for one in model.requests if one.role == "root"]
+    assert roots.count(("inner", 1)) == roots.count(("inner", 2)) == 1
+    assert [one.task for one in model.requests if one.role == "child"].count("q1") == 1
 
 
 async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:

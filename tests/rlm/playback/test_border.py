@@ -140,7 +140,12 @@ async def test_a_cell_that_asks_something_else_has_diverged_and_is_answered() ->
     found = await ask(border, batch("a", sample=1))
     assert border.diverged
     assert (found[0].text, handler.calls) == ("a 1", 1)
-    assert len(border.answers) == 1
+    # What it got is recorded anew, what it got before included: it can be repeated once more.
+    again = Border(handler)
+    again.repeat(read_answers(json.loads(json.dumps(border.answers))))
+    assert await ask(again, batch("a")) == await ask(border, batch("a"))
+    assert (await ask(again, batch("a", sample=1)))[0].text == "a 1"
+    assert (handler.calls, again.diverged) == (1, False)
 
 
 async def test_without_a_handler_what_is_new_is_refused() -> None:
@@ -204,7 +209,7 @@ async def test_a_loop_is_recorded_up_to_a_limit() -> None:
     """What is beyond it is no other way: it is the last answer, or is computed again."""
     calls = [*["progress"] * MAX_RECORDED, *["progress", RankQuery("late", 1)]]
     found = await recorded(*calls)
-    assert len(found) == MAX_RECORDED
+    assert len(found) == MAX_RECORDED + 1  # and that there was more
     border = Border(handler := Handler())
     border.repeat(found)
     again = [await ask(border, call) for call in calls]
@@ -221,6 +226,29 @@ async def test_a_loop_is_recorded_up_to_a_limit() -> None:
 def test_answers_of_another_shape_are_damage(record: dict) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         read_answers([record])
+
+
+async def test_answers_that_cost_nothing_do_not_fill_the_journal(monkeypatch) -> None:
+    """The same batch is recorded once, other batches of known answers up to a limit, and paid ones always."""
+    monkeypatch.setattr("rlm.playback.border.MAX_KNOWN", 3)
+
+    class Known(Handler):
+        async def children(self, batch, answered) -> None:
+            for position, prompt in enumerate(batch.prompts):
+                await answered(position, ChildAnswer(prompt, cached=prompt != "paid"))
+
+    border = Border(Known())
+    calls = [batch("a", "a"), batch("a", "a"), batch("b", "b"), batch("c", "c"), batch("paid", "paid")]
+    for call in calls:
+        await ask(border, call)
+    found = read_answers(json.loads(json.dumps(border.answers)))
+    assert [one.call for one in found].count("more") == 1
+    texts = [[answer.text for answer in one.value] for one in found if one.value]
+    assert texts == [["a", "a"], ["paid", "paid"]]
+    again = Border(Known())
+    again.repeat(found)
+    assert [(await ask(again, call))[0].text for call in calls] == ["a", "a", "b", "c", "paid"]
+    assert not again.diverged
 
 
 def test_a_recorded_answer_holds_only_what_is_not_usual() -> None:
