@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sqlite3
@@ -70,6 +71,15 @@ def in_wal_mode(path: Path, *, rows: int = 3) -> sqlite3.Connection:
     made.executemany("insert into t values (?)", [(f"row {number}",) for number in range(rows)])
     made.commit()
     return made
+
+
+async def test_a_row_of_a_packed_database_has_its_place(tmp_path: Path) -> None:
+    data = database(tmp_path / "app.db").read_bytes()
+    (tmp_path / "app.db.gz").write_bytes(gzip.compress(data))
+    loaded = load([tmp_path / "app.db.gz"], tmp_path / "c")
+    with loaded.context.open() as body:
+        (citation,) = (await cite(["user 6\nof Rome"], "", body)).citations
+        assert citation.place == "app.db.gz, table users, row 7"
 
 
 def test_a_log_that_holds_nothing_is_no_reason_to_doubt(tmp_path: Path) -> None:
