@@ -191,17 +191,6 @@ class ModelWindow:
     sees: bool | None = None
     thinking: int = 0
 
-    def updated(self, context: int | None, output: int | None, sees: bool | None) -> ModelWindow:
-        """Return the window with what is given in place of its own. A context alone says nothing of the
-        output: a reply of its size would leave no room for a prompt. The window is `known` if it was, or if
-        a context is given."""
-        seen = self.sees if sees is None else sees
-        if context is None and output is None:
-            return replace(self, sees=seen)
-        size = context or self.context
-        room = output or min(self.output, max(1, size // 4))
-        return ModelWindow(size, min(room, size), known=self.known or context is not None, sees=seen)
-
     @property
     def whole(self) -> ModelWindow:
         """Return the window with the room for thinking as a part of the context."""

@@ -33,11 +33,8 @@ class RetryPolicy:
     retry_after_cap: float = 60.0
 
     def pause(self, failed: int, retry_after: float | None) -> float:
-        """Return the seconds to wait after `failed` attempts.
-
-        The whole range is random ("full jitter"), so that calls which failed together do not come back
-        together.
-        """
+        """Return the seconds to wait after `failed` attempts. The whole range is random ("full jitter"), so
+        that calls which failed together do not come back together."""
         # Beyond 2**64 any bound is over the cap, and a float would overflow.
         bound = min(self.cap, self.base * 2.0 ** min(failed - 1, 64))
         return self.honored(retry_after) + random.uniform(0.0, bound)  # noqa: S311
@@ -61,11 +58,10 @@ class ModelOptions:
     `idle_seconds` limits the silence within a reply; reasoning models may send nothing for minutes.
     `concurrency` limits the requests in flight at the endpoint, for all its models together; it falls while
     the provider reports rate limits. `proxy` is a URL and replaces the environment's proxies. `ca_file` is a
-    PEM file of certificates to trust in addition to the system's.
-    `window` overrides the known window; one that is not `known` overrides the limit of the output alone.
-    `calls` are the settings of each request. `on_retry` and `on_refused` are called from the event loop and
-    must not block; a Request may bring a listener of its own. `on_refused` gets a line about a setting that
-    the model or its server does not take, once for each.
+    PEM file of certificates to trust in addition to the system's. `window` overrides the known window; one
+    that is not `known` overrides the limit of the output alone. `calls` are the settings of each request.
+    `on_retry` and `on_refused` are called from the event loop and must not block; a Request may bring a
+    listener of its own. `on_refused` gets a line about a setting or a key that is not sent, once for each.
     """
 
     idle_seconds: float = 300.0

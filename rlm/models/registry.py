@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from rlm.lazy_dataclass import dataclass
 
@@ -93,6 +93,33 @@ class ProviderSpec:
         return (self.key_variable, *self.other_key_variables)
 
 
+def _compatible(prefix: str, base_url: str, title: str, **rest: Any) -> ProviderSpec:
+    """Return a provider that speaks Chat Completions, with the usual names of its variables."""
+    facts: dict[str, Any] = {
+        "key_variable": f"{prefix.upper()}_API_KEY",
+        "base_url_variable": f"{prefix.upper()}_BASE_URL",
+        "default_model": "",
+        "telemetry_name": prefix,
+        "price_list": prefix,
+    }
+    return ProviderSpec(factory=COMPATIBLE, base_url=base_url, title=title, **(facts | rest))
+
+
+def _local(prefix: str, port: int, title: str, **rest: Any) -> ProviderSpec:
+    """Return a program that people run themselves, and that speaks Chat Completions."""
+    return _compatible(
+        prefix,
+        f"http://127.0.0.1:{port}/v1",
+        title,
+        price_list="",
+        server_key_variable=_SERVER_KEY,
+        needs_key=False,
+        facts="server",
+        port=port,
+        **rest,
+    )
+
+
 # Models as of 2026-11-20. Default models are the middle sizes, none deprecated. A provider of many vendors'
 # models has none, nor has a cloud whose variables are set for other reasons.
 PROVIDERS: dict[str, ProviderSpec] = {
@@ -139,61 +166,21 @@ PROVIDERS: dict[str, ProviderSpec] = {
         facts="gemini",
         title="Google Gemini",
     ),
-    "openrouter": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="OPENROUTER_API_KEY",
-        base_url="https://openrouter.ai/api/v1",
-        base_url_variable="OPENROUTER_BASE_URL",
-        default_model="",
-        telemetry_name="openrouter",
-        price_list="openrouter",
-        facts="list",
-        title="OpenRouter",
-    ),
-    "mistral": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="MISTRAL_API_KEY",
-        base_url="https://api.mistral.ai/v1",
-        base_url_variable="MISTRAL_BASE_URL",
+    "openrouter": _compatible("openrouter", "https://openrouter.ai/api/v1", "OpenRouter", facts="list"),
+    "mistral": _compatible(
+        "mistral",
+        "https://api.mistral.ai/v1",
+        "Mistral",
         default_model="mistral-medium-3-5",
         telemetry_name="mistral_ai",
-        price_list="mistral",
         refuses=("stream_options",),  # it counts the tokens of every stream
         facts="list",
-        title="Mistral",
     ),
-    "deepseek": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="DEEPSEEK_API_KEY",
-        base_url="https://api.deepseek.com/v1",
-        base_url_variable="DEEPSEEK_BASE_URL",
-        default_model="deepseek-v4-pro",
-        telemetry_name="deepseek",
-        price_list="deepseek",
-        title="DeepSeek",
+    "deepseek": _compatible(
+        "deepseek", "https://api.deepseek.com/v1", "DeepSeek", default_model="deepseek-v4-pro"
     ),
-    "groq": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="GROQ_API_KEY",
-        base_url="https://api.groq.com/openai/v1",
-        base_url_variable="GROQ_BASE_URL",
-        default_model="",
-        telemetry_name="groq",
-        price_list="groq",
-        facts="list",
-        title="Groq",
-    ),
-    "together": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="TOGETHER_API_KEY",
-        base_url="https://api.together.xyz/v1",
-        base_url_variable="TOGETHER_BASE_URL",
-        default_model="",
-        telemetry_name="together",
-        price_list="together",
-        facts="list",
-        title="Together",
-    ),
+    "groq": _compatible("groq", "https://api.groq.com/openai/v1", "Groq", facts="list"),
+    "together": _compatible("together", "https://api.together.xyz/v1", "Together", facts="list"),
     "azure": ProviderSpec(
         factory="rlm.models.providers.clouds:make_azure_model",
         key_variable="AZURE_OPENAI_API_KEY",
@@ -260,48 +247,9 @@ PROVIDERS: dict[str, ProviderSpec] = {
         port=11434,
         title="Ollama",
     ),
-    "vllm": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="VLLM_API_KEY",
-        base_url="http://127.0.0.1:8000/v1",
-        base_url_variable="VLLM_BASE_URL",
-        default_model="",
-        telemetry_name="vllm",
-        price_list="",
-        server_key_variable=_SERVER_KEY,
-        needs_key=False,
-        facts="server",
-        port=8000,
-        title="vLLM",
-    ),
-    "llamacpp": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="LLAMACPP_API_KEY",
-        base_url="http://127.0.0.1:8080/v1",
-        base_url_variable="LLAMACPP_BASE_URL",
-        default_model="",
-        telemetry_name="llamacpp",
-        price_list="",
-        server_key_variable=_SERVER_KEY,
-        needs_key=False,
-        facts="server",
-        port=8080,
-        title="llama.cpp",
-    ),
-    "lmstudio": ProviderSpec(
-        factory=COMPATIBLE,
-        key_variable="LM_API_TOKEN",
-        base_url="http://127.0.0.1:1234/v1",
-        base_url_variable="LMSTUDIO_BASE_URL",
-        default_model="",
-        telemetry_name="lmstudio",
-        price_list="",
-        server_key_variable=_SERVER_KEY,
-        needs_key=False,
-        facts="server",
-        port=1234,
-        title="LM Studio",
-    ),
+    "vllm": _local("vllm", 8000, "vLLM"),
+    "llamacpp": _local("llamacpp", 8080, "llama.cpp"),
+    "lmstudio": _local("lmstudio", 1234, "LM Studio", key_variable="LM_API_TOKEN"),
 }
 
 
@@ -315,14 +263,12 @@ def known_models() -> tuple[str, ...]:
     )
 
 
-def list_forms(*, bare: bool = True) -> str:
-    """Return the forms of a model's name, for messages and help texts. `bare` includes those without
-    prefix."""
+def list_forms() -> str:
+    """Return the forms of a model's name, for messages."""
     forms: list[str] = []
     for prefix, spec in PROVIDERS.items():
         forms.append(f"{prefix}:NAME")
         if spec.server_key_variable is not None and spec.port is None:
             forms.append(f"{prefix}:NAME@BASE_URL")
-    if bare:
-        forms += [form for spec in PROVIDERS.values() for form in spec.bare_forms]
+    forms += [form for spec in PROVIDERS.values() for form in spec.bare_forms]
     return ", ".join([*forms, *OFFLINE.values()])

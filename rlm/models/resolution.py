@@ -144,10 +144,9 @@ def _find_server(name: str, url: str, spec: ProviderSpec, env: Mapping[str, str]
         return replace(server, key_remedy=f"set {variable}, and {hosts}={server.address}")
     bound = KeyHosts.of(spec, env)
     if not bound:
-        raise ConfigurationError(
-            f"{name}: {variable} is bound to no server, so it is sent to none. If it is this server's key, "
-            f"set {hosts}={server.address}; else set {hosts} to the server that it is for"
-        )
+        remedy = f"set {hosts}={server.address} if {variable} is its key"
+        note = f"{name} is asked without {variable}, which is bound to no server: {remedy}"
+        return replace(server, key=_NO_KEY, key_remedy=remedy, note=note)
     if server.base_url not in bound:
         remedy = f"add {server.address} to {hosts} if {variable} is its key"
         return replace(server, key=_NO_KEY, key_remedy=remedy)

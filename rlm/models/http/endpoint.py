@@ -29,7 +29,7 @@ class Endpoint:
     the environment sets for the provider are not sent there. `key_remedy` is set where no key of the user is
     sent (`key` is a placeholder), and says how to send one. `settings` are what else the provider's class
     needs, by name. `self_run` is True for a server that the user runs or named by its URL. `takes_v1` is
-    False where the base URL is known not to end in `/v1`."""
+    False where the base URL is known not to end in `/v1`. `note` is told the user with the first call."""
 
     base_url: str
     key: str = field(repr=False)
@@ -39,6 +39,7 @@ class Endpoint:
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     self_run: bool = False
     takes_v1: bool = True
+    note: str = ""
 
     def __post_init__(self) -> None:
         # An HTTP library quotes an invalid header, and so the key, in its error. Refuse it here.

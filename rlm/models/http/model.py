@@ -23,9 +23,9 @@ from rlm.models.base import (
     RetryReason,
     TokenUsage,
 )
-from rlm.models.call_settings import CallSettings
+from rlm.models.call_settings import CallSettings, Effort
 from rlm.models.catalog.addresses import is_loopback, is_private
-from rlm.models.catalog.families import thinking_room
+from rlm.models.catalog.families import effort_of_tokens, family_of, thinking_room
 from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_info, window_of
 from rlm.models.catalog.names import parse_name
 from rlm.models.http.accumulator import StreamAccumulator
@@ -177,6 +177,19 @@ class HttpModel(ABC):
         room = request.max_output_tokens + thinking
         return room if self._most is None else min(room, max(self._most, request.max_output_tokens))
 
+    def effort(self, request: Request) -> Effort | None:
+        """Return the effort to ask for: none at all if the user allows no thinking, else that of the request,
+        of the user, or nearest to the user's number of tokens. None leaves it to the provider."""
+        calls = self.calls
+        if calls.thinking == 0:
+            return "none"
+        takes_effort = calls.thinking is not None and family_of(self._model).style != "none"
+        return (
+            request.effort
+            or calls.effort
+            or (effort_of_tokens(calls.thinking or 0) if takes_effort else None)
+        )
+
     def request_body(self, request: Request, limit: int | None = None) -> dict[str, Any]:
         """Return the body to send. `limit` is that of a Concession."""
         return self._concessions.apply(merged(self.body(request), self.calls.body), limit)
@@ -207,6 +220,7 @@ class HttpModel(ABC):
         """Return one reply, collected from its stream, after any retries. Raises ModelError and nothing
         else."""
         session = await self._lease.get()
+        self._tell(self._endpoint.note)
         return await with_retries(
             lambda: self._attempt(session, request),
             self._options.retry,
@@ -286,9 +300,12 @@ class HttpModel(ABC):
 
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""
-        if what not in self._told and self._options.on_refused is not None:
-            self._options.on_refused(f"{self._name} is asked without {what}: {reason}")
-        self._told.add(what)
+        self._tell(f"{self._name} is asked without {what}: {reason}")
+
+    def _tell(self, line: str) -> None:
+        if line and line not in self._told and self._options.on_refused is not None:
+            self._options.on_refused(line)
+        self._told.add(line)
 
     async def aclose(self) -> None:
         """Release this model's connections; the last model to do so closes them. Safe to call twice."""

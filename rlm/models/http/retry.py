@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from rlm.models.base import OnRetry, Reply, TokenUsage
 from rlm.models.http.errors import AttemptFailure
@@ -17,6 +17,15 @@ from rlm.models.options import RetryPolicy
 __all__ = ["with_retries"]
 
 _T = TypeVar("_T")
+
+
+class _Failed(Exception):
+    """An attempt failed. `failure` says how."""
+
+    def __init__(self, failure: AttemptFailure) -> None:
+        super().__init__(failure.what)
+        self.failure = failure
+        self.is_passing = failure.reason is not None
 
 
 async def with_retries(
@@ -38,26 +47,19 @@ async def with_retries(
     queued = 0.0
     spent = TokenUsage()
 
-    async def call() -> _T | AttemptFailure:
+    async def call() -> _T:
         nonlocal queued, spent
         asked = time.monotonic()
         async with limiter.slot() as slot_began:
             queued += time.monotonic() - asked
             result = await attempt()
-            if not isinstance(result, AttemptFailure):
-                limiter.speed_up()
-                return (
-                    replace(result, usage=result.usage + spent)
-                    if spent and isinstance(result, Reply)
-                    else result
-                )
-            spent += result.spent
-            if result.reason in ("rate_limited", "overloaded"):
-                limiter.slow_down(slot_began, retry_after=policy.honored(result.retry_after))
-            return result
-
-    def wait(state: RetryCallState) -> float:
-        return policy.pause(state.attempt_number, _failure(state).retry_after)
+            if isinstance(result, AttemptFailure):
+                spent += result.spent
+                if result.reason in ("rate_limited", "overloaded"):
+                    limiter.slow_down(slot_began, retry_after=policy.honored(result.retry_after))
+                raise _Failed(result)
+            limiter.speed_up()
+        return replace(result, usage=result.usage + spent) if isinstance(result, Reply) and spent else result
 
     def stop(state: RetryCallState) -> bool:
         reached = _failure(state).reason != "unreachable" or has_answered()
@@ -69,32 +71,32 @@ async def with_retries(
         if on_retry is not None and reason is not None:
             on_retry(state.attempt_number, state.upcoming_sleep, reason)
 
-    first = await call()
-    if not isinstance(first, AttemptFailure):
-        # Nearly every call. Setting tenacity up would cost 0.1 ms of the driver's 1.5 ms a child.
-        return first
-    known = [first]
+    try:
+        return await call()  # nearly every call: setting tenacity up would cost 0.1 ms of 1.5 ms a child
+    except _Failed as failed:
+        first = [failed]
 
-    async def repeat() -> _T | AttemptFailure:
-        return known.pop() if known else await call()
+    async def repeat() -> _T:
+        if first:
+            raise first.pop()
+        return await call()
 
     retrying = AsyncRetrying(
-        retry=retry_if_result(
-            lambda result: isinstance(result, AttemptFailure) and result.reason is not None
-        ),
-        wait=wait,
+        retry=retry_if_exception(lambda error: isinstance(error, _Failed) and error.is_passing),
+        wait=lambda state: policy.pause(state.attempt_number, _failure(state).retry_after),
         stop=stop,
         before_sleep=report,
-        retry_error_callback=_failure,
+        reraise=True,
     )
-    result: _T | AttemptFailure = await retrying(repeat)
-    if isinstance(result, AttemptFailure):
-        raise result.final(retrying.statistics["attempt_number"], time.monotonic() - began, spent or None)
-    return result
+    try:
+        return await retrying(repeat)
+    except _Failed as failed:
+        failure, tries = failed.failure, retrying.statistics["attempt_number"]
+    # Raised outside, so that the error has no context.
+    raise failure.final(tries, time.monotonic() - began, spent or None)
 
 
 def _failure(state: RetryCallState) -> AttemptFailure:
-    assert state.outcome is not None
-    result = state.outcome.result()
-    assert isinstance(result, AttemptFailure)
-    return result
+    error = None if state.outcome is None else state.outcome.exception()
+    assert isinstance(error, _Failed)
+    return error.failure

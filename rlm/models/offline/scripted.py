@@ -152,32 +152,30 @@ class ScriptedModel:
 
 
 def _parse(line: str, where: str) -> ScriptedReply:
-    def check(valid: bool, complaint: str) -> None:
-        if not valid:
-            raise ConfigurationError(f"{where}: {complaint}")
-
     try:
         entry: Any = parse_json(line)
     except ValueError as error:
         raise ConfigurationError(f"{where}: not JSON ({error}); write one object a line") from None
-    check(isinstance(entry, dict), "not a JSON object; write {role, reply, ...}")
-    unknown = sorted(entry.keys() - _FIELDS)
-    check(not unknown, f"unknown field {', '.join(unknown)}; there are {', '.join(sorted(_FIELDS))}")
-    role, reply = entry.get("role"), entry.get("reply")
-    roles, reasons = get_args(Role), get_args(FinishReason)
-    check(role in roles, f"role must be one of {', '.join(roles)}")
-    check(isinstance(reply, str), "reply must be a text")
+    if not isinstance(entry, dict):
+        raise ConfigurationError(f"{where}: not a JSON object; write {{role, reply, ...}}")
+    role: Any = entry.get("role")
+    reply: Any = entry.get("reply")
     match = entry.get("match")
-    check(match is None or (isinstance(match, str) and match != ""), "match must be a text that is not empty")
-    finish = entry.get("finish_reason", "stop")
-    check(finish in reasons, f"finish_reason must be one of {', '.join(reasons)}")
-    delay = entry.get("delay", 0)
-    check(type(delay) in (int, float) and 0 <= delay < float("inf"), "delay must be seconds, 0 or more")
-    usage = entry.get("usage", {})
-    check(
-        isinstance(usage, dict)
-        and usage.keys() <= _USAGE_FIELDS
+    finish, delay, usage = entry.get("finish_reason", "stop"), entry.get("delay", 0), entry.get("usage", {})
+    roles, reasons = get_args(Role), get_args(FinishReason)
+    unknown = ", ".join(sorted(entry.keys() - _FIELDS))
+    is_usage = isinstance(usage, dict) and usage.keys() <= _USAGE_FIELDS
+    checks = {
+        f"unknown field {unknown}; there are {', '.join(sorted(_FIELDS))}": not unknown,
+        f"role must be one of {', '.join(roles)}": role in roles,
+        "reply must be a text": isinstance(reply, str),
+        "match must be a text that is not empty": match is None or (isinstance(match, str) and match != ""),
+        f"finish_reason must be one of {', '.join(reasons)}": finish in reasons,
+        "delay must be seconds, 0 or more": type(delay) in (int, float) and 0 <= delay < float("inf"),
+        f"usage must hold whole numbers, 0 or more, under {', '.join(sorted(_USAGE_FIELDS))}": is_usage
         and all(type(count) is int and count >= 0 for count in usage.values()),
-        f"usage must hold whole numbers, 0 or more, under {', '.join(sorted(_USAGE_FIELDS))}",
-    )
+    }
+    for complaint, is_valid in checks.items():
+        if not is_valid:
+            raise ConfigurationError(f"{where}: {complaint}")
     return ScriptedReply(role, Reply(reply, finish, TokenUsage(**usage)), match, float(delay))

@@ -7,7 +7,7 @@ from typing import Any
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Image, Message, Request, TokenUsage
 from rlm.models.call_settings import Effort
-from rlm.models.catalog.families import effort_of_tokens, family_of, nearest_effort
+from rlm.models.catalog.families import family_of, nearest_effort
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_COUNT
@@ -72,14 +72,12 @@ class AnthropicModel(HttpModel):
             self.tell_refused("a temperature", "the Messages API takes none since 2026-10-21")
         if self.calls.seed is not None:
             self.tell_refused("a seed", "the Messages API takes none")
-        return body | self._thinking_fields(request.effort, body["max_tokens"])
+        return body | self._thinking_fields(self.effort(request), body["max_tokens"])
 
-    def _thinking_fields(self, wanted: Effort | None, max_tokens: int) -> dict[str, Any]:
-        """Return the fields that say how much to think; none where the user leaves it to the model. `wanted`
-        is that of the request."""
-        calls, family = self.calls, family_of(self._model)
-        effort = "none" if calls.thinking == 0 else wanted or calls.effort
-        if effort is None and calls.thinking is None:
+    def _thinking_fields(self, effort: Effort | None, max_tokens: int) -> dict[str, Any]:
+        """Return the fields that say how much to think; none where the user leaves it to the model."""
+        family = family_of(self._model)
+        if effort is None:
             return {}
         if effort == "none":
             # A model that thinks only when it is told to is not told to.
@@ -87,7 +85,7 @@ class AnthropicModel(HttpModel):
         if family.style == "budget":
             budget = max(_LEAST_BUDGET, self.window.thinking)
             return {"thinking": {"type": "enabled", "budget_tokens": min(budget, max_tokens - 1)}}
-        level = nearest_effort(effort or effort_of_tokens(calls.thinking or 0), _EFFORTS)
+        level = nearest_effort(effort, _EFFORTS)
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

@@ -75,12 +75,10 @@ class OllamaModel(HttpModel):
             "stream": True,
             "options": options,
         }
-        thinks = self.facts is not None and self.facts.thinks
-        effort = "none" if calls.thinking == 0 else request.effort or calls.effort
-        if effort is not None and thinks:
-            levels = self.facts.think_levels if self.facts is not None else ()
+        facts, effort = self.facts, self.effort(request)
+        if effort is not None and facts is not None and facts.thinks:
             nearest = _LEVELS.get(effort, effort)
-            body["think"] = nearest if nearest in levels else effort != "none"
+            body["think"] = nearest if nearest in facts.think_levels else effort != "none"
         return body
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
-from rlm.models.call_settings import Effort
-from rlm.models.catalog.families import effort_of_tokens, family_of
+from rlm.models.catalog.families import family_of
 from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
@@ -60,7 +59,7 @@ class OpenAIModel(HttpModel):
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        body = body | self._thinking_fields(request.effort) | self._sampling_fields()
+        body = body | self._thinking_fields(request) | self._sampling_fields()
         for name in PROVIDERS[self._provider].refuses:
             body.pop(name, None)
         return with_openai_cache(body, messages) if self._is_openai else body
@@ -72,28 +71,18 @@ class OpenAIModel(HttpModel):
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
         return _Accumulator(body, next(body[name] for name in LIMIT_FIELDS if name in body))
 
-    def _thinking_fields(self, wanted: Effort | None) -> dict[str, Any]:
-        """Return the fields that say how much to think; none where the user leaves it to the server. `wanted`
-        is that of the request."""
+    def _thinking_fields(self, request: Request) -> dict[str, Any]:
+        """Return the fields that say how much to think; none where the user leaves it to the server."""
         calls = self.calls
-        if calls.thinking and not wanted and self._host.endswith("openrouter.ai"):
+        if calls.thinking and not request.effort and self._host.endswith("openrouter.ai"):
             return {"reasoning": {"max_tokens": calls.thinking}}
-        effort = self._effort(wanted)
+        effort = self.effort(request)
         if effort is None:
             return {}
         fields: dict[str, Any] = {"reasoning_effort": effort}
         if effort == "none" and self._endpoint.private and _SWITCHED_BY_TEMPLATE.search(self._model):
             fields["chat_template_kwargs"] = {"enable_thinking": False}
         return fields
-
-    def _effort(self, wanted: Effort | None) -> Effort | None:
-        """Return the effort to ask for: none at all if the user allows no thinking, else that of the request,
-        of the user, or nearest to the user's number of tokens, which the protocol can't say."""
-        number = self.calls.thinking
-        if number == 0:
-            return "none"
-        takes_effort = number is not None and family_of(self._model).style != "none"
-        return wanted or self.calls.effort or (effort_of_tokens(number or 0) if takes_effort else None)
 
     def _sampling_fields(self) -> dict[str, Any]:
         calls = self.calls

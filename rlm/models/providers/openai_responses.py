@@ -10,7 +10,6 @@ from typing import Any
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
-from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of
 from rlm.models.http.accumulator import StreamAccumulator, read_count
 from rlm.models.http.endpoint import Endpoint
@@ -61,10 +60,10 @@ class OpenAIResponsesModel(OpenAIModel):
         sampling = self._sampling_fields()
         if sampling.pop("seed", None) is not None:
             self.tell_refused("a seed", "the Responses API takes none")
-        return body | self._thinking_fields(request.effort) | sampling
+        return body | self._thinking_fields(request) | sampling
 
-    def _thinking_fields(self, wanted: Effort | None) -> dict[str, Any]:
-        effort = self._effort(wanted)
+    def _thinking_fields(self, request: Request) -> dict[str, Any]:
+        effort = self.effort(request)
         return {} if effort is None else {"reasoning": {"effort": effort}}
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:

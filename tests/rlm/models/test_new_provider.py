@@ -105,7 +105,7 @@ def test_the_command_line_and_telemetry_show_it(tmp_path: Path) -> None:
         "from rlm.models.registry import PROVIDERS, ProviderSpec\n"
         "PROVIDERS['acme'] = ProviderSpec(**json.loads(sys.argv.pop(1)))\n"
         "if sys.argv[1] == 'telemetry':\n"
-        "    from rlm.telemetry.spans import find_provider\n"
+        "    from rlm.telemetry.spans import _find_provider as find_provider\n"
         "    print(find_provider('acme:x'), find_provider('road-9'), find_provider('own model'))\n"
         "else:\n"
         "    from rlm.cli import main\n"
@@ -116,7 +116,6 @@ def test_the_command_line_and_telemetry_show_it(tmp_path: Path) -> None:
         command = [sys.executable, "-c", code, json.dumps(ENTRY), *arguments]
         return subprocess.check_output(command, text=True, cwd=tmp_path, env={"HOME": str(tmp_path)})
 
-    assert "acme:NAME" in " ".join(run("ask", "--help").split())
     assert "acme: ACME_KEY is not set" in run("models")
     listed = json.loads(run("models", "--json"))
     assert listed["keys"]["ACME_KEY"] is False
