@@ -99,13 +99,10 @@ class HttpModel(ABC):
         """Return the headers of every request, the key among them."""
         return {"Authorization": f"Bearer {self._endpoint.key}"}
 
-    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return the URL that `body` goes to, and the body as it is sent there."""
-        return self._url + self.path, body
-
-    async def authorize(self, url: str, content: bytes) -> dict[str, str]:
-        """Return the headers of one call. Raises Unsigned where it needs credentials that are not there."""
-        return self.headers()
+    async def route(self, body: dict[str, Any]) -> tuple[str, dict[str, str], bytes]:
+        """Return the URL, the headers and the content of the request that carries `body`. Raises Unsigned
+        where it needs credentials that are not there."""
+        return self._url + self.path, self.headers(), encode_json(body).encode()
 
     def schema_fields(self, schema: PortableSchema) -> dict[str, Any]:
         """Return the fields of a body that make the provider enforce `schema`: none if it cannot."""
@@ -273,9 +270,7 @@ class HttpModel(ABC):
         self, session: HttpSession, request: Request, body: dict[str, Any]
     ) -> Reply | AttemptFailure:
         try:
-            url, sent = self.target(body)
-            content = encode_json(sent).encode()
-            headers = await self.authorize(url, content)
+            url, headers, content = await self.route(body)
             response = await session.send(url, headers, content, extra_headers=self.calls.headers)
         except Exception as error:  # the boundary to the provider: it may send anything
             return self._mapper.map_exception(error)

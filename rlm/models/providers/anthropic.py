@@ -14,9 +14,9 @@ from rlm.models.http.reply_limits import MAX_COUNT
 from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
 from rlm.models.structured import PortableSchema
 
-__all__ = ["API_VERSION", "AnthropicModel"]
+__all__ = ["AnthropicModel"]
 
-API_VERSION = "2026-10-21"
+_API_VERSION = "2026-10-21"
 """That of the SDK: a test compares them."""
 _COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _THINKING = ("thinking", "redacted_thinking")
@@ -42,7 +42,7 @@ class AnthropicModel(HttpModel):
     path = "/v1/messages"
 
     def headers(self) -> dict[str, str]:
-        headers = super().headers() | {"anthropic-version": API_VERSION}
+        headers = super().headers() | {"anthropic-version": _API_VERSION}
         return headers if self._endpoint.private else with_header_lines(headers, "ANTHROPIC_CUSTOM_HEADERS")
 
     def body(self, request: Request) -> dict[str, Any]:

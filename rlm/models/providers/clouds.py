@@ -1,20 +1,19 @@
-"""Models on Azure, Amazon Bedrock and Vertex AI: the bodies of Anthropic's and OpenAI's APIs, at other URLs
-and with other credentials.
-
-Credentials that are not a key come from the clouds' own libraries (botocore, google-auth), which find and
-renew them as the clouds' own tools do.
+"""Models on Azure, Amazon Bedrock and Vertex AI. The SDKs of OpenAI and Anthropic find credentials, sign the
+requests and make their URLs; our session sends them, with the same limits and retries as for every provider.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import struct
 import threading
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 from rlm.errors import ConfigurationError
 from rlm.models.http.endpoint import Endpoint, encode_json
@@ -23,16 +22,19 @@ from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
 from rlm.models.options import ModelOptions
-from rlm.models.providers.anthropic import API_VERSION, AnthropicModel
+from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
 from rlm.version import install_command
+
+if TYPE_CHECKING:
+    import httpx2
 
 __all__ = ["EventStreamDecoder", "make_azure_model", "make_bedrock_model", "make_vertex_model"]
 
 _PRELUDE = struct.Struct(">II")
 _LEAST_FRAME = 16
-_NO_CREDENTIALS = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_NO_CREDENTIALS = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
 _VERTEX_HOSTS = {
     "global": "https://aiplatform.googleapis.com/v1",
     "us": "https://aiplatform.us.rep.googleapis.com/v1",
@@ -41,24 +43,103 @@ _VERTEX_HOSTS = {
 """The servers of locations that are no region."""
 
 
-class AzureModel(OpenAIModel):
+class _CloudModel(HttpModel):
+    """Sends requests as the client of an SDK makes and signs them. The client itself connects to nothing."""
+
+    prefix = ""
+    _client: Any = None
+
+    @abstractmethod
+    def _make_client(self, **usual: Any) -> Any:
+        """Return the SDK's own client, made with the `usual` arguments and others."""
+
+    async def route(self, body: dict[str, Any]) -> tuple[str, dict[str, str], bytes]:
+        try:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._import_client)
+            import httpx2
+
+            options = {"headers": dict(self.calls.headers)} if self.calls.headers else {}
+            made = await self._client.post(self.path, cast_to=httpx2.Response, body=body, options=options)
+        except Exception as error:  # the boundary to a library of credentials: nothing was sent yet
+            raise Unsigned from error
+        request = made.request
+        headers = {name: value for name, value in request.headers.items() if name != "connection"}
+        return str(request.url), headers, request.content
+
+    def _import_client(self) -> Any:
+        return self._make_client(http_client=_make_recorder(), max_retries=0)
+
+
+def _make_recorder() -> httpx2.AsyncClient:
+    """Return an HTTP client that answers each request itself, so that it can be read from the answer."""
+    import httpx2
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={}, request=request)
+
+    # Said here, too: a signature covers the encodings that a request accepts.
+    headers = {"accept-encoding": "gzip, deflate"}
+    return httpx2.AsyncClient(transport=httpx2.MockTransport(answer), headers=headers, trust_env=False)
+
+
+def _without_ambient(sdk: Any, kept: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return headers that cancel those of the SDK's `…_CUSTOM_HEADERS`, which are meant for its maker and
+    which it would send to any cloud. `kept` are names, in small letters, that the SDK sets itself."""
+    lines = os.environ.get(f"{sdk.__name__.upper()}_CUSTOM_HEADERS", "").split("\n")
+    names = (line.partition(":")[0].strip() for line in lines if ":" in line)
+    return {name: sdk.Omit() for name in names if name.lower() not in kept}
+
+
+class _AnthropicCloud(_CloudModel, AnthropicModel):
+    """The Messages API of a cloud."""
+
+    def _import_client(self) -> Any:
+        import anthropic
+
+        headers = _without_ambient(anthropic)
+        return self._make_client(
+            http_client=_make_recorder(), max_retries=0, open_telemetry=False, default_headers=headers
+        )
+
+
+class _OpenAICloud(_CloudModel, OpenAIModel):
+    """The Chat Completions of a cloud."""
+
+    def _import_client(self) -> Any:
+        import openai
+
+        headers = _without_ambient(openai, ("authorization", "api-key"))
+        client = self._make_client(http_client=_make_recorder(), max_retries=0, default_headers=headers)
+        client.organization = client.project = None
+        return client
+
+
+class AzureV1Model(OpenAIModel):
     """A deployment on Azure, behind the API without versions."""
 
     prefix = "azure"
     takes_completion_limit = True
 
 
-class AzureVersionedModel(AzureModel):
+class AzureModel(_OpenAICloud):
     """A deployment behind the API with versions, which is addressed by its name."""
 
-    def headers(self) -> dict[str, str]:
-        is_token = self._endpoint.key_variable == "AZURE_OPENAI_AD_TOKEN"
-        return super().headers() if is_token else {"api-key": self._endpoint.key}
+    prefix = "azure"
+    takes_completion_limit = True
 
-    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        deployment = f"{self._url.removesuffix('/openai')}/openai/deployments/{quote(self._model, safe='')}"
-        version = quote(self._endpoint.setting("api_version"), safe="")
-        return f"{deployment}{self.path}?api-version={version}", body
+    def _make_client(self, **usual: Any) -> Any:
+        from openai import AsyncAzureOpenAI
+
+        endpoint = self._endpoint
+        is_token = endpoint.key_variable == "AZURE_OPENAI_AD_TOKEN"
+        return AsyncAzureOpenAI(
+            azure_endpoint=endpoint.base_url.removesuffix("/openai"),
+            api_version=endpoint.setting("api_version"),
+            api_key=None if is_token else endpoint.key,
+            azure_ad_token=endpoint.key if is_token else None,
+            **usual,
+        )
 
 
 def make_azure_model(
@@ -66,80 +147,54 @@ def make_azure_model(
 ) -> HttpModel:
     """Return the model of a deployment. Without OPENAI_API_VERSION its API is the newer one."""
     if endpoint.setting("api_version"):
-        return AzureVersionedModel(model, endpoint, name=name, options=options)
+        return AzureModel(model, endpoint, name=name, options=options)
     root = endpoint.base_url.removesuffix("/openai")
-    return AzureModel(model, replace(endpoint, base_url=f"{root}/openai/v1"), name=name, options=options)
+    return AzureV1Model(model, replace(endpoint, base_url=f"{root}/openai/v1"), name=name, options=options)
 
 
-class _CloudModel(HttpModel):
-    """Gets the credentials of each request from a cloud's own library, unless a key is set."""
-
-    prefix = ""
-    _credentials: Any = None
-
-    def __init__(
-        self, model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
-    ) -> None:
-        super().__init__(model, endpoint, name=name, options=options)
-        self._lock = threading.Lock()
-
-    async def authorize(self, url: str, content: bytes) -> dict[str, str]:
-        if not self._endpoint.key_remedy:
-            return self.headers()
-        try:
-            return self.headers() | await asyncio.to_thread(self._sign, url, content)
-        except Exception as error:  # the boundary to a library of credentials: nothing was sent yet
-            raise Unsigned from error
-
-    def _sign(self, url: str, content: bytes) -> dict[str, str]:
-        raise NotImplementedError
+def _aws_credentials(endpoint: Endpoint) -> Mapping[str, Any]:
+    """Return the key, the pair of keys or the profile, by the names of OpenAI's class. Without any, the SDK
+    asks AWS's own chain of credentials."""
+    if not endpoint.key_remedy:
+        return {"api_key": endpoint.key}
+    if endpoint.setting("access_key"):
+        return {
+            "aws_access_key_id": endpoint.setting("access_key"),
+            "aws_secret_access_key": endpoint.setting("secret_key"),
+            "aws_session_token": endpoint.setting("session_token") or None,
+        }
+    return {"aws_profile": endpoint.setting("profile") or None}
 
 
-class _BedrockModel(_CloudModel):
-    prefix = "bedrock"
-
-    def _sign(self, url: str, content: bytes) -> dict[str, str]:
-        from boto3 import Session  # type: ignore[import-untyped]
-        from botocore.auth import SigV4Auth
-        from botocore.awsrequest import AWSRequest
-
-        setting = self._endpoint.setting
-        with self._lock:
-            self._credentials = (
-                self._credentials
-                or Session(
-                    profile_name=None if setting("access_key") else setting("profile") or None,
-                    aws_access_key_id=setting("access_key") or None,
-                    aws_secret_access_key=setting("secret_key") or None,
-                    aws_session_token=setting("session_token") or None,
-                ).get_credentials()
-            )
-            if self._credentials is None:
-                raise LookupError("AWS's library finds none")
-            credentials = self._credentials.get_frozen_credentials()
-        request = AWSRequest("POST", url, headers={"Content-Type": "application/json"}, data=content)
-        SigV4Auth(credentials, "bedrock", setting("region")).add_auth(request)
-        return {name: str(value) for name, value in request.headers.items()}
-
-
-class BedrockMessagesModel(_BedrockModel, AnthropicModel):
+class BedrockMessagesModel(_AnthropicCloud):
     """A model of Anthropic's on Bedrock, which streams the Messages API in frames of its own."""
 
+    prefix = "bedrock"
     stream_type = "vnd.amazon.eventstream"
 
     def make_decoder(self) -> EventStreamDecoder:
         return EventStreamDecoder()
 
-    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        sent = {name: value for name, value in body.items() if name not in ("model", "stream")}
-        url = f"{self._url}/model/{quote(self._model, safe=':')}/invoke-with-response-stream"
-        return url, sent | {"anthropic_version": API_VERSION}
+    def _make_client(self, **usual: Any) -> Any:
+        from anthropic import AsyncAnthropicBedrock
+
+        names = {"aws_access_key_id": "aws_access_key", "aws_secret_access_key": "aws_secret_key"}
+        given = {names.get(name, name): value for name, value in _aws_credentials(self._endpoint).items()}
+        region = self._endpoint.setting("region")
+        return AsyncAnthropicBedrock(aws_region=region, base_url=self._endpoint.base_url, **given, **usual)
 
 
-class BedrockChatModel(_BedrockModel, OpenAIModel):
+class BedrockChatModel(_OpenAICloud):
     """A model of another vendor on Bedrock, over its Chat Completions."""
 
-    path = "/openai/v1/chat/completions"
+    prefix = "bedrock"
+
+    def _make_client(self, **usual: Any) -> Any:
+        from openai import AsyncBedrockOpenAI
+
+        given = _aws_credentials(self._endpoint)
+        region = self._endpoint.setting("region")
+        return AsyncBedrockOpenAI(aws_region=region, base_url=f"{self._url}/openai/v1", **given, **usual)
 
 
 def make_bedrock_model(
@@ -209,40 +264,60 @@ class EventStreamDecoder:
         return [base64.b64decode(data)] if isinstance(data, str) else []
 
 
-class _VertexModel(_CloudModel):
+class VertexMessagesModel(_AnthropicCloud):
+    """A model of Anthropic's on Vertex AI."""
+
     prefix = "vertex"
 
-    @property
-    def _place(self) -> str:
-        setting = self._endpoint.setting
-        return f"{self._url}/projects/{setting('project')}/locations/{setting('location')}"
+    def _make_client(self, **usual: Any) -> Any:
+        from anthropic import AsyncAnthropicVertex
 
-    def _sign(self, url: str, content: bytes) -> dict[str, str]:
+        endpoint = self._endpoint
+        return AsyncAnthropicVertex(
+            project_id=endpoint.setting("project"),
+            region=endpoint.setting("location"),
+            base_url=endpoint.base_url,
+            access_token=None if endpoint.key_remedy else endpoint.key,
+            **usual,
+        )
+
+
+class VertexChatModel(_OpenAICloud):
+    """A model of Google's or another vendor's on Vertex AI. OpenAI's SDK asks for the token of each request:
+    the one of the environment, else one of the application default credentials."""
+
+    prefix = "vertex"
+
+    def _make_client(self, **usual: Any) -> Any:
+        from openai import AsyncOpenAI
+
+        setting = self._endpoint.setting
+        place = f"projects/{setting('project')}/locations/{setting('location')}"
+        key = _GoogleTokens().get if self._endpoint.key_remedy else self._endpoint.key
+        return AsyncOpenAI(api_key=key, base_url=f"{self._url}/{place}/endpoints/openapi", **usual)
+
+
+class _GoogleTokens:
+    """Access tokens from the application default credentials. One is renewed shortly before it expires."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._credentials: Any = None
+
+    async def get(self) -> str:
+        """Return a valid token. Raises what Google's library raises."""
+        return await asyncio.to_thread(self._renew)
+
+    def _renew(self) -> str:
         import google.auth
         from google.auth.transport.requests import Request
 
         with self._lock:
             if self._credentials is None:
                 self._credentials, _ = google.auth.default(scopes=[_SCOPE])
-            if not self._credentials.valid:  # renewed shortly before it expires
+            if not self._credentials.valid:
                 self._credentials.refresh(Request())
-            return {"Authorization": f"Bearer {self._credentials.token}"}
-
-
-class VertexMessagesModel(_VertexModel, AnthropicModel):
-    """A model of Anthropic's on Vertex AI."""
-
-    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        sent = {name: value for name, value in body.items() if name != "model"}
-        url = f"{self._place}/publishers/anthropic/models/{quote(self._model, safe='@')}:streamRawPredict"
-        return url, sent | {"anthropic_version": API_VERSION}
-
-
-class VertexChatModel(_VertexModel, OpenAIModel):
-    """A model of Google's or another vendor's on Vertex AI."""
-
-    def target(self, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        return f"{self._place}/endpoints/openapi{self.path}", body
+            return str(self._credentials.token)
 
 
 def make_vertex_model(
