@@ -74,12 +74,15 @@ class ModelInfo:
             if key not in _KEYS:
                 meant, known = did_you_mean(key, _KEYS), ", ".join(_KEYS)
                 raise ConfigurationError(f"{path}.{key} is no setting{meant}: use one of {known}")
+            remedy = ""
             if key in _SIZES and not (type(value) is int and value > 0):
-                raise ConfigurationError(f"{path}.{key} is {value!r}: give a whole number of tokens above 0")
-            if key == "sees" and not isinstance(value, bool):
-                raise ConfigurationError(f"{path}.{key} is {value!r}: give true or false")
-            if key in _PRICES and not (type(value) in (int, float) and 0 <= value < math.inf):
-                raise ConfigurationError(f"{path}.{key} is {value!r}: give dollars for a million tokens")
+                remedy = "give a whole number of tokens above 0"
+            elif key == "sees" and not isinstance(value, bool):
+                remedy = "give true or false"
+            elif key in _PRICES and not (type(value) in (int, float) and 0 <= value < math.inf):
+                remedy = "give dollars for a million tokens"
+            if remedy:
+                raise ConfigurationError(f"{path}.{key} is {value!r}: {remedy}")
         if ("input_price" in table) != ("output_price" in table) or (
             "cached_price" in table and "input_price" not in table
         ):
@@ -114,8 +117,8 @@ class ModelInfo:
         if window is None and self.output is None:
             return replace(listed, sees=seen)
         size = window or listed.context
-        room = self.output or min(listed.output, max(1, size // 4))
-        return ModelWindow(size, min(room, size), known=listed.known or window is not None, sees=seen)
+        room = min(size, self.output or min(listed.output, max(1, size // 4)))
+        return ModelWindow(size, room, known=listed.known or window is not None, sees=seen)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None without prices of input and output."""

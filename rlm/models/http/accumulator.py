@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Carry, FinishReason, Reply, TokenUsage, ToolCall
 from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
@@ -150,13 +151,16 @@ class ToolCallCollector:
     ) -> None:
         """Take in one piece. `key` is the call's place in the reply, or None where the server names none.
         Arguments that are no text (some servers send the object) are kept as JSON."""
-        name = name if isinstance(name, str) else ""
-        id_ = id_ if isinstance(id_, str) else ""
-        call = self._find(key, id_, name)
-        if call is None:
-            return
-        call.name = (call.name or name)[:_NAME_CHARS]
-        call.id_ = call.id_ or id_
+        name, id_ = read_name(name), read_name(id_)
+        begun = [call for call in self._calls if key is None or call.key == key]
+        call = begun[-1] if begun else None
+        # Some servers give all calls of a reply the same place.
+        if call is None or (id_ != call.id_ if id_ and call.id_ else key is None and name and call.name):
+            if len(self._calls) == _MAX_CALLS:
+                return
+            call = _Call(key, BoundedText(self._limit))
+            self._calls.append(call)
+        call.name, call.id_ = call.name or name, call.id_ or id_
         if isinstance(arguments, (dict, list)):
             arguments = json.dumps(arguments) if arguments else ""
         if isinstance(arguments, str):
@@ -171,29 +175,10 @@ class ToolCallCollector:
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(ToolCall(call.name, str(call.arguments)) for call in self._calls)
 
-    def _find(self, key: Hashable, id_: str, name: str) -> _Call | None:
-        if key is None:
-            begun = self._calls[-1] if self._calls else None
-        else:
-            begun = next((call for call in reversed(self._calls) if call.key == key), None)
-        if begun is not None and not _is_another(begun, key, id_, name):
-            return begun
-        if len(self._calls) == _MAX_CALLS:
-            return None
-        self._calls.append(_Call(key, self._limit))
-        return self._calls[-1]
 
-
-def _is_another(begun: _Call, key: Hashable, id_: str, name: str) -> bool:
-    """Return whether a piece begins another call. Some servers give all calls of a reply the same place."""
-    if id_ and begun.id_:
-        return id_ != begun.id_
-    return key is None and bool(name) and bool(begun.name)
-
-
+@dataclass
 class _Call:
-    def __init__(self, key: Hashable, limit: int) -> None:
-        self.key = key
-        self.id_ = ""
-        self.name = ""
-        self.arguments = BoundedText(limit)
+    key: Hashable
+    arguments: BoundedText
+    id_: str = ""
+    name: str = ""

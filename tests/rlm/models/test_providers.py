@@ -7,15 +7,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rlm.errors import ModelProtocolError
-from rlm.escaping import encodable
 from rlm.models.base import Image, Message, ModelWindow, ReplyListener, Request, TokenUsage, call_key
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.wire_messages import cache_borders
-from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
 from rlm.models.resolution import resolve
@@ -167,17 +162,6 @@ async def test_anthropic_marks_stable_prefixes_for_its_cache(provider_server):
     assert len(body["messages"]) == 6
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(1, 5))
-def test_cache_borders_stay_within_their_number(flags, most):
-    messages = [Message("user", "x" if full else "", stable=stable) for stable, full in flags]
-    borders = cache_borders(messages, most)
-    usable = [index for index, (stable, full) in enumerate(flags) if stable and full]
-    assert borders <= set(usable)
-    assert len(borders) == min(most, len(usable))
-    assert not usable or usable[0] in borders
-    assert most == 1 or not usable or usable[-1] in borders
-
-
 @pytest.mark.parametrize("host", ["https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
 def test_openai_itself_is_given_max_completion_tokens(host):
     body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY")).body(ask(most=9))
@@ -195,48 +179,6 @@ async def test_other_servers_are_given_max_tokens_and_asked_for_usage(provider_s
     assert body["stream_options"] == {"include_usage": True}
 
 
-async def test_nothing_of_openais_goes_to_another_server(provider_server, monkeypatch):
-    """The key, organisation, project and extra headers of OpenAI stay with OpenAI."""
-    env = {
-        "OPENAI_API_KEY": "sk-planted-key",
-        "OPENAI_ADMIN_KEY": "sk-planted-admin",
-        "OPENAI_ORG_ID": "planted-organisation",
-        "OPENAI_PROJECT_ID": "planted-project",
-        "OPENAI_CUSTOM_HEADERS": "X-Gateway: planted-header\nAuthorization: Bearer planted-token",
-    }
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-    model = resolve(f"openai:m@{provider_server.url}/v1", env)
-    await model.generate(ask())
-    await model.aclose()
-    own = {"RLM_OPENAI_COMPATIBLE_KEY": "local-key", "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider_server.url}
-    keyed = resolve(f"openai:m@{provider_server.url}/v1", {**env, **own})
-    await keyed.generate(ask())
-    await keyed.aclose()
-    first, second = provider_server.requests
-    assert "planted" not in str(first.headers) + str(second.headers)
-    assert second.headers["authorization"] == "Bearer local-key"
-
-
-async def test_what_the_environment_holds_for_a_provider_goes_to_it(provider_server, monkeypatch):
-    """Its own endpoint, or the gateway in its place: organisation, project, the headers of a gateway."""
-    monkeypatch.setenv("OPENAI_ORG_ID", "an-organisation")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: one")
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Gateway: two")
-    for model in (
-        OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY")),
-        AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY")),
-    ):
-        await model.generate(ask())
-        await model.aclose()
-    first, second = (request.headers for request in provider_server.requests)
-    assert (first["openai-organization"], first["x-gateway"]) == ("an-organisation", "one")
-    assert "openai-project" not in first
-    assert first["authorization"] == second["authorization"] == "Bearer k"
-    assert second["x-gateway"] == "two"
-    assert second["anthropic-version"]
-
-
 @pytest.mark.parametrize("text", ["\ud800", "a\udc00b", "\ud83d\ude42"])
 async def test_text_that_utf_8_cannot_carry_is_sent_all_the_same(make_model, provider_server, text):
     await make_model(provider_server.url).generate(ask(text))
@@ -244,21 +186,9 @@ async def test_text_that_utf_8_cannot_carry_is_sent_all_the_same(make_model, pro
     assert provider_server.requests[0].prompt == expected
 
 
-@given(st.text())
-def test_encodable_leaves_good_text_alone_and_mends_the_rest(text):
-    encodable(text).encode("utf-8")
-    if not any("\ud800" <= character <= "\udfff" for character in text):
-        assert encodable(text) == text
-
-
 def test_a_window_given_in_the_options_wins(make_model):
     assert make_model("http://localhost:1", window=ModelWindow(7, 3)).window == ModelWindow(7, 3)
     assert make_model("http://localhost:1").window == ModelWindow(128_000, 8_000, known=False)
-
-
-def test_options_are_shared_by_value_not_by_name(make_model):
-    assert ModelOptions() == ModelOptions()
-    assert "sk-test" not in repr(make_model("http://localhost:1"))
 
 
 def _whole(**fields) -> bytes:

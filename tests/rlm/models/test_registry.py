@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 import rlm.models
 from rlm.errors import ConfigurationError
-from rlm.models import ModelOptions, ModelWindow, TokenUsage, default_model, price, resolve, window_of
+from rlm.models import ModelWindow, TokenUsage, default_model, price, resolve, window_of
 from rlm.models.catalog.names import parse_name
 from rlm.models.registry import PROVIDERS
 
@@ -162,15 +161,6 @@ async def test_a_gateway_in_the_environment_gets_the_provider_s_key(provider_ser
         resolve("gpt-5", {**KEYS, "OPENAI_BASE_URL": "localhost"})
 
 
-def test_a_scripted_name_reads_its_file(tmp_path):
-    script = tmp_path / "s.jsonl"
-    script.write_text(json.dumps({"role": "root", "reply": "hi"}))
-    model = resolve(f"scripted:{script}", {}, ModelOptions(window=ModelWindow(9, 9)))
-    assert (model.name, model.window) == (f"scripted:{script}", ModelWindow(9, 9))
-    with pytest.raises(ConfigurationError, match="can't be read: No such file"):
-        resolve("scripted:/no/such/file", {})
-
-
 def test_windows():
     """An unknown model has 128,000 and 8,000 tokens, and `known` is False."""
     assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000, sees=True)
@@ -224,11 +214,6 @@ def test_importing_the_registry_imports_neither_libraries_nor_an_event_loop(modu
     imported = set(subprocess.check_output(command, text=True).split())
     assert imported <= {"rlm", *sys.stdlib_module_names}
     assert not imported & {"asyncio", "ssl", "http", "sqlite3"}
-
-
-def test_all_names_are_real():
-    assert sorted(rlm.models.__all__) == rlm.models.__all__
-    assert all(hasattr(rlm.models, name) for name in rlm.models.__all__)
 
 
 @pytest.mark.parametrize(

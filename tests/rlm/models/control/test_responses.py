@@ -140,13 +140,6 @@ async def test_an_error_within_the_stream(make, provider_server, providers, even
     assert len(provider_server.requests) == 2
 
 
-async def test_a_stream_that_ends_too_soon_is_asked_for_again(make, provider_server, providers) -> None:
-    provider_server.play(
-        providers.Raw(stream(created(), text("half"))), providers.Raw(stream(created(), text("ok"), ended()))
-    )
-    assert (await make().generate(ask())).text == "ok"
-
-
 async def test_thinking_that_the_server_does_not_take_back(make, provider_server, providers) -> None:
     message = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error", "param": "input"}})

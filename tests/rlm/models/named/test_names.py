@@ -38,44 +38,6 @@ def test_names_by_provider(name: str, provider: str, model: str, url: str | None
     assert parsed.canonical == f"{provider}:{model}{f'@{url}' if url else ''}"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("meta-llama/Llama-3", "unknown model 'meta-llama/Llama-3'; the forms are"),
-        ("openruter/meta/llama", "did you mean 'openrouter/meta/llama'?"),
-        ("olama:qwen3", "did you mean 'ollama:qwen3'?"),
-        ("ollama/", "names no model"),
-        ("scripted/x.jsonl", "unknown model"),
-        ("openai/x@localhost:1", "must begin with http:// or https://"),
-    ],
-)
-def test_other_names_are_explained(name: str, message: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        parse_name(name)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("prefix", HOSTED)
-async def test_a_provider_gets_its_own_key_and_nothing_of_openais(
-    prefix: str, provider_server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_KEY"):
-        monkeypatch.setenv(variable, "of-openai-only")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Of-OpenAI: of-openai-only")
-    spec = PROVIDERS[prefix]
-    for variable in spec.key_variables:
-        env = {variable: f"key-of-{prefix}", spec.base_url_variable: f"{provider_server.url}/v1"}
-        model = resolve(f"{prefix}:a/b", env)
-        assert (await model.generate(REQUEST)).text == "ok"
-        await model.aclose()
-    for received in provider_server.requests:
-        assert received.headers["authorization"] == f"Bearer key-of-{prefix}"
-        assert "of-openai-only" not in str(received.headers)
-        assert received.body["model"] == "a/b"
-        assert "max_tokens" in received.body
-        assert ("stream_options" in received.body) is (prefix != "mistral")
-
-
 def test_a_key_is_bound_to_its_providers_host() -> None:
     env = {variable: "key-0123456789" for spec in PROVIDERS.values() for variable in spec.key_variables}
     for prefix in HOSTED:

@@ -54,16 +54,6 @@ async def test_as_many_calls_as_are_allowed_are_in_flight(make_model, provider_s
     await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_calls_at_once_make_one_client(make_model, provider_server):
-    """The first calls of a model come together and share the first one's client."""
-    model = make_model(provider_server.url)
-    await asyncio.gather(*(model.generate(ask()) for _ in range(9)))
-    shared = await model._lease.get()
-    assert shared.users == 1
-    await model.aclose()
-    assert shared.is_closed
-
-
 async def test_a_client_outlives_all_but_its_last_user(make_model, provider_server):
     first, second = make_model(provider_server.url), make_model(provider_server.url)
     await asyncio.gather(first.generate(ask()), second.generate(ask()))
