@@ -53,9 +53,9 @@ class StreamAccumulator(ABC):
         """Take in a whole reply that came as JSON: that of a batch, or of a server that ignores `stream`.
         Return False if it is something else."""
 
-    @abstractmethod
     def _carry(self) -> Carry:
-        """Return what the provider wants back."""
+        """Return what the provider wants back: nothing, if the protocol does not say."""
+        return ()
 
     def reply(self) -> Reply | None:
         """Return the reply, or None while it is incomplete."""

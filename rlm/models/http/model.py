@@ -139,12 +139,15 @@ class HttpModel(ABC):
     def window(self) -> ModelWindow:
         """Return the user's window, else the server's, else the catalog's, without the room for thinking. A
         window of the options that is not `known` sets the limit of the output alone."""
-        whole = self._whole_window
+        whole, most = self._whole_window, self._most
         thinking = thinking_room(self._model, self.calls, whole.context)
-        output = self.calls.output
-        if output is not None:
-            whole = replace(whole, output=output if self._most is None else min(output, self._most))
-        return replace(whole, context=whole.context - thinking, thinking=thinking)
+        output = self.calls.output or whole.output
+        if most is not None:
+            # Both count against the provider's limit, and thinking must leave the text its room.
+            most = max(most, whole.output)
+            thinking = min(thinking, most // 2)
+            output = min(output, most - thinking)
+        return replace(whole, context=whole.context - thinking, output=output, thinking=thinking)
 
     @property
     def _whole_window(self) -> ModelWindow:

@@ -82,7 +82,7 @@ def test_facts_of_a_server_take_no_sight_away():
     """The server's word counts, then what is known of the name."""
     gemini = resolve("gemini:gemini-3.8-flash", {"GEMINI_API_KEY": "k"})
     reported_info[gemini.name] = ModelInfo(window=1_048_576, output=65_536)
-    assert gemini.window == ModelWindow(1_048_576 - 16_000, 65_536, sees=True, thinking=16_000)
+    assert gemini.window == ModelWindow(1_048_576 - 16_000, 65_536 - 16_000, sees=True, thinking=16_000)
     for reported in (True, False):
         vllm = resolve("vllm:some-model", {})
         reported_info[vllm.name] = ModelInfo(window=32_000, sees=reported)

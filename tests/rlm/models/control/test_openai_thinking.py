@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from rlm.models import CallSettings, ModelOptions, resolve
 from rlm.models.base import Message, Reply, Request, TokenUsage
+from rlm.models.http.concessions import LIMIT_FIELDS
 
 SYSTEM = Message("system", "be brief")
 
@@ -162,6 +164,20 @@ async def test_a_plain_request_has_no_new_field(make, provider_server) -> None:
         "stream",
         "stream_options",
     }
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-4-5", "gpt-5", "gemini:gemini-3.8-flash"])
+@pytest.mark.parametrize("thinking", [32_000, 500_000])
+def test_the_longest_reply_leaves_room_for_thinking(name: str, thinking: int) -> None:
+    """The provider counts both against one limit: the thinking would else cut the text."""
+    env = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "GEMINI_API_KEY": "k"}
+    calls = CallSettings(output=64_000, thinking=thinking)
+    model = resolve(name, env, ModelOptions(calls=calls))
+    longest = replace(ask(), max_output_tokens=model.window.output)
+    body = model.body(longest)  # type: ignore[attr-defined]
+    sent = next(body[field] for field in LIMIT_FIELDS if field in body)
+    assert sent == model.window.output + model.window.thinking
+    assert model.window.output >= 32_000
 
 
 async def test_no_thinking_for_a_model_of_ones_own(make, provider_server) -> None:
