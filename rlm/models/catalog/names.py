@@ -48,8 +48,13 @@ def parse_name(text: str) -> ModelName:
         found = _find_provider(name)
     if found is not None:
         return _build_name(name, *found)
+    from rlm.models.plugins import plugin_prefixes
+
+    others = [prefix for prefix in plugin_prefixes() if prefix not in PROVIDERS]
+    known = [*PROVIDERS, *others, *(name for name, form in OFFLINE.items() if ":" in form)]
+    forms = ", ".join([list_forms(), *(f"{prefix}:NAME" for prefix in others)])
     raise ConfigurationError(
-        f"unknown model {_quote(name)}{_suggest_name(name)}; the forms are {list_forms()}{_list_plugins()}"
+        f"unknown model {_quote(name)}{_suggest_name(name, known)}; the forms are {forms}"
     )
 
 
@@ -110,18 +115,6 @@ def check_base_url(url: str, what: str, key_variable: str) -> None:
         raise ConfigurationError(f"{what} holds a query or fragment: remove it")
 
 
-def _list_prefixes() -> list[str]:
-    from rlm.models.plugins import plugin_prefixes
-
-    return [*PROVIDERS, *plugin_prefixes(), *(name for name, form in OFFLINE.items() if ":" in form)]
-
-
-def _list_plugins() -> str:
-    from rlm.models.plugins import plugin_prefixes
-
-    return "".join(f", {prefix}:NAME" for prefix in plugin_prefixes() if prefix not in PROVIDERS)
-
-
 def _build_name(name: str, provider: str, rest: str) -> ModelName:
     model, base_url = rest, None
     spec = PROVIDERS.get(provider)
@@ -149,14 +142,14 @@ def _split_url(prefix: str, rest: str, key_variable: str) -> tuple[str, str | No
     return model, url.rstrip("/")
 
 
-def _suggest_name(name: str) -> str:
+def _suggest_name(name: str, prefixes: list[str]) -> str:
     """Return `, did you mean ...?` where a known name is similar, else an empty string."""
     import difflib
 
     for separator in ":/":
         head, found, rest = name.partition(separator)
         if found:
-            close = difflib.get_close_matches(head.lower(), _list_prefixes(), 1, 0.7)
+            close = difflib.get_close_matches(head.lower(), prefixes, 1, 0.7)
             known = close and "@" not in rest
             return f", did you mean {_quote(f'{close[0]}{separator}{rest}')}?" if known else ""
     bare = [known.partition(":")[2] for known in known_models()]

@@ -16,7 +16,6 @@ from rlm.errors import ConfigurationError
 from rlm.models.base import (
     Model,
     ModelWindow,
-    OnRetry,
     Reply,
     ReplyListener,
     Request,
@@ -74,7 +73,7 @@ class HttpModel(ABC):
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = SessionLease(endpoint, self._options)
-        self._mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self.mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         self._concessions = Concessions(self.calls.body)
         self._told: set[str] = set()
 
@@ -221,12 +220,18 @@ class HttpModel(ABC):
         else."""
         session = await self._lease.get()
         self._tell(self._endpoint.note)
+        heard = (self._options.on_retry, None if request.listener is None else request.listener.on_retry)
+
+        def on_retry(attempt: int, wait: float, reason: RetryReason) -> None:
+            for hear in filter(None, heard):
+                hear(attempt, wait, reason)
+
         return await with_retries(
             lambda: self._attempt(session, request),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: session.has_answered,
-            on_retry=_both(self._options.on_retry, request.listener),
+            on_retry=on_retry,
         )
 
     async def _attempt(self, session: HttpSession, request: Request) -> Reply | AttemptFailure:
@@ -276,13 +281,13 @@ class HttpModel(ABC):
             url, headers, content = await self.route(body)
             response = await session.send(url, headers, content, extra_headers=self.calls.headers)
         except Exception as error:  # the boundary to the provider: it may send anything
-            return self._mapper.map_exception(error)
+            return self.mapper.map_exception(error)
         return await collect_reply(
             response,
             self.make_decoder(),
             self.stream_type,
             self.accumulator(body),
-            self._mapper,
+            self.mapper,
             max_output_tokens=self.room(request),
             listener=request.listener or ReplyListener(),
         )
@@ -291,10 +296,6 @@ class HttpModel(ABC):
         """Send a request to another path of the provider, as HttpSession.send does."""
         session = await self._lease.get()
         return await session.send(self._url + path, self.headers() | headers, **sent)
-
-    @property
-    def mapper(self) -> ErrorMapper:
-        return self._mapper
 
     def tell_refused(self, what: str, reason: str) -> None:
         """Tell the connection's owner, once, of a setting that is not sent."""
@@ -312,19 +313,6 @@ class HttpModel(ABC):
     def import_client(self) -> None:
         """Import what the first call needs."""
         import_http()
-
-
-def _both(on_retry: OnRetry | None, listener: ReplyListener | None) -> OnRetry | None:
-    """Return a function that tells the connection's owner and the request's caller of a retry."""
-    heard = None if listener is None else listener.on_retry
-    if on_retry is None or heard is None:
-        return on_retry or heard
-
-    def tell(attempt: int, wait: float, reason: RetryReason) -> None:
-        on_retry(attempt, wait, reason)
-        heard(attempt, wait, reason)
-
-    return tell
 
 
 _MAX_REFUSED = 1_000
