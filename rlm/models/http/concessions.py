@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
-from rlm.lazy_dataclass import dataclass
 from rlm.models.catalog.families import EFFORTS, nearest_effort
 from rlm.models.http.wire_messages import field
 
 __all__ = ["CARRY_FIELDS", "LIMIT_FIELDS", "Concession", "Concessions"]
 
-_Edit: TypeAlias = Callable[[dict[str, Any]], object]
+_Body: TypeAlias = dict[str, Any]
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+CARRY_FIELDS = ("reasoning", "reasoning_content", "reasoning_details")
+"""Fields of an assistant's message that hold its thinking, in Chat Completions."""
+_CARRY_BLOCKS = ("thinking", "redacted_thinking")
 _DROPPABLE = (
     "temperature",
     "seed",
@@ -48,13 +51,12 @@ _MOST_EDITS = 20
 """A server that refuses more takes no request at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Concession:
+class Concession(NamedTuple):
     """What is given up, in words. `edit` changes a body to what the server takes. `limit` is an output limit
     for this one call, where its prompt was so long that the window left no room for more."""
 
     what: str
-    edit: _Edit | None = None
+    edit: Callable[[_Body], object] | None = None
     limit: int | None = None
 
 
@@ -64,9 +66,9 @@ class Concessions:
 
     def __init__(self, kept: Iterable[str] = ()) -> None:
         self._kept = frozenset(kept)
-        self._edits: list[_Edit] = []
+        self._edits: list[Callable[[_Body], object]] = []
 
-    def apply(self, body: dict[str, Any], limit: int | None = None) -> dict[str, Any]:
+    def apply(self, body: _Body, limit: int | None = None) -> _Body:
         """Change `body` to what the server takes, as far as known, and return it. `limit` is that of a
         Concession."""
         for edit in self._edits:
@@ -75,129 +77,96 @@ class Concessions:
             _lower_limit(body, limit)
         return body
 
-    def learn(self, body: dict[str, Any], refusal: str) -> Concession | None:
+    def learn(self, body: _Body, refusal: str) -> Concession | None:
         """Return what is given up after a refusal of `body`; None if nothing can be."""
         if len(self._edits) == _MOST_EDITS:
             return None
-        rules = (_other_limit_name, _smaller_limit, _nearest_effort, _no_carry, _other_thinking, _no_field)
-        for rule in rules:
-            conceded = rule(body, refusal, self._kept)
-            if conceded is not None:
-                self._edits += [conceded.edit] if conceded.edit else []
-                return conceded
-        return None
+        conceded = next(_find(body, refusal, self._kept), None)
+        if conceded is not None and conceded.edit is not None:
+            self._edits.append(conceded.edit)
+        return conceded
 
 
-def _limit_name(body: Mapping[str, Any]) -> str:
-    return next((name for name in LIMIT_FIELDS if name in body), "")
+def _find(body: _Body, refusal: str, kept: frozenset[str]) -> Iterator[Concession]:
+    """Yield what a refusal asks to give up, the likeliest first."""
 
+    def names(word: str) -> bool:
+        return re.search(rf"\b{word}\b", refusal) is not None
 
-def _lower_limit(body: dict[str, Any], limit: int) -> None:
-    name = _limit_name(body)
-    if name:
-        body[name] = min(body[name], limit)
-
-
-def _other_limit_name(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
-    name = _limit_name(body)
-    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}.get(name)
+    limit_field = next((name for name in LIMIT_FIELDS if name in body), "")
+    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}.get(limit_field)
     unsupported = re.search(r"(?i)unsupported|not supported|unrecognized|extra inputs|unknown", refusal)
-    if other is None or not unsupported or not re.search(rf"\b{name}\b", refusal):
-        return None
+    if other is not None and unsupported and names(limit_field):
+        yield Concession(limit_field, partial(_rename, name=limit_field, other=other))
+    yield from _smaller_limits(refusal, body.get(limit_field, 0))
+    for asked in {holder[key] for holder, key in _efforts_in(body)}:
+        known = [one for one in EFFORTS if one != asked and names(one)]
+        instead = nearest_effort(asked, tuple(known))
+        if instead is not None and names(asked):
+            yield Concession(f"the effort {asked}", partial(_set_effort, asked=asked, instead=instead))
+    if _CARRY_WORDS.search(refusal) and _drop_carry(dict(body)) != body:
+        yield Concession("the thinking of earlier rounds", _drop_carry)
+    kind = field(body.get("thinking"), "type")
+    if "thinking" in refusal and "thinking" not in kept:
+        yield from _other_thinking(body, refusal, kind)
+    for name in _DROPPABLE:
+        if name in body and name not in kept and names(name):
+            yield Concession(name, partial(_drop, name=name))
 
-    def rename(body: dict[str, Any]) -> None:
-        if name in body:
-            body[other] = body.pop(name)
 
-    return Concession(name, rename)
-
-
-def _smaller_limit(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
-    asked = body.get(_limit_name(body), 0)
+def _smaller_limits(refusal: str, asked: int) -> Iterator[Concession]:
     what = f"replies of {asked:,} tokens"
     context, prompt = _CONTEXT.search(refusal), _PROMPT.search(refusal)
     if context is not None and prompt is not None:
         room = _number(context[1]) - _number(prompt[1] or prompt[2]) - _SPARE
         if _LEAST_REPLY <= room < asked:
-            return Concession(what, limit=room)
+            yield Concession(what, limit=room)
     if _TOO_MANY.search(refusal):
         numbers = [_number(one) for one in re.findall(r"\d[\d,_]*", refusal)]
         most = max((one for one in numbers if _LEAST_REPLY <= one < asked), default=None)
         if most is not None:
-            return Concession(what, lambda body: _lower_limit(body, most))
-    return None
+            yield Concession(what, lambda body: _lower_limit(body, most))
 
 
-def _nearest_effort(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
-    for asked in {holder[key] for holder, key in _efforts_in(body)}:
-        named = [one for one in EFFORTS if one != asked and re.search(rf"\b{one}\b", refusal)]
-        instead = nearest_effort(asked, tuple(named))
-        if instead is not None and re.search(rf"\b{asked}\b", refusal):
-
-            def replace(body: dict[str, Any], asked: str = asked, instead: str = instead) -> None:
-                for holder, key in _efforts_in(body):
-                    holder[key] = instead if holder[key] == asked else holder[key]
-
-            return Concession(f"the effort {asked}", replace)
-    return None
-
-
-def _no_carry(body: dict[str, Any], refusal: str, _: frozenset[str]) -> Concession | None:
-    if not _CARRY_WORDS.search(refusal):
-        return None
-    bare = dict(body)
-    _drop_carry(bare)
-    return None if bare == body else Concession("the thinking of earlier rounds", _drop_carry)
-
-
-def _other_thinking(body: dict[str, Any], refusal: str, kept: frozenset[str]) -> Concession | None:
-    """Return another way to ask for thinking, or to turn it off: Claude models differ."""
-    kind = field(body.get("thinking"), "type")
-    if "thinking" not in refusal or "thinking" in kept:
-        return None
+def _other_thinking(body: _Body, refusal: str, kind: object) -> Iterator[Concession]:
+    """Yield another way to ask for thinking, or to turn it off: Claude models differ."""
     if kind == "adaptive" and not re.search(r"(?i)adaptive.{0,40}not (?:supported|permitted)", refusal):
-        return None
+        return
     budget = max(1_024, body.get("max_tokens", 0) // 2)
-    others: dict[object, dict[str, Any]] = {
+    others: dict[object, _Body] = {
         "disabled": {"thinking": {"type": "between_tools"}},
         "between_tools": {"output_config": {"effort": "low"}},
         "enabled": {"thinking": {"type": "adaptive"}},
         "adaptive": {"thinking": {"type": "enabled", "budget_tokens": budget}},
     }
-    if kind not in others:
-        return None
 
-    def ask_otherwise(body: dict[str, Any]) -> None:
+    def ask_otherwise(body: _Body) -> None:
         if field(body.get("thinking"), "type") == kind:
             del body["thinking"]
             body.update({name: {**body.get(name, {}), **value} for name, value in others[kind].items()})
 
-    return Concession(f"thinking of the type {kind}", ask_otherwise)
+    if kind in others:
+        yield Concession(f"thinking of the type {kind}", ask_otherwise)
 
 
-def _no_field(body: dict[str, Any], refusal: str, kept: frozenset[str]) -> Concession | None:
-    names = (name for name in _DROPPABLE if name in body and name not in kept)
-    what = next((name for name in names if re.search(rf"\b{name}\b", refusal)), None)
-    return None if what is None else Concession(what, lambda body: body.pop(what, None))
+def _drop(body: _Body, name: str) -> None:
+    body.pop(name, None)
 
 
-CARRY_FIELDS = ("reasoning", "reasoning_content", "reasoning_details")
-"""Fields of an assistant's message that hold its thinking, in Chat Completions."""
-_CARRY_BLOCKS = ("thinking", "redacted_thinking")
+def _rename(body: _Body, name: str, other: str) -> None:
+    if name in body:
+        body[other] = body.pop(name)
 
 
-def _drop_carry(body: dict[str, Any]) -> None:
-    """Remove the thinking of earlier rounds from a body."""
-    for name in ("messages", "input"):
-        if isinstance(body.get(name), list):
-            body[name] = [_bare(one) for one in body[name] if one.get("type") != "reasoning"]
+def _lower_limit(body: _Body, limit: int) -> None:
+    for name in LIMIT_FIELDS:
+        if name in body:
+            body[name] = min(body[name], limit)
 
 
-def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
-    bare = {name: value for name, value in item.items() if name not in CARRY_FIELDS}
-    if isinstance(bare.get("content"), list):
-        bare["content"] = [one for one in bare["content"] if field(one, "type") not in _CARRY_BLOCKS]
-    return bare
+def _set_effort(body: _Body, asked: str, instead: str) -> None:
+    for holder, key in _efforts_in(body):
+        holder[key] = instead if holder[key] == asked else holder[key]
 
 
 def _efforts_in(body: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
@@ -208,6 +177,21 @@ def _efforts_in(body: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
         (body.get("output_config"), "effort"),
     )
     return ((holder, key) for holder, key in places if isinstance(field(holder, key), str))
+
+
+def _drop_carry(body: _Body) -> _Body:
+    """Remove the thinking of earlier rounds from a body, and return it."""
+    for name in ("messages", "input"):
+        if isinstance(body.get(name), list):
+            body[name] = [_bare(one) for one in body[name] if one.get("type") != "reasoning"]
+    return body
+
+
+def _bare(item: Mapping[str, Any]) -> _Body:
+    bare = {name: value for name, value in item.items() if name not in CARRY_FIELDS}
+    if isinstance(bare.get("content"), list):
+        bare["content"] = [one for one in bare["content"] if field(one, "type") not in _CARRY_BLOCKS]
+    return bare
 
 
 def _number(text: str) -> int:
