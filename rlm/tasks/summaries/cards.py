@@ -121,15 +121,6 @@ class Card:
         return next((rank for rank, words in enumerate(_RANKS) if word in words), _NO_RANK)
 
     @property
-    def is_bug(self) -> bool:
-        return any(word in self.kind.casefold() for word in ("bug", "defect", "incident", "error"))
-
-    @property
-    def is_dropped(self) -> bool:
-        """Whether it was closed without being done."""
-        return self.group == "done" and any(_DROPPED.match(text) for text in (self.reason, self.state))
-
-    @property
     def traits(self) -> str:
         """Its kind and priority: `bug, priority 1`."""
         return ", ".join(filter(None, (self.kind, self.priority and f"priority {self.priority}")))
