@@ -190,10 +190,9 @@ TRELLO = {"id": "5f", "name": "Paint the door", "desc": "Green.", "closed": Fals
     ("value", "expected"),
     [
         (GITHUB, {"id": "#3", "state": "closed", "group": "done", "reason": "NOT PLANNED", "labels": "bug",
-                  "people": "ann", "closed": "2026-01-02T00:00:00Z", "is_dropped": True}),
+                  "people": "ann", "closed": "2026-01-02T00:00:00Z"}),
         (JIRA, {"id": "PAY-9", "title": "Pay twice", "state": "In Review", "group": "active", "kind": "Bug",
-                "rank": 1, "people": "Ann", "description": "Twice.", "blocked_by": ("PAY-2",),
-                "is_bug": True}),
+                "rank": 1, "people": "Ann", "description": "Twice.", "blocked_by": ("PAY-2",)}),
         (LINEAR, {"id": "ENG-4", "group": "done", "priority": "Urgent", "rank": 0, "labels": "ui",
                   "blocks": ("ENG-5",), "closed": "2026-01-05T00:00:00Z"}),
         (TRELLO, {"title": "Paint the door", "state": "open", "group": "open", "description": "Green."}),
