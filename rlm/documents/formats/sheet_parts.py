@@ -40,6 +40,11 @@ _PERCENT_IDS = ("9", "10")
 """The built-in number formats `0%` and `0.00%`."""
 _QUOTED = re.compile(r'"[^"]*"|\\.')
 _DIMENSION = re.compile(rb'<(?:\w+:)?dimension\s[^>]{0,200}?ref="[A-Z]{1,3}\d{1,7}:([A-Z]{1,3})(\d{1,7})"')
+_DIMENSION_TAG = re.compile(rb"<(?:\w+:)?dimension\s[^>]{0,200}/>")
+_ROW = re.compile(rb'<row\b[^>]{0,500}?\br="(\d{1,7})"')
+_FAR = 10_000
+"""Empty rows above a row that belongs to no table."""
+_LARGEST_SPARSE = 16 << 20
 _COMPUTED = re.compile(rb"(?:</f>|<f [^>]{0,1000}/>)<v>[^<]")
 _NO_VALUE = re.compile(
     rb"<c\b(?P<attributes>[^>]{0,200})><f\b(?:[^>]{0,1000}/>|[^>]{0,1000}>[^<]{0,20000}</f>)"
@@ -126,6 +131,22 @@ class Excel:
         except Exception:  # whatever a library raises
             found.is_damaged = True
         return found
+
+    def near_rows(self, name: str) -> tuple[str, bytes] | None:
+        """Return the part of a sheet without the rows that lie far below its others, or None if it has none
+        or holds too many cells to look."""
+        part = self._parts.get(name, "")
+        if part not in self._archive or self._archive.size(part) > _LARGEST_SPARSE:
+            return None
+        data = self._archive.read(part)
+        last = 0
+        for row in _ROW.finditer(data):
+            if int(row[1]) > last + _FAR:
+                end = data.find(b"</sheetData>", row.start())
+                kept = data[: row.start()] + data[end:] if last and end >= 0 else b""
+                return (part, _DIMENSION_TAG.sub(b"", kept, count=1)) if kept else None
+            last = int(row[1])
+        return None
 
     def _percent_styles(self) -> Iterator[int]:
         """Yield the numbers of the styles of cells that show a percent."""

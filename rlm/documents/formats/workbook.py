@@ -30,6 +30,8 @@ _RAISED = {"PanicException", "OSError", "ValueError"}.union(
 _MOST_CELLS = 30_000_000
 _MANIFEST = "META-INF/manifest.xml"
 _INDENT = re.compile(rb">\s+<(?=/?(?:table|office):)")
+_CONTENT = "content.xml"
+_FAR_ROWS = Problem("rows far below its table were not read", "delete them, or export it as CSV")
 _CHART_SHEET = calamine.SheetTypeEnum.ChartSheet
 
 
@@ -48,7 +50,7 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
             parts_of = Excel(archive)
         elif _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
             raise Fault("locked")
-        elif "content.xml" in archive:
+        elif _CONTENT in archive:
             parts_of = Calc(archive)
         has_notes = "xl/workbook.bin" in archive and any(
             _holds_notes(archive, one) for one in archive.names()
@@ -65,12 +67,19 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     except calamine.CalamineError:
         if not isinstance(parts_of, Calc):
             raise
-        book = calamine.CalamineWorkbook.from_filelike(_without_indents(archive))
+        content = _INDENT.sub(b"><", archive.read(_CONTENT))  # calamine refuses white space between cells
+        book = calamine.CalamineWorkbook.from_filelike(_rewritten(archive, _CONTENT, content))
     is_empty = True
     for sheet in book.sheets_metadata:
         name = sheet.name + (HIDDEN if sheet.visible != calamine.SheetVisibleEnum.Visible else "")
         parts = parts_of.sheet(sheet.name) if parts_of else SheetParts()
-        values = _values(book, sheet.name, parts, name) if sheet.typ != _CHART_SHEET else ()
+        near, far = book, None
+        is_vast = parts.height * parts.width > _MOST_CELLS
+        changed = parts_of.near_rows(sheet.name) if is_vast and isinstance(parts_of, Excel) else None
+        if changed is not None:
+            near = calamine.CalamineWorkbook.from_filelike(_rewritten(archive, *changed))
+            parts.height, far = 0, _FAR_ROWS
+        values = _values(near, sheet.name, parts, name, far) if sheet.typ != _CHART_SHEET else ()
         for piece in itertools.chain(values, _beside(parts, name)):
             is_empty = False
             yield piece
@@ -79,13 +88,12 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     yield Ended()
 
 
-def _without_indents(archive: Archive) -> BinaryIO:
-    """Return an ODS without the white space between its rows and cells, which calamine refuses."""
+def _rewritten(archive: Archive, part: str, changed: bytes) -> BinaryIO:
+    """Return a workbook with one part changed."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as copy:
         for name in archive.names():
-            data = archive.read(name)
-            copy.writestr(name, _INDENT.sub(b"><", data) if name == "content.xml" else data)
+            copy.writestr(name, changed if name == part else archive.read(name))
     made.seek(0)
     return made
 
@@ -109,7 +117,9 @@ def _beside(parts: SheetParts, name: str) -> Iterator[Piece]:
         yield Problem(f"without text, and {problems[0].what}", problems[0].remedy, "missing")
 
 
-def _values(book: calamine.CalamineWorkbook, name: str, parts: SheetParts, document: str) -> Iterator[Piece]:
+def _values(
+    book: calamine.CalamineWorkbook, name: str, parts: SheetParts, document: str, far: Problem | None
+) -> Iterator[Piece]:
     """Yield the pieces of a sheet, whose document has a name of its own. None for an empty one."""
     member = Member(document, "csv", "sheet")
     if parts.height * parts.width > _MOST_CELLS:
@@ -129,7 +139,7 @@ def _values(book: calamine.CalamineWorkbook, name: str, parts: SheetParts, docum
         yield member
         yield Problem("damaged", _REMEDY, "missing")
         return
-    problems = list(parts.problems())
+    problems = [*parts.problems(), *([far] if far else [])]
     lines = _lines(sheet, parts)
     first = next(lines, None)
     if first is not None:

@@ -167,12 +167,13 @@ def test_an_empty_workbook_is_named(tmp_path: Path) -> None:
 def test_a_sheet_that_would_fill_the_memory_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     assert book.active is not None
-    book.active["A1"], book.active["XFD1048576"] = "far", "away"
+    for row in range(1, 1_048_576, 9_000):
+        book.active.cell(row, 16_384, "far")
     book.create_sheet("Near")["A1"] = "the answer is near"
     book.save(tmp_path / "book.xlsx")
     loaded = load([tmp_path / "book.xlsx"], tmp_path / "c")
     assert text_of(loaded) == "the answer is near\n"
-    assert skipped_of(loaded) == [("book.xlsx/Sheet", "a sheet that spans 1,048,576 rows and 16,384 columns")]
+    assert skipped_of(loaded) == [("book.xlsx/Sheet", "a sheet that spans 1,044,001 rows and 16,384 columns")]
 
 
 def rewritten(path: Path, name: str, change: tuple[bytes, bytes]) -> None:
@@ -184,6 +185,19 @@ def rewritten(path: Path, name: str, change: tuple[bytes, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for one, data in parts.items():
             archive.writestr(one, data)
+
+
+def test_a_stray_cell_in_the_last_row_hides_no_table(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(["yard", "rent"])
+    book.active.append(["north", 900])
+    book.active["KZ1048576"] = "away"
+    book.save(tmp_path / "book.xlsx")
+    loaded = load([tmp_path / "book.xlsx"], tmp_path / "c")
+    assert text_of(loaded) == "yard,rent\nnorth,900\n"
+    (note,) = notes_of(loaded)
+    assert note.startswith("book.xlsx/Sheet: rows far below its table were not read: ")
 
 
 def test_a_workbook_that_lies_about_its_size_ends_its_own_reader_only(tmp_path: Path) -> None:
