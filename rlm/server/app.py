@@ -81,7 +81,8 @@ def _handle_errors(app: FastAPI) -> None:
             reason = f"{first['ctx']['error']} at character {first['loc'][-1]}"
             return Json(ApiError(400, f"the body is not JSON: {reason}", code="not_json").body(), 400)
         where = ".".join(str(part) for part in first["loc"][1:])[:200]
-        message = f"{where}: {first['msg']}" if where else str(first["msg"])
+        whole = "the body is no JSON object: send one, with Content-Type: application/json"
+        message = f"{where}: {first['msg']}" if where else whole
         return Json(ApiError(422, message[:500], param=where or None).body(), 422)
 
     for kind in (ApiError, RLMError, PromptError, SandboxError, Exception):

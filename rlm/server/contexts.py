@@ -29,7 +29,7 @@ class ContextPart(BaseModel):
     """One part of a context: exactly one of `text`, `file_id`, `path` and `url`.
 
     `path` is a file or folder on the server, below a folder that its operator allows (`--root`). `url` is
-    refused unless the operator allows it (`--allow-urls`)."""
+    refused unless the operator allows it (`allow_urls`)."""
 
     model_config = ConfigDict(extra="forbid")
 
