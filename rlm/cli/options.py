@@ -128,16 +128,15 @@ class Options:
             facts=self.files.models,
         )
 
-    def arguments(self, **settings: Any) -> dict[str, Any]:
-        """Return the arguments of an RLM. Those given by name replace the settings."""
+    def arguments(self, settings: Settings) -> dict[str, Any]:
+        """Return the arguments of an RLM with these settings."""
         return {
             "model": self.model,
             "sub_models": self.sub_models,
             "summary_model": self.summary_model,
             "limits": self.limits,
-            "settings": self.settings(),
+            "settings": settings,
             "mcp_servers": self.files.servers(self.mcp or (), os.environ),
-            **settings,
         }
 
     def rlm(
@@ -152,8 +151,8 @@ class Options:
         from rlm.runtime import RLM
 
         start_telemetry()
-        settings = self.settings(runs_code=runs_code)
-        return RLM(**self.arguments(settings=settings, observe=observers, observe_text=text_observers))
+        arguments = self.arguments(self.settings(runs_code=runs_code))
+        return RLM(**arguments, observe=observers, observe_text=text_observers)
 
     @contextmanager
     def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:

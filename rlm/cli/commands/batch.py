@@ -124,9 +124,9 @@ def batch(
     store = str(options.store or default_store(os.environ))
     if "://" not in store:
         store = str(Path(store).expanduser().absolute())
-    make_rlm = partial(
-        RLM, **options.arguments(model=options.model_name, settings=replace(options.settings(), store=store))
-    )
+    arguments = options.arguments(replace(options.settings(), store=store))
+    # Each worker of a cluster has an environment of its own, and so perhaps another default.
+    make_rlm = partial(RLM, **{**arguments, "model": options.model_name})
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     with ExitStack() as stack:

@@ -96,7 +96,7 @@ def _service(options: Options, roots: list[Path] | tuple[Path, ...]) -> Service:
     from rlm.runtime import RLM
 
     start_telemetry()
-    arguments = options.arguments()
+    arguments = options.arguments(options.settings())
 
     def make_rlm(observe: Observer) -> RLM:
         return RLM(**arguments, observe=observe)
