@@ -51,6 +51,10 @@ _KEYWORDS = """
     returning select set table then to transaction union unique update using values when where
 """
 """Words that SQLite takes for no name."""
+_ONLY_READS = (
+    "sql() takes one SELECT over the tables that tables() lists, and changes nothing: keep other data in "
+    "Python variables"
+)
 _NO_TABLE = re.compile(r"no such table: (?:main\.)?(.*)", re.DOTALL)
 _NO_COLUMN = re.compile(r"no such column: (.*)", re.DOTALL)
 
@@ -285,19 +289,23 @@ class Database:
         connection = self._open()
         read: set[str] = set()
 
-        def record(action: int, table: str | None, *_: str | None) -> int:
+        def allow(action: int, table: str | None, *_: str | None) -> int:
+            """Allow what only reads, and note the tables."""
             if action == sqlite3.SQLITE_READ:
                 read.add(str(table).casefold())
-            return sqlite3.SQLITE_OK
+                return sqlite3.SQLITE_DENY if str(table).startswith("sqlite_") else sqlite3.SQLITE_OK
+            reads = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+            return sqlite3.SQLITE_OK if action in reads else sqlite3.SQLITE_DENY
 
         while True:
             read.clear()
             self._raised.clear()
-            connection.set_authorizer(record)
+            connection.set_authorizer(allow)
             try:
-                connection.execute("PRAGMA query_only=ON")
                 cursor = connection.execute(query.strip().rstrip(";"), params)
-                columns = [name for name, *_ in cursor.description or ()]
+                if cursor.description is None:
+                    raise ValueError(_ONLY_READS)
+                columns = [name for name, *_ in cursor.description]
                 rows = cursor.fetchmany(MAX_ROWS + 1)
                 break
             except (sqlite3.Error, sqlite3.Warning) as error:
@@ -310,7 +318,6 @@ class Database:
                     raise ValueError(self._advice(str(error))) from None
             finally:
                 connection.set_authorizer(None)
-                connection.execute("PRAGMA query_only=OFF")
             self._load(missing[1])
         used = [self._loaded[name] for name in sorted(read) if name in self._loaded]
         for _, spans in used:
@@ -337,6 +344,8 @@ class Database:
             connection.set_progress_handler(lambda: 0, _STEPS)
             for name, count, function in (("regexp", 2, _regexp), ("lower", 1, _lower), ("upper", 1, _upper)):
                 connection.create_function(name, count, self._watched(function), deterministic=True)
+            # SQLite makes these tables at their first use, which is no mere reading.
+            connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
             connection.create_aggregate("median", 1, _Median)  # type: ignore[arg-type]
         return self._connection
 
@@ -445,8 +454,8 @@ class Database:
         if column := _NO_COLUMN.fullmatch(message):
             own = "; ".join(f"{one.name}: {_some(one.columns)}" for one, _ in self._loaded.values())
             return f"there is no column {column[1]}. The columns are {own or 'none'}"
-        if "readonly" in message:
-            return "sql() takes one SELECT over the tables that tables() lists: keep other data in Python"
+        if "not authorized" in message or "prohibited" in message:
+            return _ONLY_READS
         return f"SQLite: {self._raised[0] if self._raised else message}"
 
 
