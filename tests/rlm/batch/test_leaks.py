@@ -110,15 +110,13 @@ KINDS = {
 """What a task leaves, and what is true where it is found."""
 
 LOOK = """
-import decimal, gc, io, os, random, signal, socket, sys, tempfile, threading
+import decimal, errno, gc, io, os, random, signal, socket, sys, tempfile, threading
 def bound():
     try:
         one = socket.socket(socket.AF_UNIX)
         one.bind("\\0planted")
-    except PermissionError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
     return False
 def shared():
     from multiprocessing import shared_memory
