@@ -42,6 +42,7 @@ from rlm.settings import DirectSettings
 __all__ = [
     "DirectReply",
     "Question",
+    "answer_and_quotes",
     "answer_directly",
     "ask_directly",
     "fits",
@@ -214,7 +215,7 @@ async def ask_directly(
         )
     said = without_reasoning(call.reply.text)
     enforced, listed = (said, None) if form is None else form.read(said)
-    text, quotes = _parts(enforced)
+    text, quotes = answer_and_quotes(enforced)
     quotes = quotes if listed is None else listed
     fault = _fault(call.reply.finish_reason, enforced, text)
     if fault is None and _repeats(text, f"{prompt.system}\n{table('direct.toml')[asked]}"):
@@ -231,7 +232,7 @@ async def ask_directly(
 def _answer_so_far(begun: str) -> str:
     """Return what of the beginning of a reply is the answer, without a line that may become the heading of
     the quotes."""
-    text, _ = _parts(reply_so_far(begun))
+    text, _ = answer_and_quotes(reply_so_far(begun))
     head, _, line = text.rpartition("\n")
     if not begun.endswith("\n") and "evidence:".startswith(line.strip(" \t*#").casefold()):
         return head.rstrip()
@@ -263,7 +264,7 @@ def typed_question(task: str, answer_type: AnswerType | None) -> Question:
     return Question(task, task + form, None if answer_type is None else answer_type.text)
 
 
-def _parts(reply: str) -> tuple[str, list[str]]:
+def answer_and_quotes(reply: str) -> tuple[str, list[str]]:
     """Return the answer, and the quotes under its last `Evidence:` line."""
     headings = list(_EVIDENCE.finditer(reply))
     if not headings:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rlm.answers.thinking import without_reasoning
-from rlm.driver.direct import answer_part
+from rlm.driver.direct import answer_and_quotes
 from rlm.results import RunResult
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ def said_by(result: RunResult, events: Sequence[JournalEvent]) -> str:
     replies = [
         one.data["reply"] for one in events if one.data.get("role") == "direct" and "reply" in one.data
     ]
-    return answer_part(without_reasoning(replies[-1])) if replies else ""
+    return answer_and_quotes(without_reasoning(replies[-1]))[0] if replies else ""

@@ -60,6 +60,9 @@ def search(
         Literal["neighbors", "section"] | None,
         typer.Option(help="Show each passage with its neighbors, or its whole section.", show_default=False),
     ] = None,
+    neighbors: Annotated[
+        int, typer.Option(help="Passages before and after each, with --expand neighbors.", metavar="N")
+    ] = 1,
     *,
     options: Options,
 ) -> None:
@@ -80,6 +83,7 @@ def search(
                 limit=limit,
                 max_seconds=options.max_seconds,
                 expand=expand,
+                neighbors=neighbors,
             )
             found = run_interruptible(work)
     except UsageError as error:
