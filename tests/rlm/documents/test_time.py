@@ -14,7 +14,7 @@ from rlm import RLM, Limits
 from rlm.documents import FolderCache, PathSource, load
 from rlm.documents.cache import ContextCache
 from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.piece import Fault
+from rlm.documents.formats.piece import NotRead
 from rlm.errors import DocumentError
 from rlm.tasks.passages import find_matches, find_passages
 from rlm.testing import ScriptedModel
@@ -88,7 +88,7 @@ def test_a_small_file_takes_little_time_whatever_it_holds(tmp_path: Path) -> Non
     with (
         Converter(cpu_seconds=2) as converter,
         (tmp_path / "many.docx").open("rb") as file,
-        pytest.raises(Fault, match=r"takes too long to read|crashed its reader"),
+        pytest.raises(NotRead, match=r"takes too long to read|crashed its reader"),
     ):
         list(converter.pieces(file.fileno(), size, "docx", lambda: None))
     assert time.process_time() - began < 5
