@@ -30,7 +30,7 @@ from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch
 from rlm.settings import ChildSettings
 
-__all__ = ["ChildCalls", "SharedAnswers", "share_answer"]
+__all__ = ["ChildCalls", "SharedAnswers", "as_known", "share_answer"]
 
 _MAX_CHARS_PER_TOKEN = 20
 """Upper bound: characters in one token."""
@@ -61,7 +61,7 @@ async def share_answer(
     while (pending := known.get(key)) is not None:
         answer = await asyncio.shield(pending)
         if answer is not None:
-            return replace(answer, cached=True, input_tokens=0, output_tokens=0, calls=0, cost_usd=0.0)
+            return as_known(answer)
     pending = known[key] = asyncio.get_running_loop().create_future()
     answer = None
     try:
@@ -72,6 +72,11 @@ async def share_answer(
         if not is_kept and known.get(key) is pending:
             del known[key]
         pending.set_result(answer if is_kept else None)
+
+
+def as_known(answer: ChildAnswer) -> ChildAnswer:
+    """Return an answer that was paid for before."""
+    return replace(answer, cached=True, input_tokens=0, output_tokens=0, calls=0, cost_usd=0.0)
 
 
 async def _tell_nobody(position: int, answer: ChildAnswer) -> None: ...

@@ -13,7 +13,7 @@ from functools import partial
 
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_answers import failure, total_cost
-from rlm.children.child_calls import ChildCalls, SharedAnswers, share_answer
+from rlm.children.child_calls import ChildCalls, SharedAnswers, as_known, share_answer
 from rlm.children.child_prompts import digest_of
 from rlm.errors import BudgetExhausted, JournalError, RLMError, cause_of
 from rlm.events import SubRLMStarted
@@ -116,7 +116,13 @@ class SubRuns:
     def _refuse_impossible(self, keys: set[str]) -> None:
         # Known answers cost nothing. A sub-RLM that began before the run stopped is counted already.
         below = self._recording.below
-        new = [key for key in keys if key not in self._answers and self._name(key) not in below]
+        new = [
+            key
+            for key in keys
+            if key not in self._answers
+            and self._name(key) not in below
+            and self._answer_of_an_earlier_cell(key) is None
+        ]
         left = int(self._budget.remaining()["sub_calls"])
         if len(new) > left:
             words = table("feedback.toml")["forecast"]["sub_rlms"]
@@ -127,7 +133,16 @@ class SubRuns:
         start = key[:_NAME_CHARS]
         return f"{start}.{self._begun[start] + 1}"
 
+    def _answer_of_an_earlier_cell(self, key: str) -> ChildAnswer | None:
+        """Return the answer that the journal has from a cell that ended."""
+        start = key[:_NAME_CHARS]
+        names = (f"{start}.{number}" for number in range(1, self._recording.begun.get(start, 0) + 1))
+        answers = self._recording.sub_answers
+        return next((answers[name] for name in names if name in answers), None)
+
     async def _run(self, prompt: str, source: ChildSlice | None, model: str, key: str) -> ChildAnswer:
+        if (earlier := self._answer_of_an_earlier_cell(key)) is not None:
+            return as_known(earlier)
         name, depth = self._name(key), self._depth + 1
         self._begun[key[:_NAME_CHARS]] += 1
         if (known := self._recording.sub_answers.get(name)) is not None:

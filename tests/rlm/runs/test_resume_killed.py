@@ -154,7 +154,7 @@ def without_chance(reply: str) -> str:
     return re.sub(r"== \S+?([,\]])", r"== X\1", reply)
 
 
-@pytest.mark.parametrize("share", range(3))
+@pytest.mark.parametrize("share", range(5))
 def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undisturbed_tree, share) -> None:
     """Sub-RLMs run side by side, two levels down, and one of them fails."""
     provider_server.always = reply_in_a_tree
@@ -168,7 +168,7 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
         undisturbed_tree.extend([answer, len(events), replies(events)])
         drivers.forget()
     answer, length, all_replies = undisturbed_tree
-    events = drivers.kill_at(3 + share * (length - 6) // 2)
+    events = drivers.kill_at(3 + share * (length - 6) // 4)
     drivers.begin(resume=drivers.run_id, key="key-of-the-second")
     assert drivers.end() == 0
     result = result_of(drivers)

@@ -70,10 +70,10 @@ async def test_a_shared_kernel_follows_the_question(make_context, handler) -> No
         return result.stdout.strip() + result.evalue
 
     try:
-        await kernel.begin(8)
+        await kernel.begin(8, handler)
         await execute("hits = search('o')\nprint(context_meta().chars, hits.total, peek(-4, 99))")
         assert await execute("print(output_of(1))", 2) == "8 2 two"
-        await kernel.begin(14)
+        await kernel.begin(14, handler)
         assert "rounds that ran: none yet" in await execute("output_of(1)", 1)
         assert await execute("print(count(chr(101)), len(hits), hits[1].line_text)") == "3 2 two"
         await execute("sub_query('q', (8, 14))")
@@ -87,7 +87,7 @@ async def test_a_shared_kernel_cant_reach_beyond_its_question(make_context, hand
     kernel = JupyterSandbox(make_context("one\ntwo\nthree\n"), handler, minimum=0, shared=True)
     await kernel.open()
     try:
-        await kernel.begin(8)
+        await kernel.begin(8, handler)
         code = "helpers._channel.call('children', {'prompts': ['q'], 'slices': [[[8, 14]]]})"
         result = await kernel.execute(code, round=1, timeout=20)
         assert "is not a span of this input, which has 8 characters" in result.evalue
