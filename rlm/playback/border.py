@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field, fields
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.compute_clock import waiting
@@ -44,6 +44,8 @@ __all__ = [
     "child_answer",
     "read_answers",
 ]
+
+_T = TypeVar("_T")
 
 MAX_RECORDED = 1_000
 """Answers of one cell that are recorded, those of children aside: a cell that asks in a loop must not fill
@@ -150,21 +152,22 @@ class Border:
         return verdict
 
     async def chunk_chars(self) -> int:
-        chars: int = await self._serve("chunk_chars", (), lambda live: live.chunk_chars())
-        return chars
+        return await self._serve("chunk_chars", (), lambda live: live.chunk_chars(), int)
 
     async def progress(self) -> Progress:
         async def ask(live: KernelHandler) -> dict[str, Any]:
             return asdict(await live.progress())
 
-        return Progress(**await self._serve("progress", (), ask))
+        return await self._serve("progress", (), ask, lambda value: Progress(**value))
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
         async def ask(live: KernelHandler) -> list[list[Any]]:
             return [[one.span, one.score, one.heading_path] for one in await live.rank(query)]
 
-        found = await self._serve("rank", asdict(query), ask)
-        return [RankedSpan(Span(*span), score, tuple(path)) for span, score, path in found]
+        def read(found: Any) -> list[RankedSpan]:
+            return [RankedSpan(Span(*span), score, tuple(path)) for span, score, path in found]
+
+        return await self._serve("rank", asdict(query), ask, read)
 
     async def tool(self, call: ToolCall) -> Any:
         digest = call_digest("tool", call.name, call.args, call.kwargs)
@@ -220,12 +223,21 @@ class Border:
         else:
             self._last[call] = record
 
-    async def _serve(self, helper: str, params: Any, ask: Callable[[KernelHandler], Awaitable[Any]]) -> Any:
-        """Return the answer of a helper that costs nothing, as JSON."""
+    async def _serve(
+        self,
+        helper: str,
+        params: Any,
+        ask: Callable[[KernelHandler], Awaitable[Any]],
+        read: Callable[[Any], _T],
+    ) -> _T:
+        """Return the answer of a helper that costs nothing. `ask` gives it as JSON, and `read` reads that."""
         call = call_digest(helper, params)
         known = self._take(call)
         if known is not None:
-            return known.value
+            try:
+                return read(known.value)
+            except (TypeError, ValueError) as error:  # a journal may come from a stranger
+                raise BadCall("value", f"the journal's answer to {helper} is damaged") from error
         live = await self._live()
         try:
             value = await ask(live)
@@ -233,7 +245,7 @@ class Border:
             self._record({"call": call, "refused": [error.type, str(error)]})
             raise
         self._record({"call": call, "value": value})
-        return value
+        return read(value)
 
     def _take(self, call: str, *, once: bool = False) -> RecordedAnswer | None:
         """Return the recorded answer to a call, if there is one. The last one stays, unless each is given
@@ -271,14 +283,13 @@ class Border:
         call = record["call"]
         if self._last.get(call) == record:
             return
-        self._last[call] = record
-        if "children" in record:
-            self.answers.append(record)
-        elif self._recorded < MAX_RECORDED:
-            self._recorded += 1
-            self.answers.append(record)
-        else:
+        is_batch = "children" in record
+        if not is_batch and self._recorded >= MAX_RECORDED:
             self._note_more()
+            return
+        self._recorded += not is_batch
+        self._last[call] = record
+        self.answers.append(record)
 
     def _note_more(self) -> None:
         """Record that the cell got more than is recorded."""

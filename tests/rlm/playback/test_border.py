@@ -218,6 +218,16 @@ async def test_a_loop_is_recorded_up_to_a_limit() -> None:
     assert len(await recorded(*["chars"] * 50)) == 1
 
 
+@pytest.mark.parametrize("value", [None, 7, {"no": "field"}, [["x"]]])
+async def test_an_answer_of_a_strangers_journal_is_refused_in_one_line(value: object) -> None:
+    border = Border(Handler())
+    await ask(border, "progress")
+    await ask(border, RankQuery("one", 1))
+    border.repeat([replace(one, value=value) for one in read_answers(border.answers)])
+    for call in ("progress", RankQuery("one", 1)):
+        assert "is damaged" in (await ask(border, call))[1]
+
+
 @pytest.mark.parametrize(
     "record",
     [{}, {"call": "a", "refused": ["x"]}, {"call": "a", "children": 1}, {"call": "a", "children": [{"x": 1}]},
