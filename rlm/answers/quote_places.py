@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from typing import Literal
@@ -23,6 +24,9 @@ _MAX_NEAR_CHARS = 20_000
 
 _MOMENT = 0.05
 """Seconds of computing that a search may take at once. Longer ones run one at a time."""
+
+_STOP_SECONDS = 1.5
+"""Seconds in which a search that nobody waits for ends: a piece of work takes a moment."""
 
 _turn = threading.Lock()
 
@@ -51,8 +55,10 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
         if 0 <= span.start < span.end <= min(body.chars, span.start + _MAX_NEAR_CHARS)
     ][:MAX_NEAR]
 
+    stopped = threading.Event()
+
     def search(wanted: Sequence[Wanted], seconds: float) -> list[Found]:
-        return find_quotes(wanted, body.read, body.bytes, hints, budget=Budget(seconds))
+        return find_quotes(wanted, body.read, body.bytes, hints, budget=Budget(seconds, stopped.is_set))
 
     def search_in_turn() -> list[Found]:
         found = search(quotes, _MOMENT)
@@ -65,9 +71,17 @@ async def find_places(quotes: Sequence[Wanted], body: Body, near: Sequence[Span]
                 found[number] = one
         return found
 
+    searching = asyncio.ensure_future(run_in_daemon_thread(search_in_turn, name="rlm-quotes"))
+    try:
+        places = await asyncio.shield(searching)
+    except asyncio.CancelledError:
+        # A thread that is in RE2 when the process ends would abort it.
+        stopped.set()
+        await asyncio.wait([searching], timeout=_STOP_SECONDS)
+        raise
     return [
         QuotePlace(one.status, Span(body.char_of(one.start), body.char_of(one.end)))
         if one.status == "found"
         else QuotePlace(one.status)
-        for one in await run_in_daemon_thread(search_in_turn, name="rlm-quotes")
+        for one in places
     ]

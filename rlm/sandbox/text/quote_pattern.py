@@ -21,7 +21,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import re2
@@ -63,8 +63,10 @@ _NARROWED = re.compile("[\uff01-\uffee\ufb00-\ufb06]+")
 _BROKEN = re.compile(rf"(?<=\w)[{_DASHES}\xad]\s*\n\s*(?=\w)")
 _WRAPPED = re.compile("(?<=[{0}-{1}])\\s*\n\\s*(?=[{0}-{1}])".format(*_EAST_ASIAN))
 
-_MAX_MEMORY = 8 << 20
+_MAX_MEMORY = 2 << 20
 """Bytes of a pattern and its states."""
+_KEPT = 32
+"""Compiled pieces that are kept beside the first one of each quote. One takes half a megabyte."""
 _Pattern = type(re2.compile(""))
 
 
@@ -88,13 +90,13 @@ class QuotePattern:
         at = 0
         while True:
             check()
-            head = self._piece(0).search(data, at)
+            head = self._head.search(data, at)
             if head is None:
                 return None
             start, end = head.span()
             for number in range(1, len(self._pieces)):
                 check()
-                piece = self._piece(number).match(data, end)
+                piece = _later_piece(self._pieces[number]).match(data, end)
                 if piece is None:
                     break
                 end = piece.end()
@@ -102,13 +104,12 @@ class QuotePattern:
                 return start, end
             at = start + 1
 
-    def _piece(self, number: int) -> Any:
-        if isinstance(self._pieces[number], str):
-            self._pieces[number] = _compiled(self._pieces[number])
-        return self._pieces[number]
+    @cached_property
+    def _head(self) -> Any:
+        return _compiled(self._pieces[0])
 
 
-def _pieces(units: list[str]) -> Iterator[Any]:
+def _pieces(units: list[str]) -> Iterator[str]:
     """Yield the pieces of a pattern. All but the last end in a character after which nothing is optional."""
     parts: list[str] = []
     before, size, first = " ", 0, True
@@ -167,6 +168,9 @@ def _compiled(pattern: str) -> Any:
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
     return _Pattern(pattern, options)  # `compile` would keep it
+
+
+_later_piece = lru_cache(_KEPT)(_compiled)
 
 
 def _plain(quote: str) -> str:

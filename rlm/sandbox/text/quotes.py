@@ -58,12 +58,14 @@ class OutOfTime(Exception):
 class Budget:
     """Limits a search to seconds of computing of its thread: other work does not change what is found."""
 
-    def __init__(self, seconds: float = float("inf")) -> None:
+    def __init__(self, seconds: float = float("inf"), is_stopped: Callable[[], bool] = lambda: False) -> None:
         self._end = time.thread_time() + seconds
+        self._is_stopped = is_stopped
 
     def check(self) -> None:
-        """Raise OutOfTime if the seconds are used up. Called before each piece of work."""
-        if time.thread_time() > self._end:
+        """Raise OutOfTime if the seconds are used up, or nobody waits any more. Called before each piece of
+        work."""
+        if self._is_stopped() or time.thread_time() > self._end:
             raise OutOfTime
 
 

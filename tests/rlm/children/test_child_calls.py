@@ -478,4 +478,4 @@ async def test_a_schema_may_be_python_types(run, block) -> None:
     model = ScriptedModel.of(root=[block(code)], child=[right.replace('"b"', '"c"'), right, "[1, 2]"])
     result = await run(model, BODY)
     assert result.answer == [json.loads(right), [1, 2]]
-    assert '"kind": {"enum": ["a", "b"]}' in children(model)[0].messages[0].content
+    assert '"kind": {"enum": ["a", "b"], "type": "string"}' in children(model)[0].messages[0].content

@@ -133,7 +133,6 @@ async def test_several_clients_at_once(url: str) -> None:
         (["--port", "80"], TOKEN, "--port belongs to --http"),
         (["--root", "/nowhere/at/all"], TOKEN, "does not exist"),
         (["--model", "openai:gpt-5"], TOKEN, "needs a key"),
-        (["--schema", "x.json"], TOKEN, "--schema cannot be used with rlm mcp"),
     ],
 )
 def test_a_wrong_start_is_one_line(place: Place, arguments: list[str], token: str, said: str) -> None:

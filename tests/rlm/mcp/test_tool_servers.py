@@ -180,7 +180,7 @@ async def test_an_http_server_is_reached_with_its_headers(tmp_path: Path) -> Non
         url = server.stderr.readline().split("serving ")[1].split()[0]
         known = McpServer("other", url=url, headers={"Authorization": "Bearer 0123456789abcdef"})
         async with opened(known) as (toolbox, _):
-            found = await call(toolbox, "other_read", "a.txt")
+            found = await call(toolbox, "other_peek", "a.txt")
         assert found["text"] == "The yard is green.\n"
         with pytest.raises(ConfigurationError, match="other does not answer"):
             async with opened(McpServer("other", url=url)):
