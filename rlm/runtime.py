@@ -192,6 +192,7 @@ class RLM(Completions):
         process on another machine, which then fails if it still writes. Raises JournalError, UsageError when
         its models differ or its input is gone or has changed, and what `run` raises."""
         from rlm.documents import sources_of
+        from rlm.events import Resumed
         from rlm.runs.opening import open_journal, open_stored, stored_run, with_journal_failure
         from rlm.runs.shared_kernel import read_earlier_runs
         from rlm.runs.stored_run import StoredRun
@@ -226,6 +227,8 @@ class RLM(Completions):
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
                 going_on = await stack.enter_async_context(stored_run(opened, left, log, earlier))
+                replies = left.recording().reply_count
+                config.tell(Resumed(left.run_id, going_on.state.rounds, replies))
                 result = await going_on.run()
                 await going_on.log_result(result)
         except JournalError as error:

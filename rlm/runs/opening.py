@@ -18,7 +18,7 @@ from rlm.documents.pictures import Originals
 from rlm.documents.sources.source import describe
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import ContextLoaded, Loading, Resumed, Warned
+from rlm.events import ContextLoaded, Loading, Warned
 from rlm.journal import Journal, RunLog, default_store, new_run_id
 from rlm.journal.redaction import secrets_of
 from rlm.lazy_dataclass import dataclass
@@ -193,7 +193,6 @@ async def stored_run(
         run = opened.new_run(
             stored.task, log, answer_type=stored.answer_type, recording=recording, kernel=kernel
         )
-        opened.config.tell(Resumed(stored.run_id, run.state.rounds, recording.reply_count))
         yield run
 
 

@@ -119,6 +119,8 @@ def replay(
         say(f"the replay of {stored.run_id} diverged: its answer differs from that of the run")
         print_and_exit(replayed.result, as_json=options.json, quiet=options.quiet)
         raise typer.Exit(Exit.NO_ANSWER)
+    if not options.quiet:
+        say(f"the replay of {stored.run_id} gives the same answer")
     print_and_exit(replayed.result, as_json=options.json, quiet=options.quiet)
 
 

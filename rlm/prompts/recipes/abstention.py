@@ -32,9 +32,9 @@ def is_not_found(reply: str) -> bool:
 
     A root says it by a text that begins with `Not in the documents:`, whatever follows. A child says
     NOT_FOUND and nothing else of weight: quotes, emphasis, brackets, punctuation and a code fence around it
-    are ignored, and so is one short sentence after it, if a line break, full stop, colon or dash separates
-    it. Anything before it, or more after it, makes the reply an answer, because losing evidence is worse
-    than keeping a remark.
+    are ignored, and so are lines that begin with `Note:`, and one short sentence after it, if a line break,
+    full stop, colon or dash separates it. Anything before it, or more after it, makes the reply an answer,
+    because losing evidence is worse than keeping a remark.
     """
     text = reply.strip()
     if states_absence(text):
@@ -44,8 +44,8 @@ def is_not_found(reply: str) -> bool:
     if found is None:
         return False
     remark = found["rest"].strip()
-    if not remark:
-        return True
+    if all(line.lstrip().startswith("Note:") for line in remark.splitlines() if line.strip()):
+        return True  # remarks in the form that the prompt asks for, or none
     before = found.string[: found.start("rest")]
     set_apart = "\n" in before or found["border"].strip(",") != ""
     return set_apart and len(remark) <= _REMARK_CHARS and _SENTENCE_BORDER.search(remark) is None

@@ -135,11 +135,13 @@ def answered_run(rlm, provider, text) -> str:
 
 
 def test_a_run_is_replayed_without_its_provider(rlm, provider, answered_run, text) -> None:
-    """The replay is offline. Exit code 0 says that the answer is the same."""
+    """The replay is offline. A line and exit code 0 say that the answer is the same."""
     asked = len(provider.requests)
     text.unlink()
     ran = rlm("replay", answered_run)
     assert (ran.code, ran.stdout) == (0, "xyzzy\n"), ran.stderr
+    assert f"the replay of {answered_run} gives the same answer" in ran.stderr
+    assert "resuming" not in ran.stderr
     assert len(provider.requests) == asked
     text.write_text(TEXT)
     ran = rlm("ask", QUESTION, str(text), "--model", f"replay:{answered_run}", "--strategy", "rlm", "--quiet")
