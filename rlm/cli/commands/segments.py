@@ -87,22 +87,23 @@ def number_or_label(version: str) -> int | str:
 def list_segments(
     scope: Annotated[str | None, typer.Option(help="Only this scope.", show_default=False)] = None,
     ref_id: Annotated[str | None, typer.Option(help="Only this entity.", show_default=False)] = None,
+    inactive: Annotated[bool, typer.Option("--inactive", help="Those that are in no prompt.")] = False,
     *,
     options: Options,
 ) -> None:
-    """List segments in the order of a prompt, also inactive ones: deactivated, or of a retired scope.
+    """List segments in the order of a prompt, or those in no prompt: deactivated, or of a retired scope.
 
     \b
     Examples:
       rlm segments list --scope npc --ref-id gandalf
     """
     with SegmentStore.open(options.store) as opened:
-        found = opened.list(scope, ref_id, active=None)
+        found = opened.list(scope, ref_id, active=not inactive)
     if options.json:
         typer.echo(json_bytes([segment_json(one) for one in found], indent=2))
         return
     if not found:
-        typer.echo("no segment matches" if scope or ref_id else "no segments yet", err=True)
+        typer.echo("no segment matches" if scope or ref_id or inactive else "no segments yet", err=True)
     for one in found:
         segment = one.segment
         words = " ".join(segment.content.split())
@@ -425,7 +426,7 @@ def migrate(
     """Adopt a table prompt_segments that another program made. Opening a store does the same.
 
     The table is renamed to prompt_segments_adopted, and its rows are copied. Segments of retired scopes
-    become inactive: see `rlm segments list`. --undo works until a segment is written.
+    become inactive: see `rlm segments list --inactive`. --undo works until a segment is written.
 
     \b
     Examples:

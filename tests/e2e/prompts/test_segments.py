@@ -116,7 +116,8 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
     assert shown["labels"] == {"production": 1}
     assert "back to version 1" in segments("show", name).stdout
     assert segments("deactivate", name).code == 0
-    assert [one["active"] for one in segments("list", "--json").json] == [False]
+    assert segments("list", "--json").json == []
+    assert [one["active"] for one in segments("list", "--inactive", "--json").json] == [False]
     assert "inactive" in segments("list").stdout
     assert segments("deactivate", name, "--undo").code == 0
     exported = segments("export").stdout
