@@ -118,7 +118,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
     assert segments("deactivate", name).code == 0
     assert segments("list", "--json").json == []
     assert [one["active"] for one in segments("list", "--inactive", "--json").json] == [False]
-    assert "inactive" in segments("list").stdout
+    assert "inactive" in segments("list", "--inactive").stdout
     assert segments("deactivate", name, "--undo").code == 0
     exported = segments("export").stdout
     copied = ("--store", str(tmp_path / "copy.db"))
