@@ -227,8 +227,7 @@ class RLM(Completions):
                 # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
                 going_on = await stack.enter_async_context(stored_run(opened, left, log, earlier))
-                replies = left.recording().reply_count
-                config.tell(Resumed(left.run_id, going_on.state.rounds, replies))
+                config.tell(Resumed(left.run_id, going_on.state.rounds, going_on.recording.reply_count))
                 result = await going_on.run()
                 await going_on.log_result(result)
         except JournalError as error:

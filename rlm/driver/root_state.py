@@ -1,7 +1,7 @@
 """The state of a root: its messages, its cells and what they left, folded from the events of its journal.
 
-A running root applies each event that it has written, and a resumed one those that it finds: both are then in
-the same state.
+A running root applies each event that it writes. A resumed root applies the events that it finds, and is then
+in the same state.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ class RecordedCell:
 
 
 class RootState:
-    """`messages` are those of the next request. `pending` is the reply to act on, None if the next one must
-    be asked for. `rounds` counts those that were begun. `tools` are the results that the running cell got.
+    """Holds what a root knows at one moment.
+
+    `messages` are those of the next request. `pending` is the reply to act on; None means that the root must
+    be asked. `rounds` counts the rounds that were begun. `tools` are the results that the running cell got.
 
     `output_limit`: characters of a block's output that the root is shown.
     """

@@ -1,9 +1,9 @@
 """The border between a cell and its driver: what a cell asked, and what it got.
 
-Everything that a cell cannot compute again crosses it: answers of children, verdicts, progress, ranks,
-results of tools. A cell's answers are journalled with it. When the cell is run again, after a crash, in a
-replay or in the kernel of a later question, it gets the same ones: nothing is asked, judged or paid a second
-time.
+Everything that a cell cannot compute again crosses it: answers of children, verdicts, progress, ranked
+passages, results of tools. The answers are journalled with the cell. A cell is run again after a crash, in a
+replay, or in the kernel of a later question. It then gets the same answers, and nobody is asked or paid. Only
+an answer that was accepted is judged again.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ __all__ = [
 _T = TypeVar("_T")
 
 MAX_RECORDED = 1_000
-"""Answers of one cell that are recorded, those of children aside: a cell that asks in a loop must not fill
-the journal. When it is repeated, later ones are the last recorded answer to the same call."""
+"""Limit of the recorded answers of one cell, those of children aside: a loop of calls must not fill the
+journal. A repeated cell gets the last recorded answer for each later call."""
 
 MAX_KNOWN = 20_000
-"""The same limit of children's answers that cost nothing, because they were known. What others cost is
-limited by the budget."""
+"""The same limit for answers of children that were known before and cost nothing. The budget limits all
+others."""
 
 
 @dataclass(frozen=True, slots=True)

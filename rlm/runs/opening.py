@@ -57,7 +57,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class OpenInput:
-    """The input of runs, open, and what records it. A session's input grows.
+    """Holds the open input of runs and the journal that records them. The input of a session grows.
 
     `sources` are what the journal keeps of the sources. `warnings` are about the input and the models, and
     `unread` names the documents that were not read. `kernels` are those of one run; None if a job is to make
@@ -179,8 +179,8 @@ async def open_input(
 async def stored_run(
     opened: OpenInput, stored: StoredRun, log: RunLog, earlier: Sequence[StoredRun]
 ) -> AsyncIterator[Run]:
-    """Yield a stored run, to go on where its events end, writing to `log`. `earlier` are the runs that it
-    continues, oldest first."""
+    """Yield a stored run that goes on where its events end, and writes to `log`. `earlier` are the runs that
+    it continues, oldest first."""
     assert opened.kernels is not None
     recording = stored.recording()
     async with AsyncExitStack() as stack:

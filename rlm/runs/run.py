@@ -249,6 +249,11 @@ class Run:
 
         return check
 
+    @property
+    def recording(self) -> Recording:
+        """Return what the journal held of the run when it was opened."""
+        return self._options.recording
+
     async def run(self) -> RunResult:
         """Answer the task: by the strategy of the settings, but a sub-RLM in rounds. A part of a job and a
         sub-RLM leave it to what is above them to record their end."""
