@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlm.sandbox.text import search
 from rlm.sandbox.text.search import Scanner
 from rlm.sandbox.text.search_pattern import compile_pattern
+from tests.sandbox.text.drawn_patterns import patterns
 
 # Letters that are one in `re` and several elsewhere, or the other way round; letters whose bytes are those of
 # others but for one; marks, and characters that share bytes with them.
@@ -61,37 +62,6 @@ def test_a_plain_text_is_counted_as_re_counts_it(
 ) -> None:
     text = f"{text}{literal}\n{literal.upper()}{literal.lower()} {literal.swapcase()}\n" * 3
     check(make_body, flags + re.escape(literal), text)
-
-
-ATOMS = [
-    "a",
-    "b",
-    "é",
-    "世",
-    "\\n",
-    ".",
-    "\\w",
-    "\\d",
-    "\\s",
-    "\\b",
-    "[ab]",
-    "[^a]",
-    "^",
-    "$",
-    "(?i:É)",
-    "\\Aa",
-]
-
-
-@st.composite
-def patterns(draw: st.DrawFn) -> str:
-    parts = []
-    for atom in draw(st.lists(st.sampled_from(ATOMS), min_size=1, max_size=4)):
-        repeat = draw(st.sampled_from(["", "", "+", "*", "?", "{2}", "+?", "*?"]))
-        parts.append(atom if atom in ("^", "$", "\\b") else atom + repeat)
-    cut = draw(st.integers(0, len(parts)))
-    shape = draw(st.sampled_from(["{0}{1}", "(?:{0}{1})+", "(?:{0}|{1})", "({0})|{1}$", "(?<!a){0}{1}"]))
-    return shape.format("".join(parts[:cut]), "".join(parts[cut:]))
 
 
 @given(patterns(), st.lists(st.text("abéÉ世1 \n", max_size=12), min_size=1, max_size=4), st.integers(1, 12))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlm.sandbox.text.body import Body, Span
 from rlm.sandbox.text.search import Scanner
 from rlm.sandbox.text.search_pattern import compile_pattern
+from tests.sandbox.text.drawn_patterns import patterns
 
 
 def expected(pattern: str | re.Pattern[str], text: str) -> list[Span]:
@@ -140,48 +141,6 @@ def test_hits_equal_those_of_re_whatever_the_window(make_body, pattern: str) -> 
     """The search is MULTILINE. Matches that cross windows are found exactly once."""
     for text in (ASCII_TEXT, MIXED_TEXT):
         check(make_body(text), text, pattern)
-
-
-ATOMS = [
-    "a",
-    "b",
-    "c",
-    "é",
-    "世",
-    "\\n",
-    ".",
-    "\\w",
-    "\\d",
-    "\\s",
-    "\\b",
-    "[ab]",
-    "[^a]",
-    "[^é\\s]",
-    "^",
-    "$",
-    "(?i:É)",
-]
-
-
-@st.composite
-def patterns(draw: st.DrawFn) -> str:
-    parts = []
-    for atom in draw(st.lists(st.sampled_from(ATOMS), min_size=1, max_size=4)):
-        repeat = draw(st.sampled_from(["", "", "", "+", "*", "?", "{2}", "+?", "*?"]))
-        parts.append(atom if atom in ("^", "$", "\\b") else atom + repeat)
-    cut = draw(st.integers(0, len(parts)))
-    source = "".join(parts)
-    shape = draw(st.sampled_from(["plain", "group", "either", "ahead", "behind"]))
-    match shape:
-        case "group":
-            return f"(?:{source})+"
-        case "either":
-            return f"(?:{''.join(parts[:cut])}|{''.join(parts[cut:])})"
-        case "ahead":
-            return f"{''.join(parts[:cut])}(?={''.join(parts[cut:])})"
-        case "behind":
-            return f"(?<!a){source}"
-    return source
 
 
 @settings(max_examples=300)
