@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE, RUSSIAN_NEEDLE
 from benchmarks.gigabyte.row import Row
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import Body
 
 LITERALS = {

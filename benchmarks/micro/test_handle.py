@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import Body
 
 MEGABYTES = 50

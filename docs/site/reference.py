@@ -15,7 +15,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from rlm.cli.app import app
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
+from rlm.sandbox.in_kernel.registry import HELPERS
 from rlm.settings_table import SETTINGS
 
 __all__ = ["PAGES", "main"]

@@ -11,7 +11,7 @@ from rlm.answers.json_values import MAX_DEPTH, SchemaError, parse_reply, size_of
 from rlm.errors import UsageError
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import is_nested_deeper
-from rlm.sandbox.in_kernel.helper_api.schema_types import json_schema_of
+from rlm.sandbox.in_kernel.schema_types import json_schema_of
 
 __all__ = ["AnswerType"]
 

@@ -23,7 +23,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.in_kernel.helper_api.registry import NAMES, YIELDING, Helper
+from rlm.sandbox.in_kernel.registry import NAMES, YIELDING, Helper
 from rlm.sandbox.types import ToolCall
 
 __all__ = ["MAX_RESULT", "Tool", "Toolbox", "acceptor"]

@@ -12,7 +12,7 @@ from rlm.models.catalog.info import Prices
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
+from rlm.sandbox.in_kernel.registry import HELPERS, Helper
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.parts import blank_pages
 from rlm.settings import Limits, Settings

@@ -62,7 +62,7 @@ from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.watched_sandbox import watching
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.text.body import Body

@@ -24,7 +24,7 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import KernelSource
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import KernelHandler
 from rlm.sandbox.types import DIED, CellResult

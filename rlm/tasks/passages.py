@@ -15,7 +15,7 @@ from rlm.retrieval import Pack
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.parts import part_at
 

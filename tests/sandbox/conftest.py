@@ -14,7 +14,7 @@ from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.launch.forkserver import Forkserver, shared_forkserver
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.text.body import Body

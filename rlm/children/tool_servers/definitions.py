@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rlm.children.tools import Tool, acceptor
 from rlm.escaping import terminal_line
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.registry import Helper
 
 __all__ = ["MAX_LISTED", "ListedTool", "tools_of"]
 

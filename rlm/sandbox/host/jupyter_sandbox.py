@@ -16,7 +16,7 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelDied
 from rlm.sandbox.host.bridge import Bridge
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelProcess, KernelSource
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import KernelHandler
 from rlm.sandbox.types import DIED, CellReport, CellResult, KernelLimits, Span

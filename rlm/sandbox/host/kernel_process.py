@@ -20,7 +20,7 @@ from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
 from rlm.sandbox.folders import private_folder, remove, sweep_folders, wait_at_most
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
 from rlm.sandbox.isolation.policy import Candidate, IsolationReport

@@ -17,14 +17,14 @@ from IPython.core import debugger
 from IPython.core.profiledir import ProfileDir
 from traitlets.config import Config
 
-from .context_handle.handle import Handle
-from .helper_api.channel import Channel
-from .helper_api.helpers import Helpers
-from .helper_api.host_tools import ToolError, host_tool
-from .shell.attachment import Given, attach_context
-from .shell.cell_kernel import CellKernel
-from .shell.cells import Cells
-from .shell.shell import CellShell
+from .attachment import Given, attach_context
+from .cell_kernel import CellKernel
+from .cells import Cells
+from .channel import Channel
+from .handle import Handle
+from .helpers import Helpers
+from .host_tools import ToolError, host_tool
+from .shell import CellShell
 
 __all__ = ["prepare", "run"]
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from ..text.body import Body, Document, Span
 from ..text.search import Scanner
 from ..text.search_pattern import compile_pattern
-from .context_handle.access_log import AccessLog, bounded
-from .context_handle.columns import MISSING, SAMPLED, ColumnTypes, distinct
-from .context_handle.lines import iterate_lines
-from .context_handle.records import LazyRecord, Record, Records, Values
-from .context_handle.rows import format_of, is_joined, raw_rows
+from .access_log import AccessLog, bounded
+from .columns import MISSING, SAMPLED, ColumnTypes, distinct
+from .lines import iterate_lines
+from .records import LazyRecord, Record, Records, Values
+from .rows import format_of, is_joined, raw_rows
 
 if TYPE_CHECKING:
     import sqlite3

@@ -13,7 +13,7 @@ from rlm import RLM, Limits, Settings
 from rlm.errors import UsageError
 from rlm.models.base import ModelWindow, Reply, TokenUsage
 from rlm.prompts.templates import texts
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
+from rlm.sandbox.in_kernel.registry import HELPERS
 from rlm.testing import ScriptedModel
 
 FACT = "The crane costs 940 euros a day."

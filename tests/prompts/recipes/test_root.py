@@ -19,7 +19,7 @@ from rlm.prompts import (
 )
 from rlm.prompts.recipes.root import HEAD_CHARS, TAIL_CHARS
 from rlm.prompts.templates import table
-from rlm.sandbox.in_kernel.helper_api.registry import NAMES
+from rlm.sandbox.in_kernel.registry import NAMES
 
 SEED_HELPERS = (
     "peek search chunk chunk_coverage context_meta sub_query sub_query_batch sub_query_map sub_rlm finalize "

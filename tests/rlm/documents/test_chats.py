@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rlm.documents import Loaded, load
 from rlm.documents.chat import form_of
 from rlm.documents.message import message_of, plain_text
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.json_stream import BadJson, JsonStream
 
 

@@ -13,7 +13,7 @@ from rlm.documents.formats import registry
 from rlm.documents.formats.registry import FORMATS, DocumentFormat
 from rlm.documents.kind import kind_of
 from rlm.errors import DocumentError
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 
 READER = """
 import os

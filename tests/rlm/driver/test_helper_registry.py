@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, NAMES
+from rlm.sandbox.in_kernel.handle import Handle
+from rlm.sandbox.in_kernel.helpers import Helpers
+from rlm.sandbox.in_kernel.registry import HELPERS, NAMES
 from rlm.settings import Limits
 from rlm.testing import ScriptedModel
 

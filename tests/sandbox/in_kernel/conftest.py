@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
+from rlm.sandbox.in_kernel.handle import Handle
+from rlm.sandbox.in_kernel.helpers import Helpers
 
 
 @pytest.fixture(scope="module")

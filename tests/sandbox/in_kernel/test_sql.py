@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.context_handle.places import is_span
+from rlm.sandbox.in_kernel.places import is_span
 from rlm.sandbox.in_kernel.tables import places_of_row
 from rlm.sandbox.text.body import Span
 

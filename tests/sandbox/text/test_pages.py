@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import BODY_NAME, Body
 
 _MB = 1 << 20

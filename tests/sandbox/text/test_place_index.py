@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.place_index import MessageHeader, Place
 

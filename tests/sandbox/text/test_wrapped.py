@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.text.search_pattern import across_lines
 
 

@@ -15,8 +15,8 @@ from document_tree import notes_of, remarks_of, text_of
 from rlm.answers.citations import cite
 from rlm.documents import StreamSource, load
 from rlm.errors import DocumentError
-from rlm.sandbox.in_kernel.context_handle.access_log import AccessLog
-from rlm.sandbox.in_kernel.context_handle.rows import Rows
+from rlm.sandbox.in_kernel.access_log import AccessLog
+from rlm.sandbox.in_kernel.rows import Rows
 
 
 def database(path: Path, *, rows: int = 8) -> Path:

@@ -17,8 +17,8 @@ from openpyxl.comments import Comment
 from rlm.answers.citations import cite
 from rlm.documents import Loaded, StreamSource, load
 from rlm.errors import DocumentError
-from rlm.sandbox.in_kernel.context_handle.access_log import AccessLog
-from rlm.sandbox.in_kernel.context_handle.rows import Rows
+from rlm.sandbox.in_kernel.access_log import AccessLog
+from rlm.sandbox.in_kernel.rows import Rows
 
 SALES = "Sales 2024"
 

@@ -1,0 +1,518 @@
+"""The helpers that need more than the handle: children, progress, finalize and variables."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..text.quotes import MAX_QUOTE_CHARS
+from .channel import Caller, CallError
+from .children import (
+    EMPTY_SLICE,
+    ChildResult,
+    ChildResults,
+    DepthLimit,
+    SliceTooLarge,
+    SubQueryError,
+    UnknownSubModel,
+    failure_lines,
+)
+from .handle import Handle
+from .pieces import check_evidence
+from .places import is_span
+from .records import Hit, Records
+from .registry import HELPERS, NAMES, with_argument_hints
+from .schema_types import AnswerForm
+from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
+from .tables import Database, SqlRow, SqlRows, Tables, places_of_row
+
+__all__ = ["Finalized", "Helpers"]
+
+MAX_DEPTH = 100
+_MIN_QUOTE = 20
+_MOST_TABLES = 10
+"""Tables of a computed row that are cited."""
+_MOST_COMPUTED = 20
+"""Computed rows that are cited one by one. More are cited by their tables."""
+_LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
+
+_ERRORS: Mapping[str, type[Exception]] = {
+    "slice_too_large": SliceTooLarge,
+    "depth": DepthLimit,
+    "sub_model": UnknownSubModel,
+    "limit": ValueError,
+    "value": ValueError,
+    "type": TypeError,
+    "too_large": ValueError,
+}
+
+
+class Finalized(BaseException):
+    """Ends the cell after finalize. Not an Exception: `except Exception` in a cell must not catch it."""
+
+
+class Helpers:
+    """Everything that a cell can call, by the names of the registry (`helpers.NAME` in a cell).
+
+    `variables` returns the user's variables as {name: type}. `outputs` holds what earlier rounds printed.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        channel: Caller,
+        namespace: dict[str, Any],
+        variables: Callable[[], dict[str, str]],
+        outputs: Mapping[int, str],
+    ) -> None:
+        self._handle = handle
+        self._channel = channel
+        self._namespace = namespace
+        self._variables = variables
+        self._outputs = outputs
+        self._database = Database(handle.body, handle.access_log)
+        for helper in HELPERS:
+            owner = self if hasattr(self, helper.name) else handle
+            setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
+
+    def namespace(self) -> dict[str, Any]:
+        """Return the globals of a cell: every helper by its name."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def sub_query(
+        self,
+        prompt: str,
+        slice: Any = LEFT_OUT,
+        sample: int = 0,
+        numbered: bool = False,
+        schema: Any = None,
+        model: str | None = None,
+    ) -> ChildResult:
+        """Let one child read one slice and answer `prompt`, which must stand alone.
+
+        A slice is a chunk, a hit (its lines), a pack, the text of a `peek`, (start, end), a str, or a list of
+        these; leave it out to ask without the input. The answer is a str with .ok, .found (false: its slice
+        lacks it), .error, .span, .usage, .cached, .grounded, and .value if `schema` is given: a JSON Schema,
+        types, a pydantic model or a dataclass (.value is its instance). numbered=True begins each line with
+        its number. sample=1, 2, … asks again in place of the known answer. `model` names a sub-model. Raises
+        SubQueryError if the child fails, and SliceTooLarge before any spend.
+        """
+        _check_prompt(prompt)
+        form, options = AnswerForm(schema), _options(numbered=numbered, sample=sample, model=model)
+        result = self._ask([prompt], [self._slice(slice)], options, form)[0]
+        if not result.ok:
+            raise SubQueryError(result.error)
+        return result
+
+    def sub_query_batch(
+        self,
+        prompt: str,
+        slices: Any,
+        on_error: str = "keep",
+        numbered: bool = False,
+        schema: Any = None,
+        model: str | None = None,
+    ) -> ChildResults:
+        """Let children read many independent slices with one prompt, concurrently.
+
+        Returns the answers (see sub_query) in the order of the slices: a list of any length with `.failed`
+        (positions), `.found` and `.joined()`, the found answers under their sources. A failed call or an
+        empty slice is '' with `.ok` false, or raises if on_error='raise'. The same call again asks only
+        those that failed.
+        """
+        _check_prompt(prompt)
+        _check_on_error(on_error)
+        form = AnswerForm(schema)
+        options = _options(numbered=numbered, chunked=_is_chunks(slices), model=model)
+        chosen = self._slices(slices, on_error)
+        return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
+
+    def sub_query_map(
+        self,
+        prompts: Sequence[str],
+        slices: Any = LEFT_OUT,
+        on_error: str = "keep",
+        numbered: bool = False,
+        schema: Any = None,
+        model: str | None = None,
+    ) -> ChildResults:
+        """Ask many prompts concurrently, each with its own slice if slices are given.
+
+        Returns a list like that of sub_query_batch.
+        """
+        every = _prompts(prompts, "for one prompt over many slices: sub_query_batch")
+        _check_on_error(on_error)
+        form, options = AnswerForm(schema), _options(numbered=numbered, model=model)
+        chosen = self._paired(every, slices, "slices", on_error)
+        return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
+
+    def look(self, pages: Any, prompt: str, schema: Any = None) -> Any:
+        """Let a child see pages of a PDF, or pictures.
+
+        `pages` is documents()[i].page(n), (document name, n), a hit or a span there; a list of them gives one
+        child each. Scans and drawings hold no text to search: evidence is the answer itself.
+        """
+        _check_prompt(prompt)
+        places, is_one = looked_places(pages)
+        slices: list[Slice | EmptySlice | None] = [
+            Slice([list(span) for span in self._handle.pages(place)]) for place in places
+        ]
+        form, options = AnswerForm(schema), {**_options(), "look": True}
+        results = self._ask([prompt] * len(slices), slices, options, form)
+        for result in results:
+            result.how = "look"
+        if not is_one:
+            return _apply_error_policy(results, "keep")
+        if not results[0].ok:
+            raise SubQueryError(results[0].error)
+        return results[0]
+
+    def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
+        """Return the k packs (passages of about 1,000 characters) that fit the words of the query best.
+
+        BM25 over stems, best first; words in double quotes are a phrase. The fields are index, start, end,
+        score, heading_path, document and text. Others are left out: for "all" or "how many", search or read.
+        """
+        if not isinstance(query, str) or not query.strip():
+            raise TypeError("query must be a non-empty str: the words that a passage should contain")
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k is {k!r}. Give a whole number from 1.")
+        stretch = None if within is None else self._handle.stretch(within)
+        ranked, _ = self._call("rank", {"query": query, "k": k, "within": stretch})
+        return self._handle.packs(ranked, stretch)
+
+    def sub_rlm(self, prompt: Any, source: Any = LEFT_OUT, model: str | None = None) -> Any:
+        """Let an RLM like you, with a kernel and a handle of its own over `source`, work on `prompt` alone.
+
+        `source` is a slice of any size; left out, the handle is empty. The answer is like a child's, with
+        .value when it finalised no text, .evidence (spans that you can finalize with) and .how: 'rlm', or
+        'child' if one plain child answered instead. A list of prompts, with a list of as many sources, runs
+        several concurrently and returns a list like that of sub_query_batch.
+        """
+        if isinstance(prompt, (list, tuple)):
+            every = _prompts(prompt, "for a single one call sub_rlm(prompt, source)")
+            chosen = self._paired(every, source, "sources", "keep")
+            return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
+        _check_prompt(prompt)
+        result = self._ask_rlms([prompt], [self._slice(source)], model)[0]
+        if not result.ok:
+            raise _failure(result)
+        return result
+
+    def tables(self) -> Tables:
+        """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
+        end, and columns: their types by their names, from the first 1,000 rows."""
+        return Tables(self._tables().tables)
+
+    def sql(self, query: str, params: Any = ()) -> SqlRows:
+        """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
+
+        Columns are typed, an empty cell is NULL, lists and objects are JSON. Each table has two more columns,
+        `_start` and `_end`: a row that holds both has a `.span` and cites its record as evidence, any other
+        row cites its tables.
+        """
+        return self._tables().query(query, params)
+
+    def _tables(self) -> Database:
+        """Return the database. A new question may cover another part of the body."""
+        if self._database.body is not self._handle.body:
+            self._database = Database(self._handle.body, self._handle.access_log)
+        return self._database
+
+    def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
+        """Return your variables and their types."""
+        return self._variables()
+
+    def repl_set(self, name: str, value: Any) -> None:
+        """Set a variable by name."""
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"{name!r} is not a valid variable name")
+        self._namespace[name] = value
+
+    def repl_get(self, name: str, default: Any = None) -> Any:
+        """Return a variable by name, or `default`."""
+        return self._namespace.get(name, default)
+
+    def output_of(self, round: int) -> str:
+        """Return all that the block of an earlier round printed."""
+        try:
+            return self._outputs[round]
+        except KeyError:
+            known = ", ".join(map(str, self._outputs)) or "none yet"
+            raise ValueError(f"no block ran in round {round!r}; rounds that ran: {known}") from None
+
+    def evaluate_progress(self) -> dict[str, Any]:
+        """Return has_final_answer, variables, limits (used, left, reserved) and coverage of the input."""
+        result, _ = self._call("progress", {})
+        return {
+            "has_final_answer": result["has_final_answer"],
+            "variables": self._variables(),
+            "limits": result["limits"],
+            "coverage": result["coverage"],
+        }
+
+    def finalize(self, value: Any, confidence: Any = None, evidence: Any = None) -> None:
+        """End the run with `value`, which is JSON-safe. The block ends here, so print before.
+
+        confidence is 'low', 'medium', 'high' or a number from 0 to 1. evidence is a list of hits (each is
+        quoted as its line), packs, chunks, rows, answers, spans or exact quotes; in a text each sentence ends
+        with the numbers of its evidence: [1] is the first. Raises ValueError with the reason if the answer is
+        refused.
+        """
+        check_json(value)
+        if evidence is None and confidence is not None and not isinstance(confidence, (str, int, float)):
+            confidence, evidence = None, confidence
+        if confidence is not None and confidence not in ("low", "medium", "high"):
+            numeric = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+            if not numeric or not 0 <= confidence <= 1:
+                raise ValueError(
+                    f"confidence must be 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
+                )
+        given = [] if evidence is None else self._evidence(evidence)
+        pieces = check_evidence(given, self._handle.resolved)
+        read, scanned = self._handle.drain_access()
+        try:
+            result, _ = self._call(
+                "finalize",
+                {
+                    "value": value,
+                    "confidence": confidence,
+                    "evidence": pieces,
+                    "read": read,
+                    "scanned": scanned,
+                },
+            )
+        finally:
+            # The report of the cell holds it, too: the journal keeps only that.
+            self._handle.restore_access(read, scanned)
+        if not result["accepted"]:
+            quotes = (piece for piece in pieces if isinstance(piece, str) and len(piece) <= MAX_QUOTE_CHARS)
+            told = [f"not finalised: {result['reason']}", *self._handle.nearest(quotes)]
+            raise ValueError("\n".join(told))
+        raise Finalized
+
+    def _ask(
+        self,
+        prompts: list[str],
+        slices: Sequence[Slice | EmptySlice | None],
+        options: Mapping[str, Any],
+        form: AnswerForm,
+    ) -> ChildResults:
+        """Ask the children. One whose answer `form` refuses is asked once more, and told the reason."""
+        options = {**options, "schema": form.schema}
+        results = self._results("children", "slices", prompts, slices, options)
+        refused = {at: why for at, one in enumerate(results) if (why := form.refusal(one)) is not None}
+        if not refused:
+            return results
+        again = {**options, "chunked": False, "retries": list(refused.values())}
+        try:
+            second = self._results(
+                "children", "slices", [prompts[at] for at in refused], [slices[at] for at in refused], again
+            )
+        except (ValueError, SubQueryError) as error:
+            # The batch as a whole was refused, for example because no calls are left. Keep what was paid.
+            for at, reason in refused.items():
+                results[at] = results[at].refused(f"{reason}. It was not asked again: {error}")
+            return results
+        for (at, reason), answer in zip(refused.items(), second, strict=True):
+            if answer.ok:
+                still = form.refusal(answer)
+                results[at] = answer if still is None else answer.refused(still)
+            else:
+                results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
+        return results
+
+    def _ask_rlms(
+        self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None], model: str | None
+    ) -> ChildResults:
+        return self._results("sub_rlms", "sources", prompts, sources, _routed(model))
+
+    def _results(
+        self,
+        method: str,
+        texts: str,
+        prompts: list[str],
+        slices: Sequence[Slice | EmptySlice | None],
+        options: Mapping[str, Any],
+    ) -> ChildResults:
+        """Ask for one answer a prompt. An empty slice is not sent: its slot says so."""
+        sent = [position for position, one in enumerate(slices) if not isinstance(one, EmptySlice)]
+        replies: dict[int, Any] = {}
+        if sent:
+            pieces = [one.pieces if isinstance(one, Slice) else None for one in map(slices.__getitem__, sent)]
+            params = {"prompts": [prompts[position] for position in sent], texts: pieces, **options}
+            _, parts = self._call(method, params)
+            replies = {sent[number]: reply for number, reply in parts}
+        missing = {"text": "", "error": "the driver sent no answer"}
+        results = ChildResults()
+        for position, one in enumerate(slices):
+            reply = replies.get(position, missing)
+            if isinstance(one, EmptySlice):
+                reply = {"text": "", "error": str(one), "error_type": EMPTY_SLICE}
+            span = one.hull if isinstance(one, Slice) else None
+            document = self._handle.document_name(span.start) if span else None
+            grounded = isinstance(one, Slice) and one.grounded
+            results.append(ChildResult.of(reply, span, document, grounded=grounded))
+        return results
+
+    def _slice(self, given: Any) -> Slice | None:
+        """Return a slice, or None for one that was left out. Raises ValueError for an empty one."""
+        if given is LEFT_OUT:
+            return None
+        try:
+            return read_slice(given, self._handle.resolved)
+        except EmptySlice as error:
+            raise ValueError(f"{error}. Nothing was sent. {_LEAVE_OUT}") from None
+
+    def _slices(self, given: Any, on_error: str, what: str = "slices") -> list[Slice | EmptySlice | None]:
+        """Return the slices of a batch. An empty one keeps its slot, unless `on_error` is "raise"."""
+        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__") or is_span(given):
+            raise TypeError(
+                f"{what} must be a list of slices, not {given!r:.40}; "
+                "for a single one call sub_query(prompt, slice) or sub_rlm(prompt, source)"
+            )
+        chosen: list[Slice | EmptySlice | None] = []
+        for position, one in enumerate(given):
+            try:
+                chosen.append(read_slice(one, self._handle.resolved))
+            except EmptySlice as error:
+                if on_error == "raise":
+                    raise ValueError(f"slice {position}: {error}. Nothing was sent. Filter it out.") from None
+                chosen.append(error)
+            except TypeError as error:
+                raise TypeError(f"slice {position}: {error}") from None
+        return chosen
+
+    def _paired(
+        self, prompts: list[str], given: Any, what: str, on_error: str
+    ) -> list[Slice | EmptySlice | None]:
+        """Return one slice for each prompt, or None for each if they were left out."""
+        if given is LEFT_OUT:
+            return [None] * len(prompts)
+        if given is None:
+            raise ValueError(f"{what} is None. Nothing was sent. Leave {what} out to ask without the input")
+        chosen = self._slices(given, on_error, what)
+        if len(chosen) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} {what}: they must pair up")
+        return chosen
+
+    def _evidence(self, given: Any) -> list[Any]:
+        """Return one piece for each given piece of evidence.
+
+        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
+        quote in it that its slice contains, otherwise for the whole slice.
+        """
+        if isinstance(given, Hit):
+            return [list(given.proof())]
+        if isinstance(given, SqlRows):
+            if len(given) > _MOST_COMPUTED:
+                return [list(span) for span in given.spans()]
+            return [piece for row in given for piece in self._evidence(row)]
+        if isinstance(given, SqlRow) and len(places_of_row(given)) > 1:
+            # One piece for all its tables: the answer numbers its evidence by rows.
+            places = [list(span) for span in places_of_row(given)[:_MOST_TABLES]]
+            return [{"rows": places, "total": len(places)}]
+        if isinstance(given, SqlRow):
+            return pieces_of(given)
+        if isinstance(given, ChildResult) and given.span is not None:
+            quoted = self._handle.quoted(given, given.span)
+            if quoted is None and given.how == "look":
+                return [{"seen": list(given.span)}]
+            return [list(quoted or given.span)]
+        if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):
+            return [piece for one in given for piece in self._evidence(one)]
+        return pieces_of(given)
+
+    def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
+        try:
+            return self._channel.call(method, params)
+        except CallError as error:
+            raise _ERRORS.get(error.type, SubQueryError)(str(error)) from None
+
+
+def check_json(value: Any, path: str = "value", level: int = 0) -> None:
+    """Raise TypeError with the path of the first part of `value` that JSON cannot hold.
+
+    Raises ValueError if it is nested too deep.
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise TypeError(f"{path} is {value}, which JSON cannot hold")
+        return
+    if level > MAX_DEPTH:
+        raise ValueError(
+            f"the value is nested deeper than {MAX_DEPTH} levels, or contains itself. Flatten it."
+        )
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}. JSON keys must be str.")
+            check_json(inner, f"{path}[{json.dumps(key)}]", level + 1)
+        return
+    if isinstance(value, (list, tuple)):
+        for position, inner in enumerate(value):
+            check_json(inner, f"{path}[{position}]", level + 1)
+        return
+    raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold. Convert it first.")
+
+
+def _check_prompt(prompt: Any) -> None:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise TypeError("a prompt must be a non-empty str that tells the child what to do")
+
+
+def _failure(result: ChildResult) -> SubQueryError:
+    return (SliceTooLarge if result.error_type == "slice_too_large" else SubQueryError)(result.error)
+
+
+def _prompts(given: Any, single: str) -> list[str]:
+    if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"prompts must be a list of str; {single}")
+    prompts = list(given)
+    for prompt in prompts:
+        _check_prompt(prompt)
+    return prompts
+
+
+def _routed(model: Any) -> dict[str, Any]:
+    """Return the option that names a sub-model, if one is named. Raises TypeError for anything but a name."""
+    if model is None:
+        return {}
+    if not isinstance(model, str) or not model.strip():
+        raise TypeError(f"model must be the name of a sub-model, as a str, not {model!r:.40}")
+    return {"model": model.strip()}
+
+
+def _options(
+    *, numbered: Any = False, sample: Any = 0, chunked: bool = False, model: Any = None
+) -> dict[str, Any]:
+    """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
+    if not isinstance(numbered, bool):
+        raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
+    if not isinstance(sample, int) or isinstance(sample, bool):
+        raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
+    if sample < 0:
+        raise ValueError(f"sample must be a whole number from 0, not {sample}")
+    return {"sample": sample, "numbered": numbered, "chunked": chunked, **_routed(model)}
+
+
+def _check_on_error(on_error: Any) -> None:
+    if on_error not in ("keep", "raise"):
+        raise ValueError(f"on_error must be 'keep' or 'raise', not {on_error!r:.40}")
+
+
+def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
+    lines = failure_lines(results)
+    if lines and on_error == "raise":
+        raise SubQueryError("\n".join(lines))
+    for line in lines:
+        print(line)  # noqa: T201 - printing is how a cell speaks to the root
+    return results
+
+
+def _is_chunks(slices: Any) -> bool:
+    return type(slices).__name__ == "Chunks"

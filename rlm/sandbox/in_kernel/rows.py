@@ -1,0 +1,322 @@
+"""Reads the body by rows of data (JSON Lines, JSON arrays, CSV, messages), lazily, each with its span."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import Any
+
+from ..text.body import Body, Document, Span
+from ..text.json_stream import BadJson, JsonStream
+from .access_log import AccessLog
+from .columns import SAMPLED, ColumnTypes, distinct
+from .lines import iterate_lines
+from .records import Record
+
+__all__ = ["RawRow", "Row", "Rows", "format_of", "is_joined", "raw_rows"]
+
+_HEAD = 64 * 1024
+_WINDOW = 1 << 20
+_LARGEST = 64_000_000
+_SPACE = " \t\r\n"
+_DATA = ("jsonl", "json", "csv")
+_FORMATS = (*_DATA, "chat", "card")
+_DELIMITERS = ",;\t|"
+_QUOTED_CELL = re.compile(r'"[^"\n]*"')
+_MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
+
+
+RawRow = tuple[int, int, Any, str | None]
+"""Start, end, value and error of a row."""
+
+
+class Row(Record):
+    """A row. Its own fields are `value`, `start`, `end`, `error` and `document`, and `raw` if it is typed.
+
+    Asking it for a field of the data raises an error that points to `.value`. `get` does so too, because a
+    None would go unnoticed.
+    """
+
+    __slots__ = ()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self or not self._holds(key):
+            return super().get(key, default)
+        raise KeyError(self._lacks(key))
+
+    def _lacks(self, key: Any) -> str:
+        if self._holds(key):
+            return f"{key!r} is a field of this row's value: .value[{key!r}]"
+        return super()._lacks(key)
+
+    def _holds(self, key: Any) -> bool:
+        value = dict.get(self, "value")
+        return isinstance(value, dict) and key in value
+
+
+class Rows(Iterator[Row]):
+    """Records (value, start, end, error, document), one for each row of every document that has rows.
+
+    `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text), and
+    the JSON value otherwise. A row that cannot be read has `value` None and the reason in `error`; a CSV row
+    of the wrong width has both. A `for` loop starts again each time; `next()` continues.
+
+    With `stretch`, only the rows that are at least partly in it. If `typed`, the texts of `value` are
+    numbers, booleans, dates or None where their column is of that type, and `raw` is the value as it stands.
+    """
+
+    def __init__(
+        self, body: Body, log: AccessLog, stretch: Span | None = None, *, typed: bool = False
+    ) -> None:
+        self._body = body
+        self._log = log
+        # Without a part, rows that hold no character at either end are in it, too.
+        self._low, self._high = stretch or (-1, body.chars + 1)
+        self._typed = typed
+        inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
+        self._plan = [(document, format_of(body, document)) for document in inside]
+        self._own: Iterator[Row] | None = None
+        if not any(form for _, form in self._plan):
+            kinds = ", ".join(sorted({document.kind for document in inside})) or "none"
+            raise ValueError(
+                f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
+                "use read_lines() and split the lines yourself; for CSV in a document of another kind, "
+                "csv.DictReader(io.StringIO(read_all()))"
+            )
+
+    def __iter__(self) -> Iterator[Row]:
+        for document, form in self._plan:
+            if form is not None:
+                yield from self._rows(document, form)
+
+    def _rows(self, document: Document, form: str) -> Iterator[Row]:
+        # Between two rows of data there are only line ends, commas or a header, which count as read. Between
+        # two messages there may be text.
+        joined = is_joined(form)
+        types = _types(self._body, document, form) if self._typed else None
+        reached = document.start
+        for start, end, value, error in raw_rows(self._body, document, form, self._low):
+            if start >= self._high:
+                return
+            if end <= self._low:
+                reached = end
+                continue
+            self._log.read(max(reached, min(start, self._low)) if joined else start, end)
+            reached = end
+            given = {"start": start, "end": end, "error": error, "document": document.name}
+            if types is None:
+                yield Row(value=value, **given)
+            else:
+                yield Row(value=types.row(value), raw=value, **given)
+        if joined:
+            self._log.read(reached, document.end)
+
+    def __next__(self) -> Row:
+        if self._own is None:
+            self._own = iter(self)
+        return next(self._own)
+
+    def __repr__(self) -> str:
+        found = [f"{document.name} ({form})" for document, form in self._plan if form]
+        more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+        return f"rows of {', '.join(found[:3])}{more}: iterate (each has value, start, end, error, document)"
+
+
+def is_joined(form: str) -> bool:
+    """Return whether there is nothing but rows in a document of this format."""
+    return form in _DATA
+
+
+def raw_rows(body: Body, document: Document, form: str, low: int = 0) -> Iterator[RawRow]:
+    """Yield the rows of a document. Those that end before `low` may be left out."""
+    if form == "jsonl" and low > document.start:
+        first = body.line_start(body.line_of(low))
+        document = replace(document, start=max(document.start, first))
+    return _READERS[form](body, document)
+
+
+def _types(body: Body, document: Document, form: str) -> ColumnTypes:
+    """Return the types of the columns of a document, from its first rows."""
+    first = islice(raw_rows(body, document, form), SAMPLED)
+    return ColumnTypes(
+        (value for _, _, value, _ in first if isinstance(value, Mapping)), from_json=form != "csv"
+    )
+
+
+def format_of(body: Body, document: Document) -> str | None:
+    """Return the format of a document's rows: by its kind, or by its first lines if it is plain text."""
+    if document.kind in _FORMATS:
+        return document.kind
+    if document.kind != "text":
+        return None
+    head = body.text(document.start, min(document.end, document.start + _HEAD)).lstrip()
+    if head[:1] == "[":
+        return "json" if head[1:].lstrip()[:1] in ("{", "[", "]", '"') else None
+    if head[:1] != "{":
+        return "csv" if _is_table(head, whole=document.end - document.start <= _HEAD) else None
+    try:
+        return "jsonl" if isinstance(json.loads(head.partition("\n")[0]), dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_table(head: str, *, whole: bool) -> bool:
+    """Return whether a text begins as CSV: distinct column names, then rows with as many fields.
+
+    `whole` is whether `head` is the whole text. Otherwise its last row may be cut.
+    """
+    first = head.partition("\n")[0]
+    delimiter = _delimiter(first)
+    if first.count(delimiter) + 1 < _MIN_COLUMNS:
+        return False
+    try:
+        rows = [
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        ]
+    except csv.Error:
+        return False
+    header, *data = rows if whole else rows[:-1] or [[]]
+    return (
+        len(header) >= _MIN_COLUMNS
+        and len(data) >= _MIN_ROWS
+        and len(set(header)) == len(header)
+        and all(any(char.isalpha() for char in name) for name in header)
+        and all(len(row) == len(header) for row in data)
+    )
+
+
+def _delimiter(header: str) -> str:
+    return max(_DELIMITERS, key=header.count)
+
+
+def _json_lines(body: Body, document: Document) -> Iterator[RawRow]:
+    for start, line in _lines(body, document):
+        text = line.rstrip(_SPACE)
+        if text:
+            value, error = _parsed(text)
+            yield start, start + len(text), value, error
+
+
+def _parsed(text: str) -> tuple[Any, str | None]:
+    try:
+        return json.loads(text), None
+    except ValueError as error:
+        return None, f"not JSON: {error}"
+    except RecursionError:
+        return None, "not readable: nested too deeply"
+
+
+def _json(body: Body, document: Document) -> Iterator[RawRow]:
+    """Yield the elements of a top-level array; for any other document, its values one after another. An
+    error is one row over all the rest."""
+    end = document.end
+    windows = (body.text(at, min(end, at + _WINDOW)) for at in range(document.start, end, _WINDOW))
+    stream = JsonStream(windows, start=document.start, largest=_LARGEST)
+    is_array = stream.next_mark() == "["
+    try:
+        for value in stream.elements() if is_array else _values(stream):
+            yield stream.value_start, stream.position, value, None
+        if stream.next_mark():
+            raise BadJson("nothing may come after the array", stream.position)
+    except BadJson as bad:
+        stream.next_mark()
+        yield stream.position, end, None, f"not JSON at character {bad.position}: {bad}"
+
+
+def _values(stream: JsonStream) -> Iterator[Any]:
+    while stream.next_mark():
+        yield stream.value()
+
+
+def _csv(body: Body, document: Document) -> Iterator[RawRow]:
+    head = body.text(document.start, min(document.end, document.start + _HEAD))
+    delimiter, titles = _csv_head(head)
+    lines = _CountedLines(body, document)
+    reader = csv.reader(lines, delimiter=delimiter)
+    header: list[str] | None = None
+    names: list[str] = []
+    while True:
+        start = lines.read
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as wrong:
+            yield start, lines.read, None, f"not CSV: {wrong}"
+            continue
+        if not fields:
+            continue
+        if header is None:
+            if not titles:
+                header, names = fields, distinct(fields)
+            titles -= 1
+            continue
+        error = None
+        if len(fields) != len(header):
+            error = f"{len(fields)} fields, the header has {len(header)}"
+        # An empty column without a name is a margin.
+        columns = zip(names, header, fields, strict=False)
+        named = {name: own for name, title, own in columns if title or own}
+        yield start, lines.read, named, error
+
+
+def _csv_head(head: str) -> tuple[str, int]:
+    """Return the delimiter of a table, and the number of its rows above the header: titles, each in one cell.
+
+    Without rows of several cells below, the first row is the header.
+    """
+    plain = (_QUOTED_CELL.sub("", line) for line in islice(head.split("\n"), _ROWS_LOOKED_AT))
+    delimiter = _delimiter(next((line for line in plain if any(map(line.count, _DELIMITERS))), ""))
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows.extend(
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        )
+    if not rows or (len(rows[0]) > 1 and sum(map(bool, rows[0])) != 1):
+        return delimiter, 0
+    for number, (row, below) in enumerate(pairwise(rows)):
+        if sum(map(bool, row)) > 1:
+            return delimiter, number if len(row) == len(below) else 0
+    return delimiter, 0
+
+
+class _CountedLines(Iterator[str]):
+    """Lines for the csv reader; `read` is the character up to which it took them."""
+
+    def __init__(self, body: Body, document: Document) -> None:
+        self._lines = _lines(body, document)
+        self.read = document.start
+
+    def __next__(self) -> str:
+        start, line = next(self._lines)
+        self.read = start + len(line)
+        return line
+
+
+def _messages(body: Body, document: Document) -> Iterator[RawRow]:
+    table = body.marks.messages
+    for row in table.between(document.start, document.end):
+        start, end, _ = table.row(row)
+        line, _, text = body.text(start, end).partition("\n")
+        header = body.marks.header(row, line)
+        value = {
+            "message": header.number,
+            "role": header.role,
+            "author": header.author,
+            "time": header.time,
+            "text": text.rstrip("\n"),
+        }
+        yield start, end, value, None
+
+
+def _lines(body: Body, document: Document) -> Iterator[tuple[int, str]]:
+    return iterate_lines(body, body.byte_of(document.start), body.byte_of(document.end))
+
+
+_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "chat": _messages, "card": _messages}
