@@ -46,7 +46,7 @@ class ProviderSpec:
     telemetry_name: str
     """The value of `gen_ai.provider.name`."""
     price_list: str
-    """The provider's id in the data of genai-prices; empty for a program that costs nothing."""
+    """The provider's id in `catalog/prices.jsonl`; empty where that lacks it or a program costs nothing."""
     bare_names: str | None = None
     """A regular expression. Names that it matches at their start need no prefix."""
     bare_forms: tuple[str, ...] = ()

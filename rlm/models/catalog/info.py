@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
@@ -17,11 +17,9 @@ from rlm.models.base import Model, ModelWindow, TokenUsage, price_share
 from rlm.models.call_settings import SETTING_KEYS, CallSettings, did_you_mean
 from rlm.models.catalog.addresses import is_private_server
 from rlm.models.catalog.families import family_of, sees
-from rlm.models.catalog.names import ModelName, parse_name
+from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.prices import cost, find_listing
 from rlm.models.registry import OFFLINE, PROVIDERS
-
-if TYPE_CHECKING:
-    from genai_prices.types import PriceCalculation
 
 __all__ = ["DEFAULT_WINDOW", "ModelInfo", "Prices", "info_for", "price", "reported_info", "window_of"]
 
@@ -168,31 +166,14 @@ def price(
         return 0.0
     reported = reported_info.get(model_name)
     dollars = None if reported is None else reported.price(usage)
-    return _compute_price(name, usage) if dollars is None else dollars
-
-
-@lru_cache(maxsize=1024)
-def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
-    """Compute a list price. Cached: it takes longer than assembling a prompt, and the calls of a batch are
-    alike."""
-    if name.base_url is not None:
-        listed = _find_listing(name.model, None, name.base_url)
-    else:
-        listed = _find_listing(name.model, PROVIDERS[name.provider].price_list)
-    if listed is None:
-        return None
-    from genai_prices import Usage
-
-    cached = min(usage.cached_tokens, usage.input_tokens)
-    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
-    tokens = Usage(
-        input_tokens=usage.input_tokens,
-        cache_read_tokens=cached,
-        cache_write_tokens=written,
-        cache_write_1h_tokens=min(usage.cache_write_1h_tokens, written),
-        output_tokens=usage.output_tokens,
+    if dollars is not None:
+        return dollars
+    listed = find_listing(
+        name.model,
+        None if name.base_url is not None else PROVIDERS[name.provider].price_list,
+        name.base_url,
     )
-    return float(listed.model.calc_price(tokens, listed.provider).total_price)
+    return None if listed is None else cost(listed, usage)
 
 
 class Prices:
@@ -212,10 +193,9 @@ class Prices:
 
 
 @lru_cache(maxsize=256)
-def window_of(model: str, provider: str | None = None, *, own_server: bool = False) -> ModelWindow:
+def window_of(model: str, provider: str | None = None) -> ModelWindow:
     """Return the window of `model`, a name without prefix, as `provider` serves it; None looks at the makers
-    of models. An unknown name has the defaults, with `known` False. For a server of the user's own the price
-    data is asked only for names like those of hosted models: its import takes half a second."""
+    of models. An unknown name has the defaults, with `known` False."""
     family = family_of(model)
     # Of names without a provider, only those of the makers: many servers have a `llama3`.
     specs = [
@@ -226,30 +206,9 @@ def window_of(model: str, provider: str | None = None, *, own_server: bool = Fal
     listed = max(versions, key=len, default=None)
     if listed is not None:
         return ModelWindow(*windows[listed], sees=sees(model))
-    asked = [] if own_server and family.output is None else [spec.price_list for spec in specs]
-    listings = (_find_listing(model, price_list) for price_list in asked)
-    context = next((found.model.context_window for found in listings if found is not None), None)
+    listings = (find_listing(model, spec.price_list) for spec in specs)
+    context = next((found["context"] for found in listings if found and "context" in found), None)
     if context is None:
         return replace(DEFAULT_WINDOW, sees=sees(model))
     output = family.output or DEFAULT_WINDOW.output
     return ModelWindow(context, min(output, max(1, context // 2)), sees=sees(model))
-
-
-@lru_cache(maxsize=256)
-def _find_listing(model: str, price_list: str | None, url: str | None = None) -> PriceCalculation | None:
-    """Return a model's entry in the price data, or None. `price_list` is the provider's id there; `url`
-    finds it by its address. Cached: the lookup takes longer than the calculation."""
-    # The import takes half a second, so it waits for the first priced call.
-    from genai_prices import Usage, calc_price
-
-    if not price_list and url is None:
-        return None
-    minimal = Usage(input_tokens=1, output_tokens=1)
-    for spelling in dict.fromkeys((model, model.rpartition("/")[2])):  # `google/gemini-2.5-pro` on Vertex
-        try:
-            if url is not None:
-                return calc_price(minimal, spelling, provider_api_url=url)
-            return calc_price(minimal, spelling, provider_id=price_list)
-        except LookupError:  # no such provider or model in the data
-            continue
-    return None

@@ -20,12 +20,11 @@ from rlm.models.base import (
     ReplyListener,
     Request,
     RetryReason,
-    TokenUsage,
 )
 from rlm.models.call_settings import CallSettings, Effort
-from rlm.models.catalog.addresses import is_loopback, is_private
+from rlm.models.catalog.addresses import is_loopback
 from rlm.models.catalog.families import effort_of_tokens, family_of, thinking_room
-from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, price, reported_info, window_of
+from rlm.models.catalog.info import DEFAULT_WINDOW, ModelInfo, reported_info, window_of
 from rlm.models.catalog.names import parse_name
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.concessions import Concessions
@@ -168,7 +167,7 @@ class HttpModel(ABC):
 
     @property
     def _listed_window(self) -> ModelWindow:
-        return window_of(self._model, self._provider, own_server=is_private(self._endpoint.base_url))
+        return window_of(self._model, self._provider)
 
     def room(self, request: Request) -> int:
         """Return the output limit to send: the tokens of the reply's text and of its thinking."""
@@ -344,13 +343,12 @@ def import_early(models: Iterable[Model]) -> None:
     """Start a thread that imports what the first calls of `models` need, and return at once. Meanwhile a run
     loads its input and starts its kernel."""
     called = (getattr(model, "inner", model) for model in models)
-    over_http = {model.name: model for model in called if isinstance(model, HttpModel)}
+    over_http = [model for model in called if isinstance(model, HttpModel)]
 
     def import_all() -> None:
         with suppress(ImportError):  # the call that needs the library reports it
-            for name, model in over_http.items():
+            for model in over_http:
                 model.import_client()
-                price(name, TokenUsage())  # fills the cache of price listings
 
     if over_http:
         # A daemon, so that a run which ends before its first call does not wait for it.

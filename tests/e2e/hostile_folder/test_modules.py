@@ -16,7 +16,7 @@ MODULES = (
     "sitecustomize", "usercustomize", "conftest", "rlm", "sandbox", "typing", "json", "typer", "asyncio",
     "openai", "anthropic", "aiohttp", "httpx2", "re2", "sqlite3", "ipykernel",
     "zmq", "IPython", "jupyter_client", "jupyter_config", "jupyter_server_config", "ipython_config",
-    "ipython_kernel_config", "pypdfium2", "selectolax", "genai_prices", "numpy", "pathspec",
+    "ipython_kernel_config", "pypdfium2", "selectolax", "numpy", "pathspec",
     "chardet",
 )  # fmt: skip
 FILES = {

@@ -24,7 +24,7 @@ def test_nothing_of_http_is_imported_before_the_first_call():
         "import sys; from rlm.models import resolve, price, window_of\n"
         "env = {'ANTHROPIC_API_KEY': 'k', 'OPENAI_API_KEY': 'k'}\n"
         "resolve('claude-sonnet-5-5', env); resolve('gpt-5', env)\n"
-        "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
+        "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'tenacity') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
