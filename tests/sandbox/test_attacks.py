@@ -53,7 +53,9 @@ def _groups() -> list[tuple[str, tuple[Any, ...]]]:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[Any]:
+def world(tmp_path_factory) -> Iterator[Any]:
+    # pytest makes its folder where the temp folder is at its first use: in here it would end with this module.
+    tmp_path_factory.getbasetemp()
     with _modules["world"].World() as world:
         yield world
 
