@@ -54,7 +54,7 @@ def _groups() -> list[tuple[str, tuple[Any, ...]]]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> Iterator[Any]:
-    # pytest makes its folder where the temp folder is at its first use: in here it would end with this module.
+    # pytest makes its folder at its first use, in the temp folder of that moment. That one ends here.
     tmp_path_factory.getbasetemp()
     with _modules["world"].World() as world:
         yield world

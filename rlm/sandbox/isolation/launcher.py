@@ -13,24 +13,22 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from rlm.sandbox.isolation import bubblewrap, orphans
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.kernel import kernel_program
-from rlm.sandbox.isolation.filters.worker import worker_program
 from rlm.sandbox.isolation.layers import (
     filesystem_root,
     landlock,
     namespaces,
     privileges,
     rlimits,
+    seccomp,
 )
 from rlm.sandbox.isolation.layers.cgroup import Cgroup
-from rlm.sandbox.isolation.policy import LEVELS, Confinement, Layer, LayerFailed, LayerReport, Role
+from rlm.sandbox.isolation.policy import LEVELS, Confinement, Layer, LayerFailed, LayerReport
 
 __all__ = ["become", "close_other_fds", "confine", "inside", "launch", "main", "wait_for"]
 
@@ -38,7 +36,6 @@ _REFUSED = 3
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 """Not /dev/zero: a shared mapping of it is memory that no limit of a process counts."""
 _OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
-_PROGRAMS: Mapping[Role, Callable[[], bytes]] = {"kernel": kernel_program, "worker": worker_program}
 
 Run = Callable[[], NoReturn]
 Serve = Callable[[int, int], int]
@@ -254,6 +251,8 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         )
         return words
 
+    # Read now: a layer below may hide the file.
+    program = seccomp.program(confinement.role) if "seccomp" in layers else b""
     mechanisms: dict[Layer, Callable[[], object]] = {
         "root": lambda: filesystem_root.change_root(
             mount_point=confinement.mount_point,
@@ -269,7 +268,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
             write=[confinement.scratch, *_DEVICES[:2], *shared],
         ),
-        "seccomp": lambda: allowlist.install(_PROGRAMS[confinement.role]()),
+        "seccomp": lambda: seccomp.install(program),
     }
     if not private_root:
         os.chdir(confinement.scratch)

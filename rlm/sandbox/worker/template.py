@@ -20,9 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.worker import job_program
-from rlm.sandbox.isolation.layers import landlock, privileges
+from rlm.sandbox.isolation.layers import landlock, privileges, seccomp
 from rlm.sandbox.isolation.syscalls import check_result, libc
 
 __all__ = ["main"]
@@ -174,12 +172,13 @@ def _confine_job(cpu_seconds: int | None) -> dict[str, str]:
         except (OSError, ValueError, LookupError) as error:
             failed[wall] = str(error)
 
+    apply("seccomp", lambda: seccomp.program("job"))  # read now: Landlock hides the file
     apply("rlimits", lambda: _limit(cpu_seconds))
     apply("dumpable", _hide_from_tracing)
     apply("no_new_privileges", privileges.no_new_privileges)
     # Not a single path: what the job needs is open or imported.
     apply("landlock", lambda: landlock.restrict(read=(), write=()))
-    apply("seccomp", lambda: allowlist.install(job_program()))
+    apply("seccomp", lambda: seccomp.install(seccomp.program("job")))
     return failed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import platform
 import re
@@ -11,14 +12,34 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES, kernel_program
-from rlm.sandbox.isolation.syscalls import MACHINES, NEWEST, NUMBERS, number
+import rlm.sandbox.isolation
+from rlm.sandbox.isolation import syscalls
+from rlm.sandbox.isolation.layers import seccomp
 
-ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(rlm.sandbox.isolation.__file__).parent / "filters"
+
+
+def _load() -> ModuleType:
+    """Load the generator, which is on no import path."""
+    spec = importlib.util.spec_from_file_location("seccomp_filters", ROOT / "tools" / "seccomp_filters.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["seccomp_filters"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+filters = _load()
+try:
+    filters.number("read", "x86_64")
+except OSError:
+    pytest.skip("libseccomp is not installed", allow_module_level=True)
+MACHINES, NEWEST, number = filters.MACHINES, filters.NEWEST, filters.number
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 HEADERS = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 
@@ -28,7 +49,7 @@ def judge(program: bytes, machine: str, call: int | str, *arguments: int, archit
     found = number(call, machine) if isinstance(call, str) else call
     assert found is not None
     values = [argument & (2**64 - 1) for argument in (*arguments, *[0] * (6 - len(arguments)))]
-    data = struct.pack("=IIQ6Q", found & 0xFFFFFFFF, architecture or ARCHITECTURES[machine], 0, *values)
+    data = struct.pack("=IIQ6Q", found & 0xFFFFFFFF, architecture or MACHINES[machine], 0, *values)
     steps = list(struct.iter_unpack("=HBBI", program))
     accumulator = at = 0
     while True:
@@ -56,12 +77,32 @@ def refused(program: bytes, machine: str, call: int | str, *arguments: int) -> i
     return 0 if answer == ALLOW else answer & 0xFFFF
 
 
+def kernel_program(machine: str) -> bytes:
+    return (PROGRAMS / f"kernel.{machine}.bpf").read_bytes()
+
+
+def test_what_is_shipped_is_what_the_lists_say() -> None:
+    """After a change of a list: `python tools/seccomp_filters.py`."""
+    made = {
+        f"{name}.{machine}.bpf": filters.compile_allowlist(rules, machine)
+        for name, rules in filters.PROGRAMS.items()
+        for machine in MACHINES
+    }
+    assert {path.name: path.read_bytes() for path in PROGRAMS.iterdir()} == made
+
+
+def test_our_own_calls_have_their_numbers() -> None:
+    for machine, numbers in syscalls._NUMBERS.items():
+        for name, found in {**numbers, **syscalls._EVERYWHERE}.items():
+            assert found == number(name, machine)
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_only_listed_calls_are_allowed(machine) -> None:
     """All others fail with EPERM, calls that are newer than the list with ENOSYS."""
     program = kernel_program(machine)
-    assert not set(UNLISTED) & set(KERNEL_RULES)
-    listed = {number(name, machine) for name in KERNEL_RULES}
+    assert not set(UNLISTED) & set(filters.KERNEL_RULES)
+    listed = {number(name, machine) for name in filters.KERNEL_RULES}
     for call in {*range(NEWEST + 1)} - listed:
         assert refused(program, machine, call) == errno.EPERM, call
     for unknown in (NEWEST + 1, NEWEST + 1_000, 2**30 - 1):
@@ -74,8 +115,8 @@ def test_only_listed_calls_are_allowed(machine) -> None:
 def test_another_architecture_ends_the_process(machine) -> None:
     """Its numbers mean other calls. So do those of x32."""
     program = kernel_program(machine)
-    for architecture in (0x40000003, 0x40000028, *ARCHITECTURES.values()):
-        if architecture != ARCHITECTURES[machine]:
+    for architecture in (0x40000003, 0x40000028, *MACHINES.values()):
+        if architecture != MACHINES[machine]:
             assert judge(program, machine, "read", architecture=architecture) == KILL
     if machine == "x86_64":
         assert judge(program, machine, 0x40000000) == KILL
@@ -146,8 +187,8 @@ def test_a_kernel_makes_no_socket_but_pairs(machine) -> None:
 
 
 def test_every_condition_of_a_rule_must_hold() -> None:
-    rule = allowlist.Rule((allowlist.Condition(0, (1, 2, 3)), allowlist.Condition(1, (0,), 0xF0)), 71)
-    program = allowlist.compile_allowlist({"read": rule}, "x86_64")
+    rule = filters.Rule((filters.Condition(0, (1, 2, 3)), filters.Condition(1, (0,), 0xF0)), 71)
+    program = filters.compile_allowlist({"read": rule}, "x86_64")
     for first in (1, 2, 3):
         assert refused(program, "x86_64", "read", first, 0x0F) == 0
         assert refused(program, "x86_64", "read", first, 0x10) == 71
@@ -157,24 +198,27 @@ def test_every_condition_of_a_rule_must_hold() -> None:
 
 def test_a_name_that_no_machine_has_is_a_mistake() -> None:
     with pytest.raises(KeyError):
-        allowlist.compile_allowlist({"raed": allowlist.ANY})
+        filters.compile_allowlist({"raed": filters.ANY}, "x86_64")
+
+
+def test_a_machine_without_filters_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(OSError, match="riscv64"):
-        allowlist.compile_allowlist({"read": allowlist.ANY}, "riscv64")
+        seccomp.program.__wrapped__("kernel")
 
 
 @pytest.mark.skipif(not HEADERS.exists(), reason="Linux's headers are not installed")
 def test_the_numbers_agree_with_the_machines_headers() -> None:
     defined = dict(re.findall(r"#define __NR_(\w+) (\d+)", HEADERS.read_text()))
-    compared = {name: numbers[0] for name, numbers in NUMBERS.items() if name in defined}
+    listed = {name for rules in filters.PROGRAMS.values() for name in rules}
+    compared = {name: number(name, "x86_64") for name in listed if name in defined}
     assert len(compared) > 150
     assert compared == {name: int(defined[name]) for name in compared}
 
 
 _INSTALLED = """
 import ctypes, os, sys, threading
-from rlm.sandbox.isolation.layers import privileges
-from rlm.sandbox.isolation.filters import allowlist
-from rlm.sandbox.isolation.filters.kernel import kernel_program
+from rlm.sandbox.isolation.layers import privileges, seccomp
 go = threading.Event()
 def other():
     go.wait()
@@ -182,7 +226,7 @@ def other():
     except OSError as error: print("thread", error.errno)
 thread = threading.Thread(target=other); thread.start()
 privileges.no_new_privileges()
-allowlist.install(kernel_program())
+seccomp.install(seccomp.program("kernel"))
 go.set(); thread.join()
 libc = ctypes.CDLL(None, use_errno=True)
 print("newer", libc.syscall(4_000), ctypes.get_errno(), flush=True)
@@ -201,8 +245,8 @@ def test_an_installed_filter_holds_for_every_thread() -> None:
         text=True,
         timeout=60,
         check=False,
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout == f"thread {errno.EPERM}\nnewer -1 {errno.ENOSYS}\n", done.stderr
     assert done.returncode == -31  # SIGSYS

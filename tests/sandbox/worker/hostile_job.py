@@ -25,7 +25,7 @@ def prepare(argument: str) -> None:
     """Import what the attacks use, so that none fails for lack of a module."""
     json.dumps({})
     if argument == "without a filter":
-        template.job_program = lambda: b"no filter"
+        template.seccomp.program = lambda role: b"no filter"
 
 
 def read_all(channel: socket.socket) -> bytes:

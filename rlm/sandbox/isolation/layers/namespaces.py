@@ -62,9 +62,7 @@ def _clone(flags: int) -> int:
     uses it there.
     """
     python, here = ctypes.pythonapi, ctypes.PyDLL(None, use_errno=True)
-    wanted = number("clone")
-    assert wanted is not None, "every machine in the table has clone"
-    arguments = [ctypes.c_long(value) for value in (wanted, flags, 0, 0, 0, 0)]
+    arguments = [ctypes.c_long(value) for value in (number("clone"), flags, 0, 0, 0, 0)]
     python.PyOS_BeforeFork()
     child: int = here.syscall(*arguments)
     if child == 0:

@@ -1,7 +1,7 @@
-"""`python tests/sandbox/trace_syscalls.py` prints the system calls of a kernel, and which the filter refuses.
+"""`python tools/trace_syscalls.py` prints the system calls of a kernel, and which the filter refuses.
 
-It runs representative cells at level 0 under strace. The table in `rlm/sandbox/isolation/filters/kernel.py`
-was reviewed against its output. numpy and pandas are traced if they are installed.
+It runs representative cells at level 0 under strace. The lists in `seccomp_filters.py` were reviewed against
+its output. numpy and pandas are traced if they are installed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from seccomp_filters import KERNEL_RULES
+
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
-from rlm.sandbox.isolation.filters.kernel import KERNEL_RULES
-from rlm.sandbox.isolation.syscalls import NUMBERS
 from rlm.sandbox.launch.forkserver import Forkserver
 
 CELLS = (
@@ -104,7 +104,7 @@ def main() -> int:
         known = {"umount2": "umount2", "pread": "pread64", "pwrite": "pwrite64"}.get(name, name)
         rule = KERNEL_RULES.get(known)
         judged = "not in the list" if rule is None else "by argument" if rule.conditions else "allowed"
-        print(f"{count:>9,}  {name:<24} {judged}{'' if known in NUMBERS else '; unknown number'}")
+        print(f"{count:>9,}  {name:<24} {judged}")
     return 0
 
 
