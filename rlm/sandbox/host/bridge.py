@@ -20,7 +20,7 @@ from rlm.sandbox.host import requests
 from rlm.sandbox.host.compute_clock import ComputeClock, serve_with, waiting
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.access_log import bounded
-from rlm.sandbox.in_kernel.pieces import MAX_OFFSET
+from rlm.sandbox.in_kernel.wire import MAX_OFFSET
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
 from rlm.sandbox.types import CellReport, ChildAnswer, Span
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlm.sandbox.in_kernel.pieces import (
+from rlm.sandbox.in_kernel.wire import (
     MAX_EVIDENCE,
     MAX_OFFSET,
     MAX_PIECES,

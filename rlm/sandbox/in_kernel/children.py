@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Self
 
 from ..text.body import Span
+from .places import Use
 
 EMPTY_SLICE = "empty_slice"
 """The error type of a slot whose slice is empty. Nothing was sent for it."""
@@ -72,6 +73,10 @@ class ChildResult(str):
     error_type: str | None
     how: str
     evidence: list[Span]
+
+    def stands_for(self, use: Use) -> list[Any]:
+        """Return what `spans_of` makes of it: the span that it read. To the next child it is text."""
+        return [self if use == "slice" or self.span is None else self.span]
 
     def __await__(self) -> Generator[None, None, Self]:
         """Return the answer itself: a needless `await` before the call must not lose a paid answer."""

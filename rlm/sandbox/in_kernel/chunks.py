@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, get_args, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, get_args
 
 from ..text.body import Body, Span
-from .access_log import AccessLog, bounded
-from .places import span_of
-from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
+from .access_log import bounded
+from .places import SHOWN_TEXT, Later, Listed, Place, Record, Records, Text, shown, spans_of
 
-__all__ = ["ChunkUnit", "Chunks", "coverage_of", "cut"]
+__all__ = ["ChunkUnit", "chunks_of", "coverage_of"]
 
 ChunkUnit = Literal["lines", "paragraphs", "headings", "messages", "documents"]
 
@@ -27,84 +26,54 @@ _LOOK_AROUND = 64
 _MAX_GAPS = 20
 
 
-class Chunks(Sequence[Record]):
-    """Chunks as records (index, start, end, text, document); 1 GB in 50,000 chunks takes about a megabyte.
+def chunks_of(
+    body: Body,
+    read: Callable[[int, int], Text],
+    part: Span,
+    max_chars: int,
+    overlap: int,
+    by: ChunkUnit | None,
+) -> Listed:
+    """Return the chunks of a part of the body as lazy places: index, start, end, text and document.
 
-    A slice of it is as lazy as the whole.
+    `read` returns a text of the body. Raises ValueError for invalid arguments.
     """
+    starts, end_of = cut(body.window(*part), max_chars, overlap, by)
 
-    __slots__ = ("_body", "_ends", "_first", "_indices", "_log", "_starts")
+    def span(index: int) -> tuple[int, int]:
+        return part.start + starts[index], part.start + end_of(index)
 
-    def __init__(
-        self, body: Body, log: AccessLog, starts: Sequence[int], ends: Sequence[int], *, first: int = 0
-    ) -> None:
-        """Take the edges of the chunks, counted from character `first` of the body."""
-        self._body = body
-        self._log = log
-        self._first = first
-        self._starts = starts
-        self._ends = ends
-        self._indices = range(len(starts))
+    def text(chunk: Place) -> Text:
+        return read(chunk.start, chunk.end)
 
-    def __len__(self) -> int:
-        return len(self._indices)
+    def short(chunk: Place) -> str:
+        start, end = chunk.span
+        return shown(read(start, min(end, start + SHOWN_TEXT)), end - start)
 
-    @overload
-    def __getitem__(self, at: int) -> Record: ...
-    @overload
-    def __getitem__(self, at: slice) -> Chunks: ...
-    def __getitem__(self, at: int | slice) -> Record | Chunks:
-        if isinstance(at, slice):
-            part = Chunks(self._body, self._log, self._starts, self._ends, first=self._first)
-            part._indices = self._indices[at]
-            return part
-        try:
-            index = self._indices[at]
-        except IndexError:
-            raise IndexError(f"there is no chunk {at}: there are {len(self):,}") from None
-        start, end = self._span(index)
-        held = {"index": index, "start": start, "end": end}
-        document = self._body.document_at(start)
-        chunk = LazyRecord(held, ("text",), self)
-        dict.__setitem__(chunk, "document", document.name if document else None)
-        return chunk
+    later = Later(text, short)
 
-    def spans(self) -> Iterator[Span]:
-        """Return the spans of the chunks in order, without reading any text."""
-        return map(self._span, self._indices)
+    def item(index: int) -> Place:
+        start, end = span(index)
+        document = body.document_at(start)
+        name = document.name if document else None
+        return Place({"index": index, "start": start, "end": end, "text": later, "document": name})
 
-    def _span(self, index: int) -> Span:
-        return Span(self._first + self._starts[index], self._first + self._ends[index])
-
-    def value(self, record: LazyRecord, key: str) -> Text:
-        """Return the text of a chunk. `key` is "text"."""
-        return self._text(record.start, record.end)
-
-    def shown(self, record: LazyRecord, key: str) -> str:
-        """Return the text in short form, for printing."""
-        start, end = record.start, record.end
-        return shown(self._text(start, min(end, start + SHOWN_TEXT)), end - start)
-
-    def _text(self, start: int, end: int) -> Text:
-        self._log.read(start, end)
-        return Text(self._body.text(start, end), Span(start, end))
-
-    def __repr__(self) -> str:
-        if not self:
-            return "[]"
-        longest = max(end - start for start, end in self.spans())
+    def about(chunks: Listed) -> str:
+        longest = max(end - start for start, end in map(span, chunks.numbers))
         return (
-            f"{len(self):,} chunks of up to {longest:,} characters, characters "
-            f"{self[0].start:,} to {self[-1].end:,} (each has index, start, end, text, document)"
+            f" of up to {longest:,} characters, characters {chunks[0].start:,} to {chunks[-1].end:,} "
+            "(each has index, start, end, text, document)"
         )
 
+    return Listed("chunk", range(len(starts)), item, about)
 
-Edges = tuple[Sequence[int], Sequence[int]]
-"""The starts and the ends of chunks."""
+
+Edges = tuple[Sequence[int], Callable[[int], int]]
+"""The starts of chunks, and a function that returns the end of a chunk by its number."""
 
 
 def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges:
-    """Cut the body into chunks of at most `max_chars` that cover all of it. Return their starts and ends.
+    """Cut the body into chunks of at most `max_chars` that cover all of it.
 
     Each begins at most `overlap` characters before the end of the last one. With a unit, it begins at the
     first unit that starts there, and holds as many whole units as fit. A longer unit is cut at its last line
@@ -120,8 +89,7 @@ def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges
     if by is None:
         step = max_chars - overlap
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
-        starts = range(0, count * step, step)
-        return starts, _Ends(starts, max_chars, body.chars)
+        return range(0, count * step, step), lambda at: min(body.chars, at * step + max_chars)
     return _pack_units(body, max_chars, overlap, _borders(body, by, overlap))
 
 
@@ -139,23 +107,6 @@ def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
             return _heading_borders(body)
         case _:
             return _text_borders(body, by, overlap)
-
-
-class _Ends(Sequence[int]):
-    """The ends of chunks of equal size."""
-
-    __slots__ = ("_chars", "_size", "_starts")
-
-    def __init__(self, starts: Sequence[int], size: int, chars: int) -> None:
-        self._starts = starts
-        self._size = size
-        self._chars = chars
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, at: Any) -> Any:
-        return min(self._chars, self._starts[at] + self._size)
 
 
 _Borders = Callable[[int, int], tuple[Sequence[int], bool]]
@@ -185,7 +136,7 @@ def _pack_units(body: Body, size: int, overlap: int, borders: _Borders) -> Edges
             after, _ = borders(end, min(body.chars, end + size))
             back = max(back, (after[0] if after else body.chars) - size)
         start = next((place for place in places if back <= place < end), end)
-    return starts, ends
+    return starts, ends.__getitem__
 
 
 def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
@@ -252,7 +203,9 @@ def _last_line_end(body: Body, start: int, limit: int) -> int:
 def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
     """Return what chunks cover of the characters of `whole`: chunks, input_chars, covered_chars, gaps (the
     first 20) and complete."""
-    spans = list(chunks.spans() if isinstance(chunks, Chunks) else map(_span_of, chunks))
+    spans = spans_of(chunks)
+    if any(isinstance(one, str) for one in spans):
+        raise TypeError("chunk_coverage takes chunks, hits or (start, end) pairs, not str")
     covered, at = 0, whole.start
     gaps: list[Span] = []
     for start, end in bounded(spans, len(spans)):
@@ -271,12 +224,3 @@ def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
         gaps=Records(gaps[:_MAX_GAPS]),
         complete=not gaps,
     )
-
-
-def _span_of(chunk: Any) -> Span:
-    span = span_of(chunk)
-    if span is None:
-        raise TypeError(
-            f"chunk_coverage takes chunks, hits or (start, end) pairs, not {type(chunk).__name__}"
-        )
-    return span

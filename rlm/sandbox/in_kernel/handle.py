@@ -11,23 +11,38 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from ..text.body import Body, Document, Span
+from ..text.parts import MAX_PAGES, page_span, pages_within
 from ..text.search import Scanner
 from ..text.search_pattern import SearchPattern, across_lines, compile_pattern
 from ..text.surroundings import section_of, sentence_at
 from .access_log import AccessLog
-from .chunks import Chunks, ChunkUnit, coverage_of, cut
-from .hits import HitReader, PackReader
-from .lines import Lines
-from .places import is_span, page_of, pages_of, place_of, resolve_range, stretch_of, whole_number
+from .chunks import ChunkUnit, chunks_of, coverage_of
+from .hits import Hits
+from .lines import lines_of
+from .places import (
+    Later,
+    Listed,
+    Passages,
+    Place,
+    Record,
+    Records,
+    Text,
+    is_offset,
+    is_pair,
+    part_of,
+    place_of,
+    resolve_range,
+    whole_number,
+)
 from .quotes import locate, nearest_line
-from .records import DocumentRecord, Hit, Hits, LazyRecord, Passages, Record, Records, Text
 from .rows import Rows
 
-__all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
+__all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle", "is_numbered_page"]
 
 MAX_PEEK = 100_000
 MAX_READ_ALL = 20_000_000
@@ -52,7 +67,7 @@ class Handle:
     """The helpers over one body.
 
     Characters and lines are counted from 0 over the whole body. Ends are exclusive. Records are dicts whose
-    keys are attributes too.
+    keys are attributes too. `body` is what the current question covers, `log` the record of what was read.
     """
 
     def __init__(
@@ -61,19 +76,19 @@ class Handle:
         plan: Plan | None = None,
         chunk_chars: Callable[[], int] = lambda: _USUAL_CHUNK,
     ) -> None:
-        self._whole = self._body = body
+        self._whole = self.body = body
         self._plan = plan
         self._chunk_chars = chunk_chars
-        self._log = AccessLog()
+        self.log = AccessLog()
         self._scanner = Scanner(body)
         self._second_looks = 0
-        self._documents: list[Record] | None = None
+        self._documents: list[Place] | None = None
 
     def _show(self, chars: int) -> None:
         """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
         whole = self._whole
-        self._body = whole if chars == whole.chars else whole.window(0, chars)
-        self._scanner = Scanner(self._body)
+        self.body = whole if chars == whole.chars else whole.window(0, chars)
+        self._scanner = Scanner(self.body)
         self._documents = None
 
     def context_meta(self) -> Record:
@@ -83,7 +98,7 @@ class Handle:
         The previews are the first and last 500 characters. The last three fields are what a full pass by
         children would take.
         """
-        body = self._body
+        body = self.body
         plan = self._plan() if self._plan is not None else {}
         chunk = plan.get("recommended_chunk") or _USUAL_CHUNK
         return Record(
@@ -106,46 +121,65 @@ class Handle:
         `*` and `?` stand for any characters, also for `/`.
         """
         if self._documents is None:
-            self._documents = [self._document(document) for document in self._body.documents]
+            self._documents = [self._document(document) for document in self.body.documents]
         fits = None if pattern is None else str(pattern).replace("**/", "*")
         return Records(
-            DocumentRecord(document, self)
-            for document in self._documents
-            if fits is None or fnmatchcase(document["name"], fits)
+            document for document in self._documents if fits is None or fnmatchcase(document["name"], fits)
         )
 
-    def page(self, document: Any, number: Any) -> Record:
+    def _document(self, document: Document) -> Place:
+        counts = {"messages": document.messages, "pages": document.pages}
+
+        def text(place: Place) -> Text:
+            if place.end - place.start > MAX_READ_ALL:
+                raise ValueError(
+                    f"the document has {place.end - place.start:,} characters, .text returns up to "
+                    f"{MAX_READ_ALL:,}: use chunk(within=document) or read_lines(within=document)"
+                )
+            return self._text(place.start, place.end)
+
+        return Place(
+            {
+                "index": document.index,
+                "name": document.name,
+                "kind": document.kind,
+                "start": document.start,
+                "end": document.end,
+                **{name: count for name, count in counts.items() if count is not None},
+            },
+            beside={"text": text, "page": lambda place: partial(self.page, place)},
+        )
+
+    def page(self, document: Any, number: Any) -> Place:
         """Return document, page, start and end of a page, counted from 1. `document` is one of documents() or
         its name. Raises ValueError if there is no such page."""
-        found = page_of(self._body, document, number)
-        return Record(
-            document=found.document.name, page=found.number, start=found.span.start, end=found.span.end
+        found = self.body.document_at(part_of(self.body, document, "the document").start)
+        assert found is not None
+        page = page_span(self.body, found, whole_number("the page", number))
+        return Place(
+            {"document": found.name, "page": page.number, "start": page.span.start, "end": page.span.end}
         )
-
-    def whole_text(self, start: int, end: int) -> Text:
-        """Return the text of a document. Raises ValueError for more than 20,000,000 characters."""
-        if end - start > MAX_READ_ALL:
-            raise ValueError(
-                f"the document has {end - start:,} characters, .text returns up to {MAX_READ_ALL:,}: "
-                "use chunk(within=document) or read_lines(within=document)"
-            )
-        return self._text(start, end)
 
     def pages(self, given: Any) -> list[Span]:
-        """Return the spans of the pages that one place touches: a page, a span, a hit, a document, or
-        (document, page). Raises TypeError or ValueError if it has none, or more than a child can see."""
-        return [page.span for page in pages_of(self._body, given)]
-
-    def _document(self, document: Document) -> Record:
-        return Record(
-            index=document.index,
-            name=document.name,
-            kind=document.kind,
-            start=document.start,
-            end=document.end,
-            **({} if document.messages is None else {"messages": document.messages}),
-            **({} if document.pages is None else {"pages": document.pages}),
-        )
+        """Return the spans of the pages that one place touches: a page, a span, a hit, a document, an offset,
+        or (document, page). Raises TypeError or ValueError if it has none, or more than a child can see."""
+        body = self.body
+        if is_numbered_page(given):
+            return [self.page(*given).span]
+        start, end = place_of(body, given) if is_offset(given) else part_of(body, given, "pages")
+        touched = list(islice(pages_within(body, Span(start, max(end, start + 1))), MAX_PAGES + 1))
+        if not touched:
+            document = body.document_at(start)
+            named = f"{document.name!r} (kind {document.kind})" if document else "this input"
+            raise ValueError(
+                f"{named} has no pages to look at: only PDFs and pictures have. Read its text instead"
+            )
+        if len(touched) > MAX_PAGES:
+            raise ValueError(
+                f"a child sees at most {MAX_PAGES} pages. Give a list of pages, which gives one child each: "
+                f"look([d.page(n) for n in range(1, d.pages + 1)], prompt), d being one of documents()"
+            )
+        return [page.span for page in touched]
 
     def peek(self, start: Any, end: int | None = None, unit: str = "chars") -> Text:
         """Return the text from `start` to `end`, in characters or in whole lines with their line ends.
@@ -160,14 +194,14 @@ class Handle:
                 raise TypeError(
                     "end is missing: peek(start, end), or around(offset) for the lines around one"
                 )
-            end = self._body.lines if unit == "lines" else self._body.chars
+            end = self.body.lines if unit == "lines" else self.body.chars
         if end is None:
-            return self._bounded(*stretch_of(self._body, start, "start"))
+            return self._bounded(*part_of(self.body, start, "start"))
         first, last = whole_number("start", start), whole_number("end", end)
         if unit == "chars":
-            low, high = resolve_range(first, last, self._body.chars)
+            low, high = resolve_range(first, last, self.body.chars)
         elif unit == "lines":
-            low, high = (self._body.line_start(n) for n in resolve_range(first, last, self._body.lines))
+            low, high = (self.body.line_start(n) for n in resolve_range(first, last, self.body.lines))
         else:
             raise ValueError(f"unit={unit!r} is not a unit: use 'chars' or 'lines'")
         return self._bounded(low, high)
@@ -193,13 +227,15 @@ class Handle:
         if not spans:
             self._look_across_lines(pattern, query, part, scanner)
         seen = spans[-1].end if spans else 0
-        self._log.scanned(first, first + (seen if more else part.chars))
-        fields = HitReader(self, min(max(0, around), _MAX_CONTEXT))
-        hits = [
-            Hit({"index": index, "start": first + start, "end": first + end}, HitReader.KEYS, fields)
-            for index, (start, end) in enumerate(spans)
-        ]
-        return Hits(hits, truncated=more, count=lambda: self.count(pattern, within))
+        self.log.scanned(first, first + (seen if more else part.chars))
+        return Hits.of(
+            self.body,
+            self._text,
+            min(max(0, around), _MAX_CONTEXT),
+            [Span(first + start, first + end) for start, end in spans],
+            truncated=more,
+            count=lambda: self.count(pattern, within),
+        )
 
     def quote(self, text: str, within: Any = None) -> Text:
         """Return the place of the body that reads as `text`, as it stands there.
@@ -212,7 +248,7 @@ class Handle:
         if not isinstance(text, str):
             raise TypeError(f"text must be the str to find, not {type(text).__name__}")
         first, part, _ = self._part(within)
-        self._log.scanned(first, first + part.chars)
+        self.log.scanned(first, first + part.chars)
         return self._text(*locate(part, str(text), first=first))
 
     def nearest(self, quotes: Iterable[str]) -> Iterator[str]:
@@ -220,7 +256,7 @@ class Handle:
 
         Stops after some seconds of computing, and looks at no very large body.
         """
-        if self._body.bytes > _SECOND_LOOK_BYTES:
+        if self.body.bytes > _SECOND_LOOK_BYTES:
             return
         end = time.process_time() + _NEAREST_SECONDS
         told = 0
@@ -228,10 +264,10 @@ class Handle:
             if told == _MOST_NEAREST or time.process_time() > end:
                 return
             try:
-                locate(self._body, quote, explain=False)
+                locate(self.body, quote, explain=False)
             except (ValueError, TimeoutError):
                 told += 1
-                yield f"{quote[:_SHOWN_PATTERN]!r}: {nearest_line(self._body, quote)}"
+                yield f"{quote[:_SHOWN_PATTERN]!r}: {nearest_line(self.body, quote)}"
 
     def around(self, where: Any, lines: int = 3, by: str | None = None) -> Text | Passages:
         """Return the whole lines of a hit, chunk, span or offset, with `lines` more above and below.
@@ -245,14 +281,12 @@ class Handle:
                 f"by={by!r} is not known: use 'sentence' or 'section', or leave it out for lines"
             )
         extra = max(0, whole_number("lines", lines))
-        listed = isinstance(where, (list, tuple)) or (
-            not isinstance(where, (str, Mapping)) and hasattr(where, "__iter__")
-        )
         # Two offsets in a list are two places; a tuple is a span.
-        if not listed or (is_span(where) and isinstance(where, tuple)) or hasattr(where, "span"):
-            return self._bounded(*self._reach(place_of(self._body, where), extra, by))
+        one = isinstance(where, (str, Mapping)) or (isinstance(where, tuple) and is_pair(where))
+        if one or not hasattr(where, "__iter__") or hasattr(type(where), "stands_for"):
+            return self._bounded(*self._reach(place_of(self.body, where), extra, by))
         windows: list[list[int]] = []
-        for start, end in sorted(self._reach(place_of(self._body, one), extra, by) for one in where):
+        for start, end in sorted(self._reach(place_of(self.body, one), extra, by) for one in where):
             if windows and start <= windows[-1][1]:
                 windows[-1][1:] = [max(end, windows[-1][1]), windows[-1][2] + 1]
             else:
@@ -270,23 +304,23 @@ class Handle:
         found = scanner.count(query)
         if not found:
             self._look_across_lines(pattern, query, part, scanner)
-        self._log.scanned(first, first + part.chars)
+        self.log.scanned(first, first + part.chars)
         return found
 
-    def read_lines(self, start: int = 0, end: int | None = None, within: Any = None) -> Lines:
+    def read_lines(self, start: int = 0, end: int | None = None, within: Any = None) -> Listed:
         """Return lines, read lazily. Each is a str with number, start, end and text.
 
         With `within`, `start` and `end` count among the lines that are at least partly in that part. The
         numbers of the lines are those of the whole body.
         """
-        body = self._body
+        body = self.body
         last = None if end is None else whole_number("end", end)
         low, high = 0, body.lines
         if within is not None:
-            stretch = stretch_of(body, within)
-            low, high = body.line_of(stretch.start), body.line_of(stretch.end - 1) + 1
+            part = part_of(body, within)
+            low, high = body.line_of(part.start), body.line_of(part.end - 1) + 1
         first, last = resolve_range(whole_number("start", start), last, high - low)
-        return Lines(body, self._log, low + first, low + last)
+        return lines_of(body, self.log, range(low + first, low + last))
 
     def read_records(self, within: Any = None, typed: bool = False) -> Rows:
         """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
@@ -295,21 +329,21 @@ class Handle:
         `typed`, the numbers, booleans and ISO dates of CSV, and the dates of JSON, are such by their column,
         an empty text is None, and `raw` is the value as it stands. Raises ValueError if no document has rows.
         """
-        stretch = None if within is None else stretch_of(self._body, within)
-        return Rows(self._body, self._log, stretch, typed=bool(typed))
+        part = None if within is None else part_of(self.body, within)
+        return Rows(self.body, self.log, part, typed=bool(typed))
 
     def read_all(self) -> str:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""
-        if self._body.chars > MAX_READ_ALL:
+        if self.body.chars > MAX_READ_ALL:
             raise ValueError(
-                f"the input has {self._body.chars:,} characters, read_all() returns up to {MAX_READ_ALL:,}: "
+                f"the input has {self.body.chars:,} characters, read_all() returns up to {MAX_READ_ALL:,}: "
                 "iterate over read_lines() or chunk(), or use search() and count()"
             )
-        return self._text(0, self._body.chars)
+        return self._text(0, self.body.chars)
 
     def chunk(
         self, max_chars: int | None = None, overlap: int = 0, by: ChunkUnit | None = None, within: Any = None
-    ) -> Chunks:
+    ) -> Listed:
         """Return chunks that cover the whole body, or a part, read lazily: index, start, end, text, document.
 
         Each has at most `max_chars` characters (None: as many as a child takes), and begins at most `overlap`
@@ -317,74 +351,57 @@ class Handle:
         "documents"), such units stay whole if they fit. A longer unit is cut, at a line end if possible.
         Small documents share a chunk. `document` is that of the chunk's start.
         """
-        first, part, _ = self._part(within)
+        part = Span(0, self.body.chars) if within is None else part_of(self.body, within)
         size = self._chunk_chars() if max_chars is None else whole_number("max_chars", max_chars)
-        shared = whole_number("overlap", overlap)
-        return Chunks(self._body, self._log, *cut(part, size, shared, by), first=first)
+        return chunks_of(self.body, self._text, part, size, whole_number("overlap", overlap), by)
 
     def chunk_coverage(self, chunks: Iterable[Any], within: Any = None) -> Record:
         """Return what chunks, hits or (start, end) pairs cover of the body, or of a part.
 
         The fields are chunks, input_chars, covered_chars, gaps (the first 20) and complete.
         """
-        whole = Span(0, self._body.chars) if within is None else stretch_of(self._body, within)
+        whole = Span(0, self.body.chars) if within is None else part_of(self.body, within)
         return coverage_of(whole, chunks)
-
-    def stretch(self, within: Any) -> Span:
-        """Return the part of the body that `within` names."""
-        return stretch_of(self._body, within)
 
     def packs(self, ranked: Iterable[Any], within: Span | None = None) -> Records:
         """Return what the driver ranked, in the body or in a part, as records that read their text on access.
         `ranked` holds [(start, end), score, heading path] for each."""
-        low, high = within or (0, self._body.chars)
-        self._log.scanned(low, high)
-        fields = PackReader(self)
+        low, high = within or (0, self.body.chars)
+        self.log.scanned(low, high)
+        later = {
+            "document": Later(lambda pack: self.document_name(pack.start)),
+            "text": Later(lambda pack: self._text(pack.start, pack.end)),
+        }
         return Records(
-            LazyRecord(
+            Place(
                 {
                     "index": index,
                     "start": max(low, start),
                     "end": min(high, end),
                     "score": score,
                     "heading_path": path,
-                },
-                PackReader.KEYS,
-                fields,
+                    **later,
+                }
             )
             for index, ((start, end), score, path) in enumerate(ranked)
         )
 
-    @property
-    def body(self) -> Body:
-        """The body that the current question covers."""
-        return self._body
-
-    @property
-    def access_log(self) -> AccessLog:
-        """The record of what was read."""
-        return self._log
-
     def document_name(self, char: int) -> str | None:
         """Return the name of the document of a character, or None outside the body."""
-        document = self._body.document_at(char)
+        document = self.body.document_at(char)
         return document.name if document else None
 
     def drain_access(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
         """Return (read, scanned) since the last call: what the cell got, and what was searched."""
         self._second_looks = 0
-        return self._log.drain()
+        return self.log.drain()
 
     def restore_access(self, read: Iterable[Span], scanned: Iterable[Span]) -> None:
         """Put back drained spans that could not be reported."""
         for span in read:
-            self._log.read(*span)
+            self.log.read(*span)
         for span in scanned:
-            self._log.scanned(*span)
-
-    def resolved(self, start: int, end: int) -> Span:
-        """Return the span of two offsets. They are clamped, and negative ones count from the end."""
-        return Span(*resolve_range(start, end, self._body.chars))
+            self.log.scanned(*span)
 
     def quoted(self, answer: str, within: Span) -> Span | None:
         """Return the span in `within` of the longest passage that `answer` puts in double quotes.
@@ -394,12 +411,8 @@ class Handle:
         if within.end - within.start > MAX_READ_ALL:
             return None
         quotes = [quote for quote in map(str.strip, _QUOTED.findall(answer)) if len(quote) >= _MIN_QUOTE]
-        return self.first_of(sorted(dict.fromkeys(quotes), key=len, reverse=True), within)
-
-    def first_of(self, quotes: Iterable[str], within: Span) -> Span | None:
-        """Return the place in `within` of the first of some quotes that stands there, or None."""
-        part = self._body.window(*within)
-        for quote in islice(quotes, _MOST_QUOTES):
+        part = self.body.window(*within)
+        for quote in sorted(dict.fromkeys(quotes), key=len, reverse=True)[:_MOST_QUOTES]:
             try:
                 return locate(part, quote, first=within.start, explain=False)
             except (ValueError, TimeoutError):
@@ -434,15 +447,15 @@ class Handle:
     def _part(self, within: Any) -> tuple[int, Body, Scanner]:
         """Return the first character of a part of the body, the part and its scanner. None is the whole."""
         if within is None:
-            return 0, self._body, self._scanner
-        stretch = stretch_of(self._body, within)
-        part = self._body.window(*stretch)
-        return stretch.start, part, Scanner(part)
+            return 0, self.body, self._scanner
+        start, end = part_of(self.body, within)
+        part = self.body.window(start, end)
+        return start, part, Scanner(part)
 
     def _reach(self, place: Span, extra: int, by: str | None) -> tuple[int, int]:
         """Return the place of the sentence or section of `place`, or of its lines with `extra` more above
         and below."""
-        body = self._body
+        body = self.body
         if by == "sentence":
             return sentence_at(body, place)
         if by == "section":
@@ -453,16 +466,16 @@ class Handle:
 
     def _head(self, start: int, end: int, places: int) -> str:
         """Return the line above a passage: its place, and how many places of a list it holds."""
-        body = self._body
+        body = self.body
         first, last = body.line_of(start), body.line_of(max(start, end - 1))
         lines = f"line {first}" if first == last else f"lines {first}-{last}"
         count = f", {places} places" if places > 1 else ""
         return f"[{start}-{end}, {lines} of {self.document_name(start)}{count}]"
 
     def _text(self, start: int, end: int) -> Text:
-        span = Span(start, max(start, min(end, self._body.chars)))
-        self._log.read(*span)
-        return Text(self._body.text(*span), span)
+        span = Span(start, max(start, min(end, self.body.chars)))
+        self.log.read(*span)
+        return Text(self.body.text(*span), span.start)
 
     def _bounded(self, start: int, end: int) -> Text:
         self._check_size(end - start)
@@ -474,3 +487,10 @@ class Handle:
                 f"that would be {chars:,} characters, more than {MAX_PEEK:,} at once: "
                 "use chunk() or read_lines(), or a shorter range"
             )
+
+
+def is_numbered_page(given: Any) -> bool:
+    """Return whether `given` is (document, page)."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2 or is_pair(given):
+        return False
+    return isinstance(given[0], (str, Mapping)) and is_offset(given[1])

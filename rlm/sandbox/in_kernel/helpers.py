@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..text.body import Span
 from ..text.quotes import MAX_QUOTE_CHARS
+from . import wire
 from .channel import Caller, CallError
 from .children import (
     EMPTY_SLICE,
@@ -19,23 +22,15 @@ from .children import (
     UnknownSubModel,
     failure_lines,
 )
-from .handle import Handle
-from .pieces import check_evidence
-from .places import is_span
-from .records import Hit, Records
+from .handle import Handle, is_numbered_page
+from .places import Listed, Records, is_pair, part_of, resolve_range, spans_of
 from .registry import HELPERS, NAMES, with_argument_hints
 from .schema_types import AnswerForm
-from .slices import LEFT_OUT, EmptySlice, Slice, looked_places, pieces_of, read_slice
-from .tables import Database, SqlRow, SqlRows, Tables, places_of_row
+from .tables import Database, SqlRows, Tables
 
 __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
-_MIN_QUOTE = 20
-_MOST_TABLES = 10
-"""Tables of a computed row that are cited."""
-_MOST_COMPUTED = 20
-"""Computed rows that are cited one by one. More are cited by their tables."""
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -47,6 +42,30 @@ _ERRORS: Mapping[str, type[Exception]] = {
     "type": TypeError,
     "too_large": ValueError,
 }
+
+
+class _LeftOut:
+    """Default of an argument that was left out. None is a value: a search that found nothing returns it."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+LEFT_OUT: Any = _LeftOut()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice as it crosses the channel: spans as [start, end] within the body, texts as str, in order.
+
+    pieces: None if the slice was left out. grounded: whether any piece is not itself the answer of a child
+    that read no text. span: the smallest that holds all spans, or None. empty: why nothing is sent for it.
+    """
+
+    pieces: list[Any] | None = None
+    grounded: bool = False
+    span: Span | None = None
+    empty: str = ""
 
 
 class Finalized(BaseException):
@@ -72,7 +91,7 @@ class Helpers:
         self._namespace = namespace
         self._variables = variables
         self._outputs = outputs
-        self._database = Database(handle.body, handle.access_log)
+        self._database = Database(handle.body, handle.log)
         for helper in HELPERS:
             owner = self if hasattr(self, helper.name) else handle
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
@@ -125,7 +144,9 @@ class Helpers:
         _check_prompt(prompt)
         _check_on_error(on_error)
         form = AnswerForm(schema)
-        options = _options(numbered=numbered, chunked=_is_chunks(slices), model=model)
+        options = _options(
+            numbered=numbered, chunked=isinstance(slices, Listed) and slices.unit == "chunk", model=model
+        )
         chosen = self._slices(slices, on_error)
         return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
 
@@ -155,9 +176,13 @@ class Helpers:
         child each. Scans and drawings hold no text to search: evidence is the answer itself.
         """
         _check_prompt(prompt)
-        places, is_one = looked_places(pages)
-        slices: list[Slice | EmptySlice | None] = [
-            Slice([list(span) for span in self._handle.pages(place)]) for place in places
+        is_one = not isinstance(pages, (list, tuple)) or is_pair(pages)
+        is_one = is_one or (isinstance(pages, tuple) and is_numbered_page(pages))
+        if pages is None or (not is_one and not pages):
+            raise ValueError("there is no page. Nothing was sent. Give one: documents()[0].page(1)")
+        slices = [
+            Slice([list(span) for span in spans], grounded=True, span=Span(spans[0].start, spans[-1].end))
+            for spans in map(self._handle.pages, [pages] if is_one else pages)
         ]
         form, options = AnswerForm(schema), {**_options(), "look": True}
         results = self._ask([prompt] * len(slices), slices, options, form)
@@ -179,9 +204,9 @@ class Helpers:
             raise TypeError("query must be a non-empty str: the words that a passage should contain")
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k is {k!r}. Give a whole number from 1.")
-        stretch = None if within is None else self._handle.stretch(within)
-        ranked, _ = self._call("rank", {"query": query, "k": k, "within": stretch})
-        return self._handle.packs(ranked, stretch)
+        part = None if within is None else part_of(self._handle.body, within)
+        ranked, _ = self._call("rank", {"query": query, "k": k, "within": part})
+        return self._handle.packs(ranked, part)
 
     def sub_rlm(self, prompt: Any, source: Any = LEFT_OUT, model: str | None = None) -> Any:
         """Let an RLM like you, with a kernel and a handle of its own over `source`, work on `prompt` alone.
@@ -204,7 +229,7 @@ class Helpers:
     def tables(self) -> Tables:
         """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
         end, and columns: their types by their names, from the first 1,000 rows."""
-        return Tables(self._tables().tables)
+        return Tables(table.place for table in self._tables().tables)
 
     def sql(self, query: str, params: Any = ()) -> SqlRows:
         """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.
@@ -218,7 +243,7 @@ class Helpers:
     def _tables(self) -> Database:
         """Return the database. A new question may cover another part of the body."""
         if self._database.body is not self._handle.body:
-            self._database = Database(self._handle.body, self._handle.access_log)
+            self._database = Database(self._handle.body, self._handle.log)
         return self._database
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
@@ -270,8 +295,7 @@ class Helpers:
                 raise ValueError(
                     f"confidence must be 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
-        given = [] if evidence is None else self._evidence(evidence)
-        pieces = check_evidence(given, self._handle.resolved)
+        pieces = [] if evidence is None else self._evidence(evidence)
         read, scanned = self._handle.drain_access()
         try:
             result, _ = self._call(
@@ -296,7 +320,7 @@ class Helpers:
     def _ask(
         self,
         prompts: list[str],
-        slices: Sequence[Slice | EmptySlice | None],
+        slices: Sequence[Slice],
         options: Mapping[str, Any],
         form: AnswerForm,
     ) -> ChildResults:
@@ -324,9 +348,7 @@ class Helpers:
                 results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
         return results
 
-    def _ask_rlms(
-        self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None], model: str | None
-    ) -> ChildResults:
+    def _ask_rlms(self, prompts: list[str], sources: Sequence[Slice], model: str | None) -> ChildResults:
         return self._results("sub_rlms", "sources", prompts, sources, _routed(model))
 
     def _results(
@@ -334,14 +356,14 @@ class Helpers:
         method: str,
         texts: str,
         prompts: list[str],
-        slices: Sequence[Slice | EmptySlice | None],
+        slices: Sequence[Slice],
         options: Mapping[str, Any],
     ) -> ChildResults:
         """Ask for one answer a prompt. An empty slice is not sent: its slot says so."""
-        sent = [position for position, one in enumerate(slices) if not isinstance(one, EmptySlice)]
+        sent = [position for position, one in enumerate(slices) if not one.empty]
         replies: dict[int, Any] = {}
         if sent:
-            pieces = [one.pieces if isinstance(one, Slice) else None for one in map(slices.__getitem__, sent)]
+            pieces = [slices[position].pieces for position in sent]
             params = {"prompts": [prompts[position] for position in sent], texts: pieces, **options}
             _, parts = self._call(method, params)
             replies = {sent[number]: reply for number, reply in parts}
@@ -349,48 +371,72 @@ class Helpers:
         results = ChildResults()
         for position, one in enumerate(slices):
             reply = replies.get(position, missing)
-            if isinstance(one, EmptySlice):
-                reply = {"text": "", "error": str(one), "error_type": EMPTY_SLICE}
-            span = one.hull if isinstance(one, Slice) else None
-            document = self._handle.document_name(span.start) if span else None
-            grounded = isinstance(one, Slice) and one.grounded
-            results.append(ChildResult.of(reply, span, document, grounded=grounded))
+            if one.empty:
+                reply = {"text": "", "error": one.empty, "error_type": EMPTY_SLICE}
+            document = self._handle.document_name(one.span.start) if one.span else None
+            results.append(ChildResult.of(reply, one.span, document, grounded=one.grounded))
         return results
 
-    def _slice(self, given: Any) -> Slice | None:
-        """Return a slice, or None for one that was left out. Raises ValueError for an empty one."""
+    def _slice(self, given: Any) -> Slice:
+        """Return a slice. Raises ValueError for an empty one."""
         if given is LEFT_OUT:
-            return None
-        try:
-            return read_slice(given, self._handle.resolved)
-        except EmptySlice as error:
-            raise ValueError(f"{error}. Nothing was sent. {_LEAVE_OUT}") from None
+            return Slice()
+        found = self._read_slice(given)
+        if found.empty:
+            raise ValueError(f"{found.empty}. Nothing was sent. {_LEAVE_OUT}")
+        return found
 
-    def _slices(self, given: Any, on_error: str, what: str = "slices") -> list[Slice | EmptySlice | None]:
+    def _read_slice(self, given: Any) -> Slice:
+        """Return the slice that `given` stands for. A child's answer counts as text, and empty texts, like
+        those of failed children, are left out. Raises SliceTooLarge, and TypeError for what is no slice."""
+        if given is None:
+            return Slice(empty="the slice is empty: it is None")
+        pieces: list[Any] = []
+        grounded = False
+        for piece in spans_of(given, "slice"):
+            if isinstance(piece, str):
+                if not piece.strip():
+                    continue
+                grounded = grounded or not isinstance(piece, ChildResult) or piece.grounded
+                pieces.append(str(piece))
+                continue
+            span = resolve_range(piece.start, piece.end, self._handle.body.chars)
+            if span.end <= span.start:
+                why = f"the span ({piece[0]}, {piece[1]}) is empty in this input"
+                return Slice(empty=f"the slice is empty: {why}")
+            grounded = True
+            pieces.append(list(span))
+        if not pieces:
+            why = "a text without words" if isinstance(given, str) else "a list without items"
+            return Slice(empty=f"the slice is empty: {why}")
+        if len(pieces) > wire.MAX_PIECES:
+            raise SliceTooLarge(wire.too_many_pieces(len(pieces)))
+        spans = [piece for piece in pieces if not isinstance(piece, str)]
+        hull = Span(min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+        return Slice(pieces, grounded, hull)
+
+    def _slices(self, given: Any, on_error: str, what: str = "slices") -> list[Slice]:
         """Return the slices of a batch. An empty one keeps its slot, unless `on_error` is "raise"."""
-        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__") or is_span(given):
+        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__") or is_pair(given):
             raise TypeError(
                 f"{what} must be a list of slices, not {given!r:.40}; "
                 "for a single one call sub_query(prompt, slice) or sub_rlm(prompt, source)"
             )
-        chosen: list[Slice | EmptySlice | None] = []
+        chosen = []
         for position, one in enumerate(given):
             try:
-                chosen.append(read_slice(one, self._handle.resolved))
-            except EmptySlice as error:
-                if on_error == "raise":
-                    raise ValueError(f"slice {position}: {error}. Nothing was sent. Filter it out.") from None
-                chosen.append(error)
+                found = self._read_slice(one)
             except TypeError as error:
                 raise TypeError(f"slice {position}: {error}") from None
+            if found.empty and on_error == "raise":
+                raise ValueError(f"slice {position}: {found.empty}. Nothing was sent. Filter it out.")
+            chosen.append(found)
         return chosen
 
-    def _paired(
-        self, prompts: list[str], given: Any, what: str, on_error: str
-    ) -> list[Slice | EmptySlice | None]:
+    def _paired(self, prompts: list[str], given: Any, what: str, on_error: str) -> list[Slice]:
         """Return one slice for each prompt, or None for each if they were left out."""
         if given is LEFT_OUT:
-            return [None] * len(prompts)
+            return [Slice()] * len(prompts)
         if given is None:
             raise ValueError(f"{what} is None. Nothing was sent. Leave {what} out to ask without the input")
         chosen = self._slices(given, on_error, what)
@@ -399,31 +445,35 @@ class Helpers:
         return chosen
 
     def _evidence(self, given: Any) -> list[Any]:
-        """Return one piece for each given piece of evidence.
+        """Return evidence as it crosses the channel: spans as [start, end], quotes as str, others as dict.
 
-        A hit stands for its line, and a computed row for its tables. A child's answer stands for the longest
-        quote in it that its slice contains, otherwise for the whole slice.
+        A child's answer stands for the longest quote in it that its slice contains, otherwise for the whole
+        slice. Negative offsets count from the end. A span may end beyond the input: the driver marks it as
+        unverified. Raises ValueError for a span that holds nothing, and for too many pieces.
         """
-        if isinstance(given, Hit):
-            return [list(given.proof())]
-        if isinstance(given, SqlRows):
-            if len(given) > _MOST_COMPUTED:
-                return [list(span) for span in given.spans()]
-            return [piece for row in given for piece in self._evidence(row)]
-        if isinstance(given, SqlRow) and len(places_of_row(given)) > 1:
-            # One piece for all its tables: the answer numbers its evidence by rows.
-            places = [list(span) for span in places_of_row(given)[:_MOST_TABLES]]
-            return [{"rows": places, "total": len(places)}]
-        if isinstance(given, SqlRow):
-            return pieces_of(given)
-        if isinstance(given, ChildResult) and given.span is not None:
-            quoted = self._handle.quoted(given, given.span)
-            if quoted is None and given.how == "look":
-                return [{"seen": list(given.span)}]
-            return [list(quoted or given.span)]
-        if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):
-            return [piece for one in given for piece in self._evidence(one)]
-        return pieces_of(given)
+
+        def of_answer(one: Any) -> list[Any] | None:
+            if not isinstance(one, ChildResult) or one.span is None:
+                return None
+            quoted = self._handle.quoted(one, one.span)
+            if quoted is None and one.how == "look":
+                return [{"seen": list(one.span)}]
+            return [quoted or one.span]
+
+        pieces = spans_of(given, "evidence", of_answer)
+        if len(pieces) > wire.MAX_EVIDENCE:
+            raise ValueError(wire.too_much_evidence(len(pieces)))
+        return [self._proof(piece) if isinstance(piece, Span) else piece for piece in pieces]
+
+    def _proof(self, span: Span) -> list[int]:
+        chars = self._handle.body.chars
+        start, end = (chars + at if at < 0 else at for at in span)
+        if end <= max(0, start):
+            raise ValueError(
+                f"({span.start}, {span.end}) is no span: it holds no character. Give (start, end) with start "
+                "before end, for example (hit.start, hit.end)"
+            )
+        return [min(max(0, start), wire.MAX_OFFSET - 1), min(end, wire.MAX_OFFSET)]
 
     def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         try:
@@ -512,7 +562,3 @@ def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
     for line in lines:
         print(line)  # noqa: T201 - printing is how a cell speaks to the root
     return results
-
-
-def _is_chunks(slices: Any) -> bool:
-    return type(slices).__name__ == "Chunks"

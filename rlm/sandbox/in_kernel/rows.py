@@ -17,9 +17,9 @@ from ..text.json_stream import BadJson, JsonStream
 from .access_log import AccessLog
 from .columns import SAMPLED, ColumnTypes, distinct
 from .lines import iterate_lines
-from .records import Record
+from .places import Place
 
-__all__ = ["RawRow", "Row", "Rows", "format_of", "is_joined", "raw_rows"]
+__all__ = ["RawRow", "Rows", "format_of", "is_joined", "raw_rows"]
 
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
@@ -36,31 +36,7 @@ RawRow = tuple[int, int, Any, str | None]
 """Start, end, value and error of a row."""
 
 
-class Row(Record):
-    """A row. Its own fields are `value`, `start`, `end`, `error` and `document`, and `raw` if it is typed.
-
-    Asking it for a field of the data raises an error that points to `.value`. `get` does so too, because a
-    None would go unnoticed.
-    """
-
-    __slots__ = ()
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        if key in self or not self._holds(key):
-            return super().get(key, default)
-        raise KeyError(self._lacks(key))
-
-    def _lacks(self, key: Any) -> str:
-        if self._holds(key):
-            return f"{key!r} is a field of this row's value: .value[{key!r}]"
-        return super()._lacks(key)
-
-    def _holds(self, key: Any) -> bool:
-        value = dict.get(self, "value")
-        return isinstance(value, dict) and key in value
-
-
-class Rows(Iterator[Row]):
+class Rows(Iterator[Place]):
     """Records (value, start, end, error, document), one for each row of every document that has rows.
 
     `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text), and
@@ -81,7 +57,7 @@ class Rows(Iterator[Row]):
         self._typed = typed
         inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
         self._plan = [(document, format_of(body, document)) for document in inside]
-        self._own: Iterator[Row] | None = None
+        self._own: Iterator[Place] | None = None
         if not any(form for _, form in self._plan):
             kinds = ", ".join(sorted({document.kind for document in inside})) or "none"
             raise ValueError(
@@ -90,12 +66,12 @@ class Rows(Iterator[Row]):
                 "csv.DictReader(io.StringIO(read_all()))"
             )
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Place]:
         for document, form in self._plan:
             if form is not None:
                 yield from self._rows(document, form)
 
-    def _rows(self, document: Document, form: str) -> Iterator[Row]:
+    def _rows(self, document: Document, form: str) -> Iterator[Place]:
         # Between two rows of data there are only line ends, commas or a header, which count as read. Between
         # two messages there may be text.
         joined = is_joined(form)
@@ -109,15 +85,12 @@ class Rows(Iterator[Row]):
                 continue
             self._log.read(max(reached, min(start, self._low)) if joined else start, end)
             reached = end
-            given = {"start": start, "end": end, "error": error, "document": document.name}
-            if types is None:
-                yield Row(value=value, **given)
-            else:
-                yield Row(value=types.row(value), raw=value, **given)
+            typed = {"value": value} if types is None else {"value": types.row(value), "raw": value}
+            yield Place({**typed, "start": start, "end": end, "error": error, "document": document.name})
         if joined:
             self._log.read(reached, document.end)
 
-    def __next__(self) -> Row:
+    def __next__(self) -> Place:
         if self._own is None:
             self._own = iter(self)
         return next(self._own)
@@ -237,18 +210,25 @@ def _values(stream: JsonStream) -> Iterator[Any]:
 def _csv(body: Body, document: Document) -> Iterator[RawRow]:
     head = body.text(document.start, min(document.end, document.start + _HEAD))
     delimiter, titles = _csv_head(head)
-    lines = _CountedLines(body, document)
-    reader = csv.reader(lines, delimiter=delimiter)
+    reached = document.start
+
+    def lines() -> Iterator[str]:
+        nonlocal reached
+        for start, line in _lines(body, document):
+            reached = start + len(line)
+            yield line
+
+    reader = csv.reader(lines(), delimiter=delimiter)
     header: list[str] | None = None
     names: list[str] = []
     while True:
-        start = lines.read
+        start = reached
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as wrong:
-            yield start, lines.read, None, f"not CSV: {wrong}"
+            yield start, reached, None, f"not CSV: {wrong}"
             continue
         if not fields:
             continue
@@ -263,7 +243,7 @@ def _csv(body: Body, document: Document) -> Iterator[RawRow]:
         # An empty column without a name is a margin.
         columns = zip(names, header, fields, strict=False)
         named = {name: own for name, title, own in columns if title or own}
-        yield start, lines.read, named, error
+        yield start, reached, named, error
 
 
 def _csv_head(head: str) -> tuple[str, int]:
@@ -284,19 +264,6 @@ def _csv_head(head: str) -> tuple[str, int]:
         if sum(map(bool, row)) > 1:
             return delimiter, number if len(row) == len(below) else 0
     return delimiter, 0
-
-
-class _CountedLines(Iterator[str]):
-    """Lines for the csv reader; `read` is the character up to which it took them."""
-
-    def __init__(self, body: Body, document: Document) -> None:
-        self._lines = _lines(body, document)
-        self.read = document.start
-
-    def __next__(self) -> str:
-        start, line = next(self._lines)
-        self.read = start + len(line)
-        return line
 
 
 def _messages(body: Body, document: Document) -> Iterator[RawRow]:

@@ -24,17 +24,21 @@ from ..text.search_pattern import compile_pattern
 from .access_log import AccessLog, bounded
 from .columns import MISSING, SAMPLED, ColumnTypes, distinct
 from .lines import iterate_lines
-from .records import LazyRecord, Record, Records, Values
+from .places import Later, Place, Record, Records, Use
 from .rows import format_of, is_joined, raw_rows
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["MAX_ROWS", "Database", "SqlRow", "SqlRows", "Tables", "place_of_row", "places_of_row"]
+__all__ = ["MAX_ROWS", "Database", "SqlRow", "SqlRows", "Tables"]
 
 MAX_ROWS = 100_000
 _MAX_TABLE_CHARS = 200_000_000
 _MOST_LISTED = 20
+_MOST_TABLES = 10
+"""Tables of a computed row that are cited."""
+_MOST_COMPUTED = 20
+"""Computed rows that are cited one by one. More are cited by their tables."""
 _MOST_PRINTED = 30
 _CELL = 80
 _LARGEST_INTEGER = 2**63 - 1
@@ -111,47 +115,34 @@ class Table:
             self._log.scanned(first[0][0], first[-1][1])
         return ColumnTypes((fields for _, _, fields in first), from_json=self.from_json).by_name
 
-    def value(self, record: LazyRecord, key: str) -> Record:
-        """Return the columns, for a cell."""
-        return Record(self.columns)
+    @property
+    def place(self) -> Place:
+        """The record of the table for a cell. It prints its columns as a query names them."""
 
-    def shown(self, record: LazyRecord, key: str) -> str:
-        """Return the columns for printing, as a query names them."""
-        listed = [f"{_in_query(name)} {kind}" for name, kind in self.columns.items()]
-        return _some(listed)
+        def short(_: Place) -> str:
+            return _some([f"{_in_query(name)} {kind}" for name, kind in self.columns.items()])
+
+        start, end = self.span
+        columns = Later(lambda _: Record(self.columns), short)
+        fields = {"name": self.name, "document": self.document.name, "start": start, "end": end}
+        return Place({**fields, "columns": columns})
 
 
 class Tables(Records):
     """Tables as records: name, document, start, end, and on access columns (their types by their names)."""
 
     __slots__ = ()
+    EMPTY = "no table: no document holds CSV, JSON, a chat or a table drawn with |"
 
-    def __init__(self, tables: Iterable[Table]) -> None:
-        super().__init__(
-            LazyRecord(
-                {
-                    "name": one.name,
-                    "document": one.document.name,
-                    "start": one.span.start,
-                    "end": one.span.end,
-                },
-                ("columns",),
-                one,
-            )
-            for one in tables
-        )
+    def _heading(self) -> str:
+        return f"{len(self):,} table{'' if len(self) == 1 else 's'}"
 
-    def __repr__(self) -> str:
-        if not self:
-            return "no table: no document holds CSV, JSON, a chat or a table drawn with |"
+    def _lines(self) -> tuple[list[str], int]:
         first = list.__getitem__(self, slice(_MOST_LISTED))
-        lines = [f"  {one.name} ({one.document}): {one._shown('columns')}" for one in first]
-        if len(self) > len(first):
-            lines.append(f"  … and {len(self) - len(first):,} more in this list")
-        return "\n".join([f"{len(self):,} table{'' if len(self) == 1 else 's'}", *lines])
+        return [f"  {one.name} ({one.document}): {one._shown('columns')}" for one in first], len(first)
 
 
-class SqlRow(Values):
+class SqlRow(tuple[Any, ...]):
     """A row of a result: `row[0]`, `row["name"]` and `row.name` are the same, and `dict(row)` works.
 
     `span` is the place of the row if the query selected `_start` and `_end`, else None. A column of that name
@@ -171,7 +162,21 @@ class SqlRow(Values):
     @property
     def span(self) -> Span | None:
         """The place of its row."""
-        return place_of_row(self)
+        return _place_of(self)
+
+    def stands_for(self, use: Use) -> list[Any]:
+        """Return what `spans_of` makes of it: the place of its row, or else the tables it was computed over.
+        As a slice a computed row is text. As evidence all its tables are one piece, because an answer numbers
+        its evidence by rows."""
+        place = _place_of(self)
+        if place is not None:
+            return [place]
+        if use == "slice":
+            return [repr(self)]
+        tables = self._tables
+        if use == "evidence" and len(tables) > 1:
+            return [{"rows": [list(one) for one in tables[:_MOST_TABLES]], "total": len(tables)}]
+        return list(tables)
 
     def keys(self) -> list[str]:
         """Return the names of the columns."""
@@ -210,6 +215,7 @@ class SqlRows(Records):
     """Rows in order. `columns` are their names, `truncated` is whether the query gave more than are kept."""
 
     __slots__ = ("columns", "source", "truncated")
+    EMPTY = None
 
     def __init__(
         self, rows: Iterable[SqlRow], columns: Sequence[str], source: str, *, truncated: bool
@@ -219,37 +225,35 @@ class SqlRows(Records):
         self.source = source
         self.truncated = truncated
 
-    def __repr__(self) -> str:
-        first = list.__getitem__(self, slice(_MOST_PRINTED))
+    def stands_for(self, use: Use) -> list[Any]:
+        """Return what `spans_of` makes of it. Many computed rows are cited by their tables."""
+        if use == "evidence" and len(self) > _MOST_COMPUTED:
+            return self.spans()
+        return [piece for row in self for piece in SqlRow.stands_for(row, use)]
+
+    def spans(self) -> list[Span]:
+        """Return the places that the rows cite, each once."""
+        return list(dict.fromkeys(place for row in self for place in SqlRow.stands_for(row, "part")))
+
+    def _heading(self) -> str:
         heading = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
         if self.truncated:
             heading = f"the first {heading} (there are more: aggregate, or add LIMIT)"
-        if self.source:
-            heading += f" of {self.source}"
-        lines = [heading, " | ".join(self.columns), *(" | ".join(map(_cell, row)) for row in first)]
-        if len(self) > len(first):
-            lines.append(f"… and {len(self) - len(first):,} more in this list")
-        return "\n".join(lines)
+        return f"{heading} of {self.source}" if self.source else heading
+
+    def _lines(self) -> tuple[list[str], int]:
+        first = list.__getitem__(self, slice(_MOST_PRINTED))
+        return [" | ".join(self.columns), *(" | ".join(map(_cell, row)) for row in first)], len(first)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
 
-    def spans(self) -> Iterator[Span]:
-        """Yield the places that the rows cite, each once."""
-        yield from dict.fromkeys(place for row in self for place in places_of_row(row))
 
-
-def place_of_row(row: SqlRow) -> Span | None:
+def _place_of(row: SqlRow) -> Span | None:
     """Return the place of a row that selected it, or None. A column may hide `row.span`."""
     values = dict(zip(row._columns, row, strict=True))
     start, end = map(values.get, _PLACE)
     return Span(start, end) if isinstance(start, int) and isinstance(end, int) else None
-
-
-def places_of_row(row: SqlRow) -> tuple[Span, ...]:
-    """Return the place of a row, or the tables that it was computed over."""
-    place = place_of_row(row)
-    return row._tables if place is None else (place,)
 
 
 def _cell(value: Any) -> str:

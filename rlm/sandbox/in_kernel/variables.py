@@ -9,7 +9,7 @@ from typing import Any
 
 from .registry import YIELDING
 
-_UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
+_UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Listed": ""}
 MAX_CHANGES = 500
 """Variables reported for one cell."""
 _MAX_CHARS = 100
@@ -33,7 +33,7 @@ def describe(value: Any) -> tuple[str, str]:
 def _describe(value: Any) -> tuple[str, str]:
     unit = _UNITS.get(type(value).__name__)
     if unit is not None:
-        return "list", f"{len(value):,} {unit}"
+        return "list", f"{len(value):,} {unit or value.unit + 's'}"
     if isinstance(value, str):
         return "str", f"{len(value):,} chars"
     if isinstance(value, (bytes, bytearray)):

@@ -27,12 +27,36 @@ is 20 times as large as on the wire, a dict 30 times."""
 MAX_PARTS = 16
 """Parts of one message on the channel of cells."""
 
+MAX_PIECES = 10_000
+"""Spans and texts of one slice."""
+
+MAX_EVIDENCE = 1_000
+"""Spans and quotes of one answer."""
+
+MAX_OFFSET = 2**53
+
 _LENGTH = struct.Struct("<I")
 HEADER_SIZE = _LENGTH.size
 
 
 class WireError(Exception):
     """Bytes that are not a frame, or a value that does not fit in one."""
+
+
+def too_many_pieces(count: int) -> str:
+    """Return the reason why a slice of that many pieces is refused, with the remedy."""
+    return (
+        f"the slice has {count:,} pieces, and a child takes at most {MAX_PIECES:,}. Give the 1,000 that "
+        "matter, for example search(pattern, max_hits=1000), or give sub_query_batch several smaller lists"
+    )
+
+
+def too_much_evidence(count: int) -> str:
+    """Return the reason why that many pieces of evidence are refused, with the remedy."""
+    return (
+        f"evidence holds {count:,} pieces, and an answer takes at most {MAX_EVIDENCE:,}. Give those that "
+        "prove it, for example hits[:100]"
+    )
 
 
 def weight(data: bytes) -> int:

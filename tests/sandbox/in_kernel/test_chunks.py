@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.handle import Handle
+from rlm.sandbox.in_kernel.places import spans_of
 from rlm.sandbox.text.body import Body, Span
 
 UNITS = ["lines", "paragraphs", "headings", "documents"]
@@ -39,7 +40,7 @@ def unit_starts(body: Body, text: str, by: str | None) -> set[int]:
 def check(body: Body, text: str, max_chars: int, overlap: int, by: Any) -> None:
     chunks = Handle(body).chunk(max_chars, overlap, by)
     spans = [Span(chunk.start, chunk.end) for chunk in chunks]
-    assert spans == list(chunks.spans())
+    assert spans == spans_of(chunks)
     assert len(chunks) == len(spans)
     assert [chunk.index for chunk in chunks] == list(range(len(spans)))
     assert [chunk.text for chunk in chunks] == [text[start:end] for start, end in spans]

@@ -14,7 +14,6 @@ from rlm.sandbox.host.requests import cell_report
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.access_log import MAX_SPANS, AccessLog
 from rlm.sandbox.in_kernel.handle import Handle
-from rlm.sandbox.in_kernel.records import Text
 from rlm.sandbox.text.body import Span
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
@@ -141,7 +140,6 @@ def test_a_text_is_an_ordinary_str(story: Handle) -> None:
     assert (text + "!", text.upper(), type(text[2:])) == ("Call me Ishmael.!", "CALL ME ISHMAEL.", str)
     assert json.dumps(text) == '"Call me Ishmael."'
     assert pickle.loads(pickle.dumps(text)).span == text.span == (0, 16)
-    assert Text("free").span is None
 
 
 def test_records_print_short(make_handle) -> None:

@@ -8,6 +8,8 @@ import tracemalloc
 import pytest
 
 from rlm.sandbox.in_kernel.handle import MAX_HITS, Handle
+from rlm.sandbox.in_kernel.places import spans_of
+from rlm.sandbox.text.body import Span
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
 
@@ -163,33 +165,43 @@ def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
     assert shown[4:] == ["  [3] 20-23, line 3 of d0.txt: d cat", "  (1, 2)"]
 
 
+def part(hit) -> Span:
+    """Return what a child gets of a hit."""
+    return spans_of(hit, "slice")[0]
+
+
+def proof(hit) -> Span:
+    """Return what is quoted of a hit as evidence."""
+    return spans_of([hit], "evidence")[0]
+
+
 def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
     """As a slice a hit is its lines with their context; as evidence it is its line."""
     before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
     handle = make_handle(f"{before}\n{line}\n{after}\nthe end", "other")
     [hit] = handle.search("takes over")
-    assert handle.peek(*hit.passage()) == f"{before}\n{line}\n{after}"
-    assert handle.peek(*hit.proof()) == line
+    assert handle.peek(*part(hit)) == f"{before}\n{line}\n{after}"
+    assert handle.peek(*proof(hit)) == line
     [close] = handle.search("takes over", context=0)
-    assert handle.peek(*close.passage()) == line
+    assert handle.peek(*part(close)) == line
     [last] = handle.search("the end")
-    assert handle.peek(*last.passage()).endswith("the end\n")
-    assert handle.peek(*handle.search("other")[0].passage()) == "other"
+    assert handle.peek(*part(last)).endswith("the end\n")
+    assert handle.peek(*part(handle.search("other")[0])) == "other"
 
 
 def test_of_a_long_line_a_hit_stands_for_the_words_around_it(make_handle) -> None:
     words = "word " * 100_000
     handle = make_handle(f"{words}needle {words}")
     [hit] = handle.search("needle")
-    proof, passage = handle.peek(*hit.proof()), handle.peek(*hit.passage())
-    assert proof.split() == ["word"] * 39 + ["needle"] + ["word"] * 39
+    line, passage = handle.peek(*proof(hit)), handle.peek(*part(hit))
+    assert line.split() == ["word"] * 39 + ["needle"] + ["word"] * 39
     assert len(passage) == 120 + len("needle") + 120
     at_an_end = make_handle(f"see needle {words}\n{words}needle now\n  needle {words}\n")
     around = ("see needle word", "word needle now", "needle word")
     for hit, expected in zip(at_an_end.search("needle"), around, strict=True):
-        shown = at_an_end.peek(*hit.proof())
+        shown = at_an_end.peek(*proof(hit))
         assert expected in shown
         assert shown == shown.strip()
         assert shown.count("word") == 39
     [whole] = handle.search(f"(word ){{200}}needle {words[:500]}word")
-    assert whole.proof() == (whole.start, whole.end)
+    assert proof(whole) == (whole.start, whole.end)

@@ -28,8 +28,8 @@ def test_a_part_is_searched_as_if_it_were_the_whole(
 ) -> None:
     """Offsets and lines are those of the whole body."""
     handle = make_handle(text, "more a b")
-    end = min(start + size, handle._body.chars)
-    whole = handle.peek(0, handle._body.chars)
+    end = min(start + size, handle.body.chars)
+    whole = handle.peek(0, handle.body.chars)
     if start >= end:
         with pytest.raises(ValueError, match="holds no character"):
             handle.search(pattern, within=(start, start + size))
