@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check docs site test test-pythons test-bubblewrap test-ray test-model fuzz bench lock clean
+.PHONY: setup demo check docs site test test-pythons test-bubblewrap test-inspect test-ray test-model fuzz bench lock clean
 
 setup:
 	@./setup
@@ -33,7 +33,7 @@ site: setup
 	@echo "open build/site/index.html"
 
 test: setup
-	$(PY) -m pytest -n auto -m "not ray and not model"
+	$(PY) -m pytest -n auto -m "not inspect and not ray and not model"
 
 # The runs, the driver, the answers and the sandbox's host on each Python that is installed. Needs uv. It says which
 # versions are missing; `PYTHONS="3.12" make test-pythons` tries some. Others may be named by a path.
@@ -49,6 +49,11 @@ test-bubblewrap: setup
 test-ray:
 	@./setup ray
 	.venv-ray/bin/python -m pytest -m ray tests/e2e
+
+# The solver for Inspect and the tasks of benchmarks/quality, in an environment that has it. Its packages warn.
+test-inspect:
+	@./setup inspect
+	.venv-inspect/bin/python -m pytest -m inspect -W default tests/rlm/integrations tests/benchmarks/quality
 
 # A real model of 135 M parameters behind a real llama.cpp server. The first time builds the server (minutes).
 test-model: setup
@@ -73,6 +78,7 @@ lock:
 	$(LOCK) -c requirements/dev.lock -o requirements/base.lock
 	printf 'hatchling\neditables\n' | $(LOCK:pyproject.toml=-) -c requirements/dev.lock -o requirements/build.lock
 	$(LOCK) --extra ray -c requirements/dev.lock -o requirements/ray.lock
+	printf 'editables\nhatchling\nhypothesis\npytest\npytest-asyncio\npytest-timeout\n' | $(LOCK) - --extra inspect -o requirements/inspect.lock
 
 clean:
-	rm -rf .venv .venv-ray .venv-model .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build
+	rm -rf .venv .venv-inspect .venv-ray .venv-model .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build

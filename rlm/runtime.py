@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rlm.children.tools import Toolbox
 from rlm.completions import Completions
@@ -391,8 +391,15 @@ class RLM(Completions):
             f", sub_model={children!r})" if children != self.model.name else ")"
         )
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     async def aclose(self) -> None:
-        """Close the models' connections. The object may be used again."""
+        """Close the models' connections, as the end of `async with RLM(…)` does. The object may be used
+        again."""
         for model in {id(model): model for model in self._config().models}.values():
             await model.aclose()
 

@@ -1,8 +1,9 @@
-"""Writes the results of several benches as one table.
+"""Writes the logs of several arms and suites as one table.
 
-    python -m benchmarks.quality.table FOLDER… [--json FILE]
+    python -m benchmarks.quality.table LOG… [--json FILE]
 
-A folder is what a bench made. `--json` keeps the scores and figures of every run, without texts.
+A log is what `inspect eval` wrote for one arm of one suite. `--json` keeps the scores and figures of every
+run, without texts.
 """
 
 from __future__ import annotations
@@ -14,38 +15,42 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from benchmarks.quality.bench import BenchFolder
-from benchmarks.quality.bench.scoring import interval_of, paired
+from benchmarks.quality.intervals import interval_of, paired
 
 __all__ = ["main", "quality_table", "results_of"]
 
 _REFERENCES = ("direct", "truncated")
 """The arms to compare with: the second one where the texts of every question are too long for the first."""
-_KEPT = (
-    *("item", "arm", "repeat", "status", "score", "rounds", "calls", "input_tokens", "output_tokens"),
-    *("seconds", "citations", "verified"),
-)
-_SHARED = ("model", "sub_model", "seed", "chars", "rlm")
+_KEPT = (*("status", "rounds", "calls", "input_tokens", "output_tokens", "seconds", "citations", "verified"),)
+_SHARED = ("model", "seed", "chars", "rlm")
 
 
-def results_of(folders: Sequence[BenchFolder]) -> dict[str, Any]:
-    """Return what the folders hold, as a JSON-safe mapping. Raises ValueError if they differ in models, seed
-    or length of the texts, or if a run has no score yet."""
-    shared = {name: folders[0].facts[name] for name in _SHARED}
+def results_of(logs: Sequence[Path]) -> dict[str, Any]:
+    """Return what the logs hold, as a JSON-safe mapping. Raises ValueError if they differ in model, seed or
+    length of the texts, or if a sample failed."""
+    # Inspect is an extra, and the table of kept results needs none.
+    from inspect_ai.log import read_eval_log
+
+    shared: dict[str, Any] = {}
+    suites: dict[str, None] = {}
     rows = []
-    for folder in folders:
-        suite = folder.facts["suite"]
-        for name, value in shared.items():
-            if folder.facts[name] != value:
+    for path in logs:
+        log = read_eval_log(str(path))
+        facts = log.eval.metadata or {}
+        suites[facts["suite"]] = None
+        for name in _SHARED:
+            if shared.setdefault(name, facts[name]) != facts[name]:
                 raise ValueError(
-                    f"{suite} was made with another {name}: {folder.facts[name]!r}, not {value!r}"
+                    f"{path} was made with another {name}: {facts[name]!r}, not {shared[name]!r}"
                 )
-        for _, row in sorted(folder.rows.items()):
-            if row.score is None:
-                raise ValueError(f"{suite}: {row.item} of {row.arm} has no score yet")
-            figures = {name: getattr(row, name) for name in _KEPT}
-            rows.append({"suite": suite, **figures, "asked_again": row.key in folder.asked_again})
-    return {**shared, "suites": [folder.facts["suite"] for folder in folders], "rows": rows}
+        for sample in log.samples or ():
+            if sample.error is not None or not sample.scores:
+                raise ValueError(f"{path}: {sample.id} has no score: inspect eval-retry asks it again")
+            (score,) = sample.scores.values()
+            figures = {name: (score.metadata or {})[name] for name in _KEPT}
+            row = {"suite": facts["suite"], "item": sample.id, "arm": facts["arm"], "repeat": sample.epoch}
+            rows.append({**row, "score": score.value, **figures})
+    return {**shared, "suites": list(suites), "rows": rows}
 
 
 def quality_table(results: Mapping[str, Any]) -> str:
@@ -73,7 +78,7 @@ def quality_table(results: Mapping[str, Any]) -> str:
             if difference is None or arm == reference
             else f"{difference.mean:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
         )
-        retried = sum(row["asked_again"] for row in own)
+        retried = sum(row.get("asked_again", False) for row in own)
         again = f", {retried} after a failure" if retried else ""
         lines.append([
             arm,
@@ -109,10 +114,10 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("logs", type=Path, nargs="+", metavar="LOG")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results = results_of([BenchFolder.read(folder) for folder in options.folders])
+    results = results_of(options.logs)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")

@@ -1,14 +1,17 @@
-"""The suites as one Inspect task: its logs and viewer for our arms, suites and scores.
+"""One arm of a suite as an Inspect task. Inspect runs the samples, keeps and shows the logs, and retries.
 
     inspect eval benchmarks/quality/task.py --model none -T suite=labels -T model=openai:gpt-5-mini
+    inspect eval benchmarks/quality/task.py --model none -T suite=labels -T arm=rlms -T unconfined=true …
 
-Needs the extra `bench` (inspect-ai). Each sample is a bench of one item and one arm, in a folder of its own
-below `out`, with the journal of its run.
+Needs the extra `inspect`. Every run of ours is in `store`, by the name `ITEM.ARM.EPOCH`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import asyncio
+import tempfile
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from inspect_ai import Task, task
@@ -17,13 +20,38 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-import rlm
-from benchmarks.quality.bench import Bench, BenchFolder, Item, Row, find_arm, find_suite, load_items
-from rlm import RLM, Limits, Settings
+from benchmarks.quality.arms import TooLong, find_arm
+from benchmarks.quality.item import Item
+from benchmarks.quality.peers import PEERS, key_of, make_environment, order_of
+from benchmarks.quality.scoring import score
+from benchmarks.quality.suites import find_suite, load_items
+from rlm import Limits, Settings, __version__
+from rlm.errors import ModelError
+from rlm.models.base import TokenUsage
+from rlm.models.catalog.info import price
+from rlm.results import RESUMABLE
 
 __all__ = ["bench"]
 
-_ROW = "rlm_bench_row"
+_FIGURES = "figures"
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What one run cost and found. `status` is `answered`, `not found`, `no answer` or `too long`; `detail`
+    says why there is no answer."""
+
+    status: str
+    detail: str = ""
+    run_id: str = ""
+    rounds: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    seconds: float = 0.0
+    citations: int = 0
+    verified: int = 0
 
 
 @task
@@ -35,57 +63,120 @@ def bench(
     chars: int = 100_000,
     seed: int = 1,
     data: str | None = None,
-    out: str = "bench-inspect",
+    store: str = "bench.db",
     max_cost: float = 0.5,
+    unconfined: bool = False,
 ) -> Task:
-    """Return the task of one arm of a suite. `max_cost` limits one run, in US dollars. Suites that need a
-    judge are refused."""
+    """Return the task of one arm of a suite. `max_cost` limits one run, in US dollars.
+
+    The arm may be a peer (`rlms`, `dspy`), which runs model-written code here without isolation: it wants
+    `unconfined`. Raises ValueError for a suite that needs a judge, and for a peer without that word.
+    """
     items = load_items(
         find_suite(suite), limit=limit, seed=seed, chars=chars, data=None if data is None else Path(data)
     )
     if any(item.rule == "model" for item in items):
         raise ValueError(f"the suite {suite} needs a judge: take another one")
     samples = [
-        Sample(input=item.question, target=list(item.golds), id=item.id, metadata={"group": item.group})
+        Sample(
+            input=item.question,
+            target=list(item.golds),
+            id=item.id,
+            metadata={"group": item.group, "rule": item.rule, "digest": item.digest},
+        )
         for item in items
     ]
     by_id = {item.id: item for item in items}
-    solve = answer_by_arm(by_id, suite, arm, model, seed, Path(out), max_cost)
-    return Task(dataset=MemoryDataset(samples, name=suite), solver=solve, scorer=score_of_bench())
+    if arm in PEERS and not unconfined:
+        raise ValueError(f"{arm} runs model-written code here without isolation: add -T unconfined=true")
+    solve = (
+        answer_by_peer(by_id, arm, model)
+        if arm in PEERS
+        else answer_by_arm(by_id, arm, model, store, max_cost)
+    )
+    facts = {"suite": suite, "arm": arm, "model": model, "seed": seed, "chars": chars, "rlm": __version__}
+    return Task(
+        dataset=MemoryDataset(samples, name=suite), solver=solve, scorer=score_by_rule(), metadata=facts
+    )
 
 
 @solver
-def answer_by_arm(
-    items: dict[str, Item], suite: str, arm: str, model: str, seed: int, out: Path, max_cost: float
-) -> Solver:
+def answer_by_arm(items: dict[str, Item], arm: str, model: str, store: str, max_cost: float) -> Solver:
     """Run the arm on a sample's item. The prompts are those of rlm; Inspect's model is not asked."""
+    way = find_arm(arm)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         item = items[str(state.sample_id)]
-        facts = {"suite": suite, "model": model, "sub_model": model, "seed": seed, "rlm": rlm.__version__}
-        path = out / suite / find_arm(arm).name / f"{item.id}-{state.epoch}"
-        with BenchFolder.open(path, facts, [item]) as folder:
-            settings = Settings(store=folder.store, store_mb=1 << 30, document_cache=False)
-            runtime = RLM(model, settings=replace(settings), limits=Limits(max_cost=max_cost))
-            end = await Bench(runtime, [item], [find_arm(arm)], 1, folder, None, jobs=1).run()
-            if end.missing:
-                raise RuntimeError(end.stopped or end.failed[-1])
-            (row,) = folder.rows.values()
-        state.output = ModelOutput.from_content(model, row.said)
-        state.metadata[_ROW] = asdict(row)
-        return state
+        settings = Settings(store=Path(store), store_mb=1 << 30, document_cache=False)
+        name = f"{item.id}.{way.name}.{state.epoch:02d}"
+        try:
+            result, said = await way.answer(
+                model, item, name, settings=settings, limits=Limits(max_cost=max_cost)
+            )
+        except TooLong as error:
+            return _told(state, model, "", _Figures("too long", str(error)))
+        if result.stop_reason in RESUMABLE:
+            raise ModelError(result.cause or "the provider failed")
+        return _told(
+            state,
+            model,
+            said,
+            _Figures(
+                status="no answer" if not said.strip() else "answered" if result.found else "not found",
+                detail="" if said.strip() else result.cause or "",
+                run_id=result.run_id,
+                rounds=result.rounds,
+                calls=sum(usage.calls for usage in result.usage),
+                input_tokens=sum(usage.input_tokens for usage in result.usage),
+                output_tokens=sum(usage.output_tokens for usage in result.usage),
+                cost_usd=result.cost_usd,
+                seconds=result.seconds,
+                citations=len(result.citations),
+                verified=sum(citation.verified for citation in result.citations),
+            ),
+        )
 
     return solve
 
 
+@solver
+def answer_by_peer(items: dict[str, Item], peer: str, model: str) -> Solver:
+    """Ask a peer for a sample's answer, in an environment of its own that the first sample makes."""
+    environments = Path(tempfile.gettempdir()) / "rlm-quality-peers"
+    making = asyncio.Lock()
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        order = order_of(items[str(state.sample_id)], model, Limits().max_rounds)
+        async with making:
+            python = await asyncio.to_thread(make_environment, peer, environments)
+        began = time.monotonic()
+        answer = await PEERS[peer].answer(python, order, key_of(model))
+        figures = _Figures(
+            status="answered" if answer.said.strip() else "no answer",
+            calls=answer.calls,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            cost_usd=price(model, TokenUsage(answer.input_tokens, answer.output_tokens)),
+            seconds=round(time.monotonic() - began, 3),
+        )
+        return _told(state, model, answer.said, figures)
+
+    return solve
+
+
+def _told(state: TaskState, model: str, said: str, figures: _Figures) -> TaskState:
+    state.output = ModelOutput.from_content(model, said)
+    state.metadata[_FIGURES] = asdict(figures)
+    return state
+
+
 @scorer(metrics=[mean(), stderr()])
-def score_of_bench() -> Scorer:
+def score_by_rule() -> Scorer:
     """Return the score by the rule of the item."""
 
-    async def score(state: TaskState, target: Target) -> Score:
-        row = Row.from_json(state.metadata[_ROW])
-        assert row.score is not None
-        figures = {"tokens": row.tokens, "cost_usd": row.cost_usd, "seconds": row.seconds, "run": row.run_id}
-        return Score(value=row.score, answer=row.said, explanation=row.detail or None, metadata=figures)
+    async def points(state: TaskState, target: Target) -> Score:
+        said, figures = state.output.completion, state.metadata[_FIGURES]
+        value = score(state.metadata["rule"], said, list(target)) if said else 0.0
+        return Score(value=value, answer=said, explanation=figures["detail"] or None, metadata=figures)
 
-    return score
+    return points

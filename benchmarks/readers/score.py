@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.quality.bench.scoring.rules import denies
+from benchmarks.quality.scoring import denies
 from benchmarks.readers import journal
 from benchmarks.readers.items import ARMS, Item, load, parser, selection
 

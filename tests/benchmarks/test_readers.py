@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality.bench.scoring.rules import denies
+from benchmarks.quality.scoring import denies
 from benchmarks.readers import journal
 from tests.provider_server import ProviderServer, Received
 

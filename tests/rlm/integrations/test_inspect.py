@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 
 from rlm import Limits, Settings
 from rlm.errors import UsageError
 from rlm.replay import replay
 
-pytest.importorskip("inspect_ai", reason="needs the extra inspect: pip install -e '.[inspect]'")
-pytestmark = pytest.mark.filterwarnings("default")  # the packages below have warnings of their own
+pytest.importorskip("inspect_ai", reason="Inspect is not installed here: `make test-inspect` runs these")
+pytestmark = pytest.mark.inspect
 
 from inspect_ai import Task, eval_async  # noqa: E402
 from inspect_ai.dataset import Sample  # noqa: E402
@@ -23,13 +20,6 @@ from rlm.integrations.inspect import rlm_solver  # noqa: E402
 
 TEXT = "Line one.\nThe word is xyzzy.\n"
 QUESTION = "What is the word?"
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Collect what an evaluation leaves open while its warnings are no errors."""
-    yield
-    gc.collect()
 
 
 def sample(**metadata) -> Sample:

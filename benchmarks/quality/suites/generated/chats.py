@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from benchmarks.quality.bench.item import Item, Rule
-from benchmarks.quality.bench.suites.generated.words import ADJECTIVES, FIRST_NAMES, GOODS, PLACES, draws_of
+from benchmarks.quality.item import Item, Rule
+from benchmarks.quality.suites.generated.words import ADJECTIVES, FIRST_NAMES, GOODS, PLACES, draws_of
 
 __all__ = ["chats"]
 

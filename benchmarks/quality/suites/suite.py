@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.quality.bench.item import Item
-from benchmarks.quality.bench.suites.data.documents import browsecomp_plus, longbench_v2
-from benchmarks.quality.bench.suites.data.oolong import oolong_pairs, oolong_real, oolong_synth
-from benchmarks.quality.bench.suites.data.rows import Row, rows_of
-from benchmarks.quality.bench.suites.generated.boards import boards
-from benchmarks.quality.bench.suites.generated.chats import chats
-from benchmarks.quality.bench.suites.generated.labels import labels, pairs
-from benchmarks.quality.bench.suites.generated.needles import multi_key, needle
-from benchmarks.quality.bench.suites.generated.records import records
+from benchmarks.quality.item import Item
+from benchmarks.quality.suites.data.documents import browsecomp_plus, longbench_v2
+from benchmarks.quality.suites.data.oolong import oolong_pairs, oolong_real, oolong_synth
+from benchmarks.quality.suites.data.rows import Row, rows_of
+from benchmarks.quality.suites.generated.boards import boards
+from benchmarks.quality.suites.generated.chats import chats
+from benchmarks.quality.suites.generated.labels import labels, pairs
+from benchmarks.quality.suites.generated.needles import multi_key, needle
+from benchmarks.quality.suites.generated.records import records
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["SUITES", "Suite", "find_suite", "load_items"]
 

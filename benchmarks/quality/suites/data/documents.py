@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.quality.bench.item import Item
-from benchmarks.quality.bench.suites.data.rows import Row, text_field
+from benchmarks.quality.item import Item
+from benchmarks.quality.suites.data.rows import Row, text_field
 from rlm.errors import UsageError
 
 __all__ = ["browsecomp_plus", "longbench_v2"]

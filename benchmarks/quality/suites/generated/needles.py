@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from benchmarks.quality.bench.item import Item
-from benchmarks.quality.bench.suites.generated.words import ADJECTIVES, PLACES, draws_of, filler
+from benchmarks.quality.item import Item
+from benchmarks.quality.suites.generated.words import ADJECTIVES, PLACES, draws_of, filler
 
 __all__ = ["multi_key", "needle"]
 

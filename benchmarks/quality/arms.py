@@ -5,44 +5,36 @@ No arm has words of its own. An arm chooses a strategy, limits, and which part o
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from benchmarks.quality.bench.item import Item
+from benchmarks.quality.item import Item
 from rlm.accounting.metered_model import estimate
+from rlm.answers.thinking import without_reasoning
 from rlm.documents import TextSource
-from rlm.driver.direct import room_of
+from rlm.driver.direct import answer_and_quotes, room_of
 from rlm.errors import UsageError
-from rlm.lazy_dataclass import dataclass
+from rlm.models.base import Model
+from rlm.results import RunResult
 from rlm.retrieval.retriever import Retriever
+from rlm.runs.opening import open_journal
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings
-from rlm.tasks.attempts import MAX_ATTEMPTS
+from rlm.tasks.attempts import MAX_ATTEMPTS, answer_in_attempts
 
-__all__ = ["DEFAULT_ARMS", "Arm", "Given", "TooLong", "find_arm", "sources_of_texts"]
+__all__ = ["ARMS", "Arm", "TooLong", "find_arm"]
 
 _PASSAGES = 8
 _NUMBERED = re.compile(r"(depth|attempts|bm25)-(\d{1,2})")
 _MAX_DEPTH = 5
 _MAX_PASSAGES = 64
+_WITHHELD = frozenset({"unverified", "invalid_reply", "truncated_reply"})
 
 
 class TooLong(UsageError):
     """The texts do not fit the one prompt of an arm."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The texts that a run gets. `is_cut`: they are a part of the item's."""
-
-    texts: tuple[str, ...]
-    is_cut: bool
-
-    @property
-    def sources(self) -> list[TextSource]:
-        """Return the texts as the context of a run: a text that looks like a path is a text, too."""
-        return sources_of_texts(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +45,6 @@ class Arm:
     name: str
     kind: str
     number: int = 0
-
-    @property
-    def title(self) -> str:
-        """Return what the arm does, in one line."""
-        titles = {
-            "auto": "rlm as it is shipped: it chooses the strategy",
-            "direct": "one call over the whole text",
-            "truncated": "one call over the beginning of the text that fits",
-            "map-reduce": "children read every part, one call answers from their notes",
-            "bm25": f"one call over the {self.number} passages that BM25 ranks best",
-            "code": "rounds of code without children",
-            "depth": f"rounds of code with children, sub-RLMs of depth {self.number} at most",
-            "attempts": f"{self.number} independent runs that share one run's limits; most agree",
-        }
-        return titles[self.kind]
-
-    @property
-    def attempts(self) -> int:
-        """Return the number of independent runs that make an answer."""
-        return self.number if self.kind == "attempts" else 1
 
     def settings(self, settings: Settings) -> Settings:
         """Return the settings of its runs."""
@@ -89,22 +61,53 @@ class Arm:
             return replace(limits, max_calls=0, max_depth=0)
         return replace(limits, max_depth=self.number) if self.kind == "depth" else limits
 
-    def give(self, rlm: RLM, item: Item) -> Given:
+    def give(self, rlm: RLM, item: Item) -> tuple[str, ...]:
         """Return the texts for a run. Raises TooLong for one call that cannot hold them."""
         if self.kind == "bm25":
-            return Given(_passages(item, self.number), True)
+            return _passages(item, self.number)
         if self.kind not in ("direct", "truncated"):
-            return Given(item.texts, False)
+            return item.texts
         room = room_of(rlm.model, rlm.settings.direct) - estimate(item.question)
         tokens = sum(estimate(text) for text in item.texts)
         if tokens <= room:
-            return Given(item.texts, False)
+            return item.texts
         if self.kind == "direct":
             raise TooLong(f"about {tokens:,} tokens of text, and one prompt holds {max(0, room):,}")
-        return Given(_beginning(item.texts, room), True)
+        return _beginning(item.texts, room)
+
+    async def answer(
+        self, model: str | Model, item: Item, run_id: str, *, settings: Settings, limits: Limits
+    ) -> tuple[RunResult, str]:
+        """Return the result of one run, and what it said as it is scored.
+
+        `limits` are those of the run, and `settings` name its store. A run of that name in it is resumed;
+        attempts begin anew. Raises TooLong.
+
+        The runtime withholds the answer of a single call whose quotes it cannot verify. Scoring that would
+        score our gate and not the model, so the reply itself is scored.
+        """
+        rlm = RLM(model, settings=self.settings(settings), limits=self.limits(limits))
+        async with rlm, open_journal(rlm.settings) as journal:
+            sources = [TextSource("text", text) for text in await asyncio.to_thread(self.give, rlm, item)]
+            if self.kind == "attempts":
+                result = await answer_in_attempts(rlm, item.question, sources, attempts=self.number)
+            elif await journal.holds(run_id):
+                result = await rlm.resume(run_id, context=sources, take_over=True)
+            else:
+                result = await rlm.run(item.question, sources, run_id=run_id)
+            if result.answer is not None:
+                return result, result.text
+            if result.stop_reason not in _WITHHELD:
+                return result, ""
+            replies = [
+                event.data["reply"]
+                for event in await journal.events(result.run_id)
+                if event.data.get("role") == "direct" and "reply" in event.data
+            ]
+        return result, answer_and_quotes(without_reasoning(replies[-1]))[0] if replies else ""
 
 
-DEFAULT_ARMS = (
+ARMS = (
     *("direct", "truncated", "map-reduce", "bm25", "code", "depth-1", "depth-2", "depth-3", "attempts-3"),
 )
 _PLAIN = ("auto", "direct", "truncated", "map-reduce", "code")
@@ -133,15 +136,10 @@ def find_arm(name: str) -> Arm:
 
 def _passages(item: Item, count: int) -> tuple[str, ...]:
     """Return the best passages in the order of the text; the beginning if no word of the question occurs."""
-    with Retriever.over(sources_of_texts(item.texts)) as retriever:
+    with Retriever.over([TextSource("text", text) for text in item.texts]) as retriever:
         packs = retriever.retrieve(item.question.replace('"', " "), count)
     found = sorted(packs, key=lambda pack: pack.start)
     return tuple(pack.text for pack in found) or (item.texts[0][:1_000],)
-
-
-def sources_of_texts(texts: Sequence[str]) -> list[TextSource]:
-    """Return texts as sources, with the names that texts of a plain run have."""
-    return [TextSource("text", text) for text in texts]
 
 
 def _beginning(texts: Sequence[str], tokens: int) -> tuple[str, ...]:

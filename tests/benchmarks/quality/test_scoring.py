@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.quality.bench import score
-from benchmarks.quality.bench.scoring import interval_of, paired
-from benchmarks.quality.bench.scoring.statistics import wilson
+from benchmarks.quality.intervals import interval_of, paired, wilson
+from benchmarks.quality.scoring import score
 
 DENIED = "Not in the documents: no passage holds enough of this question's words. The closest passages:\n\n"
 

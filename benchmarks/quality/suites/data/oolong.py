@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
-from benchmarks.quality.bench.item import Item, Rule
-from benchmarks.quality.bench.suites.data.rows import Row, list_field, text_field
+from benchmarks.quality.item import Item, Rule
+from benchmarks.quality.suites.data.rows import Row, list_field, text_field
 from rlm.errors import UsageError
 
 __all__ = ["oolong_pairs", "oolong_real", "oolong_synth"]

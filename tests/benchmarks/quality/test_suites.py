@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality.bench import SUITES, find_suite, load_items
-from benchmarks.quality.bench.suites.generated.labels import SUBJECTS
+from benchmarks.quality.suites import SUITES, find_suite, load_items
+from benchmarks.quality.suites.generated.labels import SUBJECTS
 from rlm.errors import UsageError
 
 GENERATED = [name for name, suite in SUITES.items() if suite.generate]

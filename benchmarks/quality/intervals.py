@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Interval", "Paired", "interval_of", "paired", "wilson"]
 

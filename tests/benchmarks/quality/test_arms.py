@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.quality.bench import DEFAULT_ARMS, Bench, BenchFolder, Item, find_arm
-from benchmarks.quality.bench.arms import TooLong
+from benchmarks.quality.arms import ARMS, TooLong, find_arm
+from benchmarks.quality.item import Item
+from benchmarks.quality.scoring import score
 from rlm import RLM, Limits, Settings
 from rlm.errors import UsageError
 from rlm.models.base import ModelWindow, Reply, TokenUsage
@@ -32,9 +34,8 @@ def words(text: str) -> set[str]:
     return {word.casefold() for word in WORD.findall(text)}
 
 
-def rlm_of(model: ScriptedModel, tmp_path, level: int) -> RLM:
-    settings = Settings(sandbox=level, store=tmp_path / "bench" / "runs.db", store_mb=1 << 30)
-    return RLM(model, settings=settings, limits=Limits(max_cost=1.0))
+def settings_of(tmp_path, level: int) -> Settings:
+    return Settings(sandbox=level, store=tmp_path / "runs.db", store_mb=1 << 30)
 
 
 def scripted(block, window: ModelWindow | None = None) -> ScriptedModel:
@@ -50,15 +51,14 @@ def scripted(block, window: ModelWindow | None = None) -> ScriptedModel:
 
 
 async def play(arm: str, model: ScriptedModel, tmp_path, level: int, item: Item = ITEM):
-    """Run one arm on one item, and return its row."""
-    rlm = rlm_of(model, tmp_path, level)
-    with BenchFolder.open(tmp_path / "bench", {"suite": "test"}, [item]) as folder:
-        await Bench(rlm, [item], [find_arm(arm)], 1, folder, None).run()
-        (row,) = folder.rows.values()
-    return row
+    """Run one arm on one item, and return its result, what it said, and its score."""
+    result, said = await find_arm(arm).answer(
+        model, item, "run-1", settings=settings_of(tmp_path, level), limits=Limits(max_cost=1.0)
+    )
+    return result, said, score(item.rule, said, item.golds)
 
 
-@pytest.mark.parametrize("arm", [*DEFAULT_ARMS, "auto", "depth-0", "bm25-2"])
+@pytest.mark.parametrize("arm", [*ARMS, "auto", "depth-0", "bm25-2"])
 async def test_no_prompt_of_an_arm_holds_a_word_that_the_shipped_ones_do_not(
     arm, block, tmp_path, sandbox_level
 ) -> None:
@@ -67,8 +67,8 @@ async def test_no_prompt_of_an_arm_holds_a_word_that_the_shipped_ones_do_not(
     figures of limits."""
     model = scripted(block, ModelWindow(16_000, 2_000))
     item = replace(ITEM, texts=(FACT + "\n", "The mast is tall.\n")) if arm == "direct" else ITEM
-    row = await play(arm, model, tmp_path, sandbox_level, item)
-    assert row.score == 1.0, row
+    result, _, points = await play(arm, model, tmp_path, sandbox_level, item)
+    assert points == 1.0, result
     shipped = words("\n".join(texts().values()))
     shipped |= words("\n".join(f"{one}" for one in HELPERS))
     shipped |= words(ITEM.question) | words("\n".join(ITEM.texts))
@@ -98,17 +98,14 @@ async def test_what_each_arm_gives_its_model(block, tmp_path, sandbox_level) -> 
     for arm in ("truncated", "bm25-1", "map-reduce"):
         model = scripted(block, small)
         seen[arm] = (await play(arm, model, tmp_path / arm, sandbox_level), model.requests)
-    row, (request,) = seen["truncated"]
-    assert row.is_cut
-    assert (request.role, row.calls, row.tokens) == ("direct", 1, 110)
+    (result, *_), (request,) = seen["truncated"]
+    assert (request.role, [usage.calls for usage in result.usage]) == ("direct", [1])
     assert FACT in request.messages[-1].content
     assert "The mast is tall" not in request.messages[-1].content
-    row, (request,) = seen["bm25-1"]
-    assert row.is_cut
+    _, (request,) = seen["bm25-1"]
     assert FACT in request.messages[-1].content
     assert len(request.messages[-1].content) < 4_000
-    row, requests = seen["map-reduce"]
-    assert not row.is_cut
+    _, requests = seen["map-reduce"]
     assert [one.role for one in requests][-1] == "direct"
     assert [one.role for one in requests].count("child") > 1
 
@@ -117,35 +114,50 @@ async def test_a_text_that_fits_no_prompt_scores_nothing_and_asks_nobody(
     block, tmp_path, sandbox_level
 ) -> None:
     model = scripted(block, ModelWindow(12_000, 2_000))
-    row = await play("direct", model, tmp_path, sandbox_level)
-    assert (row.status, row.score, row.run_id, model.requests) == ("too long", 0.0, "", [])
-    assert "tokens of text" in row.detail
-    with pytest.raises(TooLong):
-        find_arm("direct").give(rlm_of(model, tmp_path, sandbox_level), ITEM)
+    with pytest.raises(TooLong, match="tokens of text"):
+        await play("direct", model, tmp_path, sandbox_level)
+    assert model.requests == []
+
+
+async def test_a_killed_run_is_resumed_by_its_name(block, tmp_path, sandbox_level) -> None:
+    """A run that was stopped between two rounds keeps the round that it has paid for."""
+    reached = asyncio.Event()
+
+    async def second(_):
+        reached.set()
+        await asyncio.sleep(600)
+
+    model = ScriptedModel.of(root=[block("x = 940\nprint(peek(0, 9))"), second])
+    running = asyncio.create_task(play("code", model, tmp_path, sandbox_level))
+    await asyncio.wait_for(reached.wait(), 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    rest = ScriptedModel.of(root=[block(f"finalize(str(x), evidence=[{FACT!r}])")])
+    result, said, _ = await play("code", rest, tmp_path, sandbox_level)
+    assert (said, result.rounds, len(rest.requests)) == ("940", 2, 1)
 
 
 async def test_code_without_children_cannot_ask_any(block, tmp_path, sandbox_level) -> None:
     cells = iter(["try:\n    sub_query('?')\nexcept Exception as error:\n    print(error)", "finalize('x')"])
     model = ScriptedModel.of(root=lambda _: block(next(cells, "finalize('x', evidence=[])")), child="940")
-    row = await play("code", model, tmp_path, sandbox_level)
+    await play("code", model, tmp_path, sandbox_level)
     assert {one.role for one in model.requests} == {"root"}
-    assert row.status != "error"
 
 
-async def test_depths_differ_in_their_depth_alone(block, tmp_path, sandbox_level) -> None:
-    rlm = rlm_of(scripted(block), tmp_path, sandbox_level)
+def test_depths_differ_in_their_depth_alone() -> None:
     for depth in (0, 1, 2, 3):
         arm = find_arm(f"depth-{depth}")
-        assert arm.limits(rlm.limits) == replace(rlm.limits, max_depth=depth)
-        assert arm.settings(rlm.settings) == replace(rlm.settings, strategy="rlm")
+        assert arm.limits(Limits()) == replace(Limits(), max_depth=depth)
+        assert arm.settings(Settings()) == replace(Settings(), strategy="rlm")
 
 
 async def test_an_answer_that_our_gate_withholds_is_scored(tmp_path, sandbox_level) -> None:
     """A single call is judged by what it said, and not by whether its quotes are verified."""
     model = ScriptedModel.of(direct=['940\nEvidence:\n"The crane is expensive."'])
-    row = await play("truncated", model, tmp_path, sandbox_level)
-    assert (row.stop_reason, row.said, row.score) == ("unverified", "940", 1.0)
-    assert row.citations == 0
+    result, said, points = await play("truncated", model, tmp_path, sandbox_level)
+    assert (result.stop_reason, said, points) == ("unverified", "940", 1.0)
+    assert not result.citations
 
 
 @pytest.mark.parametrize("name", ["depth-9", "attempts-1", "bm25-0", "depth", "plan", "DIRECT"])

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.bench.suites.suite import SUITES, Suite, find_suite, load_items
+from benchmarks.quality.suites.suite import SUITES, Suite, find_suite, load_items
 
 __all__ = ["SUITES", "Suite", "find_suite", "load_items"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Literal
-
-from rlm.lazy_dataclass import dataclass
 
 __all__ = ["Item", "Rule"]
 
 Rule = Literal["number", "near", "exact", "contains", "letter", "f1", "set", "share", "model"]
-"""How an answer is scored, see `benchmarks.quality.bench.scoring.rules`."""
+"""How an answer is scored, see `benchmarks.quality.scoring`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import isclose
 
-from benchmarks.quality.bench.item import Rule
+from benchmarks.quality.item import Rule
 
 __all__ = ["RULES", "denies", "final_part", "score"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 
-from benchmarks.quality.bench.item import Item, Rule
-from benchmarks.quality.bench.suites.generated.words import ADJECTIVES, FIRST_NAMES, PLACES, day, draws_of
-from rlm.lazy_dataclass import dataclass
+from benchmarks.quality.item import Item, Rule
+from benchmarks.quality.suites.generated.words import ADJECTIVES, FIRST_NAMES, PLACES, day, draws_of
 
 __all__ = ["boards"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from benchmarks.quality.bench.item import Item, Rule
-from benchmarks.quality.bench.suites.generated.words import FIRST_NAMES, GOODS, day, draws_of
-from rlm.lazy_dataclass import dataclass
+from benchmarks.quality.item import Item, Rule
+from benchmarks.quality.suites.generated.words import FIRST_NAMES, GOODS, day, draws_of
 
 __all__ = ["records"]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from benchmarks.quality.bench.item import Item, Rule
-from benchmarks.quality.bench.suites.generated.words import day, draws_of
+from benchmarks.quality.item import Item, Rule
+from benchmarks.quality.suites.generated.words import day, draws_of
 
 __all__ = ["SUBJECTS", "labels", "pairs"]
 
