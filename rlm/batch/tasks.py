@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
@@ -18,7 +18,7 @@ from rlm.errors import DocumentError, RLMError, UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_names
 from rlm.prompts import InputError
-from rlm.prompts.json_input import Record, parse_json
+from rlm.prompts.json_input import parse_json, read
 
 __all__ = ["BadTask", "BatchTask", "TasksFile"]
 
@@ -34,6 +34,17 @@ class BadTask(UsageError):
     def __init__(self, message: str, id: str | int | None) -> None:
         super().__init__(message)
         self.id = id
+
+
+class _Fields(NamedTuple):
+    task: str
+    schema: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] | None = None
+
+
+class _Text(NamedTuple):
+    text: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +64,29 @@ class BatchTask:
         """Parse a line. Raises BadTask with the fault and its remedy. Does not check files."""
         id_: str | int | None = None
         try:
-            record = Record(parse_json(line), what='{"id": …, "task": …, "context": […]}')
-            content = {key: value for key, value in record.value.items() if value is not None}
+            record = parse_json(line)
+            if not isinstance(record, Mapping):
+                raise InputError("$", "is no task", 'give {"id": …, "task": …, "context": […]}')
+            content = {key: value for key, value in record.items() if value is not None}
             digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-            given = record.value.get("id", f"task-{digest[:12]}")
+            given = record.get("id", f"task-{digest[:12]}")
             if isinstance(given, bool) or not isinstance(given, str | int) or not str(given).strip():
                 raise InputError("$.id", "is no id", "give a text or a whole number")
             id_ = given
-            _refuse_unknown(record, _KEYS)
-            task, context = record.text("task"), content.get("context")
-            if not task.strip():
+            _refuse_unknown(record, "$", _KEYS)
+            fields = read(_Fields, {key: content[key] for key in _Fields._fields if key in content})
+            context = content.get("context")
+            if not fields.task.strip():
                 raise InputError("$.task", "is empty", "give a question")
             if not context:
                 raise InputError("$.context", "is missing or empty", 'give paths or {"text": …}')
-            parts = Record({"context": context if isinstance(context, list) else [context]})
-            schema = record.under("schema").value if "schema" in content else None
-            if schema is not None:
-                AnswerType(schema)
-            limits = limit_names(record.under("limits").value)
+            parts = context if isinstance(context, list) else [context]
+            if fields.schema is not None:
+                AnswerType(fields.schema)
+            limits = limit_names(fields.limits or {})
             Limits(**limits)
-            return cls(id_, task, parts.each("context", _part), schema, limits, digest[:16])
+            sources = tuple(_part(part, f"$.context[{place}]") for place, part in enumerate(parts))
+            return cls(id_, fields.task, sources, fields.schema, limits, digest[:16])
         except ValueError as error:
             raise BadTask(f"is not JSON ({error}): write one object on one line", None) from None
         except (InputError, RLMError) as error:
@@ -99,16 +113,17 @@ def _part(value: Any, path: str) -> str | Mapping[str, str]:
         if value in ("", "-"):
             raise InputError(path, f"is {value!r}", "name a file: a batch does not read stdin")
         return value
-    part = Record(value, path, what='a path or {"text": …}')
-    _refuse_unknown(part, ("text", "name"))
-    part.text("text"), part.text("name", "")
-    return part.value
+    if not isinstance(value, Mapping):
+        raise InputError(path, "is no source", 'give a path or {"text": …}')
+    _refuse_unknown(value, path, ("text", "name"))
+    read(_Text, value, path)
+    return value
 
 
-def _refuse_unknown(record: Record, known: Sequence[str]) -> None:
-    for key in record.value:
+def _refuse_unknown(record: Mapping[str, Any], path: str, known: Sequence[str]) -> None:
+    for key in record:
         if key not in known:
-            raise InputError(f"{record.path}.{key}", "is unknown", f"use {', '.join(known)}")
+            raise InputError(f"{path}.{key}", "is unknown", f"use {', '.join(known)}")
 
 
 class TasksFile:

@@ -1,33 +1,50 @@
-"""Parse JSON, and read a recipe's input from it. Errors name the path: `$.packs[3].score`."""
+"""Parse JSON, and read records from it by their types. Errors name the path: `$.packs[3].score`.
+
+A record is a dataclass or a NamedTuple. pydantic validates it, on first use: most runs read none.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 from rlm.prompts.errors import InputError
 
-__all__ = ["Record", "parse_json"]
+__all__ = ["Bounds", "parse_json", "read", "read_all"]
 
 T = TypeVar("T")
 
-_REQUIRED = object()
 _MAX_DEPTH = 100
-_KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "true or false"),
-    (str, "a text"),
-    (int, "a whole number"),
-    (float, "a number"),
-    (Mapping, "an object"),
-    (Sequence, "a list"),
-)
+_WANTED = {
+    "bool_type": "true or false",
+    "dataclass_type": "an object",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "greater_than_equal": "{ge} or more",
+    "int_type": "a whole number",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "mapping_type": "an object",
+    "named_tuple_type": "an object",
+    "string_type": "a text",
+    "tuple_type": "a list",
+}
+"""What to give instead, by pydantic's name of the error."""
 
 
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    return next((name for kind, name in _KINDS if isinstance(value, kind)), type(value).__name__)
+class Bounds(NamedTuple):
+    """The least and the largest value of a number, as its annotation."""
+
+    least: int
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        bounds = {"ge": self.least} if self.most is None else {"ge": self.least, "le": self.most}
+        return {**handler(source), **bounds}
 
 
 def parse_json(data: str | bytes) -> Any:
@@ -61,84 +78,87 @@ def parse_json(data: str | bytes) -> Any:
     raise ValueError(too_deep)
 
 
-class Record:
-    """An object of the input, at `path`. Every method raises InputError for an invalid value.
+def read(kind: type[T], value: object, path: str = "$") -> T:
+    """Return a record from an object of JSON, or check one that Python made. Raises InputError.
 
-    A missing or null key gets its default. A key without a default is required.
+    A missing or null key gets its default. Unknown keys are named in the `warnings` of the record, but not
+    those of rows in a list, which may hold more.
     """
+    made, faults = read_all(kind, value, path)
+    if made is None:
+        raise faults[0]
+    return made
 
-    def __init__(self, value: object, path: str = "$", *, what: str = "an object") -> None:
-        if not isinstance(value, Mapping):
-            raise InputError(path, f"is {_kind(value)}", f"give {what}")
-        self.value: Mapping[str, Any] = value
-        self.path = path
 
-    def text(self, key: str, default: Any = _REQUIRED) -> str:
-        return str(self._check(key, default, lambda value: isinstance(value, str), "a text"))
+def read_all(kind: type[T], value: object, path: str = "$") -> tuple[T | None, list[InputError]]:
+    """Return the record that `read` returns, or every error."""
+    from pydantic_core import ValidationError
 
-    def text_or_none(self, key: str) -> str | None:
-        return None if self.value.get(key) is None else self.text(key)
+    validate = _validator(kind).validate_python  # type: ignore[arg-type]  # classes are hashable
+    try:
+        return validate(value), []
+    except ValidationError as error:
+        value, notes = _without_needless(value, error.errors(include_url=False))
+    try:
+        made = validate(value)
+    except ValidationError as error:
+        return None, [_fault(one, path) for one in error.errors(include_url=False)]
+    return (replace(made, warnings=(*made.warnings, *notes)) if notes else made), []
 
-    def flag(self, key: str, default: bool) -> bool:
-        return bool(self._check(key, default, lambda value: isinstance(value, bool), "true or false"))
 
-    def whole(self, key: str, default: Any = _REQUIRED, *, minimum: int | None = None) -> int:
-        wanted = "a whole number" if minimum is None else f"a whole number of at least {minimum}"
-        return int(
-            self._check(
-                key,
-                default,
-                lambda value: (
-                    isinstance(value, int)
-                    and not isinstance(value, bool)
-                    and (minimum is None or value >= minimum)
-                ),
-                wanted,
-            )
-        )
+@cache
+def _validator(kind: type) -> Any:
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
 
-    def whole_or_none(self, key: str, *, minimum: int | None = None) -> int | None:
-        return None if self.value.get(key) is None else self.whole(key, minimum=minimum)
+    return SchemaValidator(_strict(TypeAdapter(kind).core_schema))
 
-    def choice(self, key: str, options: Collection[str], default: Any = _REQUIRED) -> str:
-        wanted = f"one of {', '.join(options)}"
-        return str(
-            self._check(key, default, lambda value: isinstance(value, str) and value in options, wanted)
-        )
 
-    def each(self, key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-        """Return `read(value, path)` for every entry of the list under `key`. Empty if the key is missing."""
-        values = self._check(
-            key,
-            (),
-            lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes),
-            "a list",
-        )
-        path = f"{self.path}.{key}"
-        return tuple(read(value, f"{path}[{place}]") for place, value in enumerate(values))
+def _strict(schema: Any) -> Any:
+    """Return a schema that converts objects and lists to records and tuples, but no value to another type."""
+    if isinstance(schema, list):
+        return [_strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _strict(one) for key, one in schema.items()}
+    match schema.get("type"):
+        case "int" | "float" | "bool" | "str":
+            schema["strict"] = True
+        case "dataclass":
+            schema["revalidate_instances"] = "always"
+        case "dataclass-args":
+            schema["extra_behavior"] = "forbid"
+    return schema
 
-    def under(self, key: str) -> Record:
-        """Return the object under `key`, or an empty one."""
-        value = self.value.get(key)
-        return Record({} if value is None else value, f"{self.path}.{key}")
 
-    def unknown_keys(self, known: Collection[str]) -> tuple[str, ...]:
-        """Return a warning for every key that is not in `known`."""
-        return tuple(
-            f"{self.path}.{key} is unknown and was ignored; known keys: {', '.join(known)}"
-            for key in self.value
-            if key not in known
-        )
+def _without_needless(value: Any, errors: Sequence[Any]) -> tuple[Any, list[str]]:
+    """Return the value without unknown and null keys, and a warning for each unknown one."""
+    notes: list[str] = []
+    if not isinstance(value, Mapping):
+        return value, notes
+    value = copy.deepcopy({**value})
+    for error in errors:
+        is_unknown = error["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+        *above, key = error["loc"]
+        if not is_unknown and error["input"] is not None:
+            continue
+        holder = value
+        for step in above:
+            holder = holder[step]
+        if isinstance(holder, dict):
+            holder.pop(key, None)
+        if is_unknown and all(isinstance(step, str) for step in above):
+            notes.append(f"${_steps(error['loc'])} is unknown and was ignored: check its name")
+    return value, notes
 
-    def _check(self, key: str, default: Any, good: Callable[[Any], bool], wanted: str) -> Any:
-        value = self.value.get(key)
-        if value is None:
-            if default is _REQUIRED:
-                raise InputError(f"{self.path}.{key}", "is missing", f"give {wanted}")
-            return default
-        if not good(value):
-            shown = f"is {value!r}" if isinstance(value, int | float) else f"is {_kind(value)}"
-            if isinstance(value, str):
-                shown = f"is {value[:40]!r}"
-            raise InputError(f"{self.path}.{key}", shown, f"give {wanted}")
-        return value
+
+def _fault(error: Any, path: str) -> InputError:
+    path += _steps(error["loc"])
+    if error["type"] == "missing" or error["input"] is None:
+        return InputError(path, "is missing", "give it")
+    wanted = _WANTED.get(error["type"], "another value").format(**error.get("ctx", {}))
+    return InputError(path, f"is {error['input']!r}"[:60], f"give {wanted}")
+
+
+def _steps(steps: Sequence[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)

@@ -29,7 +29,6 @@ from rlm.prompts import (
     InputError,
     Report,
     RootInput,
-    ScopedInput,
     ScopedPrompt,
     TilePrompt,
 )
@@ -114,9 +113,8 @@ def _assemble(kind: str, data: Any, label: str | None, options: Options) -> Asse
         return _card(data, options)
     if kind == "scoped":
         orders = data.pop("orders", None) if isinstance(data, dict) else None
-        given = ScopedInput.from_json(data)
         with SegmentStore.open(options.store) as store:
-            return ScopedPrompt(store.adapter(label), orders=orders).assemble(given)
+            return ScopedPrompt(store.adapter(label), orders=orders).assemble(data)
     if kind == "cited":
         return CitedPrompt().assemble(data)
     return TilePrompt().assemble(data) if kind == "tiles" else ChildPrompt().assemble(data)

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.errors import BudgetExceeded, InputError, UnknownStage
+from rlm.prompts.errors import BudgetExceeded, UnknownStage
 from rlm.prompts.fitting import Keep, Part, Section, assemble
 from rlm.prompts.history import Message, Summarizer, SummaryCache, compact_history
-from rlm.prompts.json_input import Record
+from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.prompt import AssembledPrompt, Decision, PromptSection, Totals, joined, make_report
-from rlm.prompts.recipes.card_settings import CONTEXT_KINDS, CardSettings, check_whole
+from rlm.prompts.recipes.card_settings import CONTEXT_KINDS, CardSettings
 from rlm.prompts.templates import fill, table, words
 
 __all__ = [
+    "Adr",
     "AssembledCard",
-    "CardContext",
     "CardInput",
     "CardPrompt",
-    "Document",
+    "Library",
+    "SourceFile",
     "card_stage",
     "is_complete",
 ]
 
 _ALIASES = {"code_review": "review"}
-_ROLES = ("system", "user", "assistant", "tool")
 _TITLE_CHARS = 300
 _WINDOW = 32_000
 """Tokens of a summary's prompt, at most."""
@@ -40,25 +40,25 @@ _CUT: dict[str, Keep] = {"notes": "head", "build_logs": "tail", "pod_logs": "tai
 _SPARE = {"source_files": 1_000, "adrs": 500}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A named text: a file with its path, a decision with its title, a library with its name."""
+class Adr(NamedTuple):
+    """A decision on the architecture."""
+
+    title: str
+    content: str
+
+
+class Library(NamedTuple):
+    """Documentation of a library."""
 
     name: str
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class CardContext:
-    """The optional contents of a card's prompt besides its history. Blank ones get no heading."""
+class SourceFile(NamedTuple):
+    """A file of the project."""
 
-    notes: tuple[str, ...] = ()
-    adrs: tuple[Document, ...] = ()
-    libraries: tuple[Document, ...] = ()
-    source_files: tuple[Document, ...] = ()
-    build_logs: str = ""
-    pod_logs: str = ""
-    test_results: str = ""
+    path: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class AssembledCard(AssembledPrompt):
 
 @dataclass(frozen=True, slots=True)
 class CardInput:
-    """A card in a state, its messages (oldest first) and its context.
+    """A card in a state, its messages (oldest first) and its context. What is blank gets no heading.
 
     States are `planning`, `coding`, `review`, `testing` and `error_fixing`. With `repl`, the prompt is for a
     run of the RLM driver, and its reply contract replaces the output format. `threshold_percentage` replaces
@@ -86,46 +86,28 @@ class CardInput:
     title: str = ""
     state: str = "coding"
     messages: tuple[Message, ...] = ()
-    context: CardContext = field(default_factory=CardContext)
+    notes: tuple[str, ...] = ()
+    adrs: tuple[Adr, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    source_files: tuple[SourceFile, ...] = ()
+    build_logs: str = ""
+    pod_logs: str = ""
+    test_results: str = ""
     repl: bool = False
-    threshold_percentage: int | None = None
+    threshold_percentage: Annotated[int, Bounds(1, 100)] | None = None
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("id", "title", "state"):
-            if not isinstance(value := getattr(self, name), str):
-                raise InputError(f"$.{name}", f"is {value!r}", "give a text")
-        if self.threshold_percentage is not None:
-            check_whole("$.threshold_percentage", self.threshold_percentage, 1, 100)
 
     @classmethod
     def from_json(cls, value: object) -> CardInput:
-        """Read `{id, title, state, messages: [{role, content, author?, created_at?, tool_call_id?}], notes,
-        adrs: [{title, content}], libraries: [{name, content}], source_files: [{path, content}], build_logs,
-        pod_logs, test_results, repl?, threshold_percentage?}`. Raises InputError."""
-        given = Record(value)
-        context = CardContext(
-            notes=given.each("notes", _note),
-            adrs=given.each("adrs", _document("title")),
-            libraries=given.each("libraries", _document("name")),
-            source_files=given.each("source_files", _document("path")),
-            build_logs=given.text("build_logs", ""),
-            pod_logs=given.text("pod_logs", ""),
-            test_results=given.text("test_results", ""),
-        )
-        number = given.value.get("id")
-        return cls(
-            id=str(number) if isinstance(number, int) else given.text("id", ""),
-            title=given.text("title", ""),
-            state=given.text("state", "coding"),
-            messages=given.each("messages", _message),
-            context=context,
-            repl=given.flag("repl", False),
-            threshold_percentage=given.whole_or_none("threshold_percentage"),
-            warnings=given.unknown_keys(
-                ("id", "title", "state", "messages", *CardContext.__slots__, "repl", "threshold_percentage")
-            ),
-        )
+        """Read an object with these fields. A number may be the id, and `{content}` a note. Raises
+        InputError."""
+        if isinstance(value, Mapping):
+            value = {**value}
+            if type(value.get("id")) is int:
+                value["id"] = str(value["id"])
+            if isinstance(notes := value.get("notes"), list):
+                value["notes"] = [one.get("content") if isinstance(one, Mapping) else one for one in notes]
+        return read(cls, value)
 
 
 class CardPrompt:
@@ -154,9 +136,7 @@ class CardPrompt:
         Raises InputError, UnknownStage, and BudgetExceeded if the system text, the agent text or the rules of
         the history exceed their budget.
         """
-        return self._assemble(given if isinstance(given, CardInput) else CardInput.from_json(given))
-
-    def _assemble(self, given: CardInput) -> AssembledCard:
+        given = read(CardInput, given) if isinstance(given, CardInput) else CardInput.from_json(given)
         settings, budget, counter = self.settings, self.settings.budget, self.settings.counter
         stage = card_stage(given.state)
         history = compact_history(
@@ -187,7 +167,7 @@ class CardPrompt:
             made = assemble([section], limit, counter, remedy=remedy)
             fixed += made.sections
             decisions += made.report.decisions
-        parts = context_sections(given.context, settings, fixing_errors=stage == "error_fixing")
+        parts = context_sections(given, settings, fixing_errors=stage == "error_fixing")
         room = budget.other_context
         while True:
             context = assemble(parts, room, counter, remedy=remedy)
@@ -249,7 +229,7 @@ def _agent_text(given: CardInput, stage: str, settings: CardSettings) -> str:
     )
 
 
-def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
+def context_sections(context: CardInput, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
     """Return one section for each kind, by priority. Together they share the limit `context`.
 
     Notes are always included. Logs are included while errors are being fixed, whole or with their end. Then
@@ -295,48 +275,16 @@ def _fence_for(text: str) -> str:
     return "`" * (longest + 1)
 
 
-def _file_text(file: Document) -> str:
+def _file_text(file: SourceFile) -> str:
     fence = _fence_for(file.content)
-    language = PurePath(file.name).suffix.removeprefix(".")
+    language = PurePath(file.path).suffix.removeprefix(".")
     language = language if language.isalnum() else ""
-    return f"### {_line(file.name)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
+    return f"### {_line(file.path)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
 
 
-def _titled_texts(documents: Sequence[Document]) -> list[str]:
-    return [
-        f"### {_line(document.name)}\n{document.content.strip()}"
-        for document in documents
-        if document.content.strip()
-    ]
+def _titled_texts(documents: Sequence[Adr | Library]) -> list[str]:
+    return [f"### {_line(title)}\n{content.strip()}" for title, content in documents if content.strip()]
 
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _message(value: Any, path: str) -> Message:
-    given = Record(value, path, what="an object with role and content")
-    return Message(
-        role=given.choice("role", _ROLES),  # type: ignore[arg-type]
-        content=given.text("content"),
-        author=given.text_or_none("author"),
-        created_at=given.text_or_none("created_at"),
-        tool_call_id=given.text_or_none("tool_call_id"),
-        id=given.text_or_none("id"),
-    )
-
-
-def _note(value: Any, path: str) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return Record(value, path).text("content")
-    raise InputError(path, "is not a note", "give a text, or an object with content")
-
-
-def _document(name: str) -> Any:
-    def read(value: Any, path: str) -> Document:
-        given = Record(value, path, what=f"an object with {name} and content")
-        return Document(given.text(name), given.text("content"))
-
-    return read

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.fitting import Part, Section, assemble
-from rlm.prompts.json_input import Record
+from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.prompt import AssembledPrompt
 from rlm.prompts.templates import table, words
 from rlm.prompts.tokens.counters import Counter, get_counter
@@ -21,8 +21,6 @@ from rlm.prompts.tokens.counters import Counter, get_counter
 __all__ = ["ChildInput", "ChildPrompt", "ChildSliceText", "child_prompt"]
 
 _CHILD_TOKENS = 32_000
-_WINDOW = 128_000
-_OUTPUT_RESERVE = 4_000
 _SHORT_TASK_CHARS = 600
 """A task of up to this size stands before the slice in full."""
 _BRIEF_CHARS = 200
@@ -85,22 +83,6 @@ class ChildInput:
     safety_factor: float = 1.0
     warnings: tuple[str, ...] = ()
 
-    @classmethod
-    def from_json(cls, value: object) -> ChildInput:
-        """Read `{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`. Raises
-        InputError."""
-        given = Record(value)
-        return cls(
-            prompt=given.text("prompt"),
-            window=given.whole("window", _WINDOW, minimum=1),
-            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, minimum=0),
-            slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
-            warnings=(
-                *given.unknown_keys(("prompt", "slice", "window", "output_reserve")),
-                *given.under("slice").unknown_keys(("text", "start", "end", "document")),
-            ),
-        )
-
     @property
     def limit(self) -> int:
         """Return the tokens that the prompt may take."""
@@ -113,7 +95,34 @@ class ChildPrompt:
 
     def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
         """Return `child_prompt` of an input, or of plain data. Raises as it does, and InputError."""
-        return child_prompt(given if isinstance(given, ChildInput) else ChildInput.from_json(given))
+        return child_prompt(given if isinstance(given, ChildInput) else _from_json(given))
+
+
+class _SliceJson(NamedTuple):
+    text: str
+    start: Annotated[int, Bounds(0)] | None = None
+    end: Annotated[int, Bounds(0)] | None = None
+    document: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _CallJson:
+    """The JSON of a call."""
+
+    prompt: str
+    slice: _SliceJson | None = None
+    window: Annotated[int, Bounds(1)] = 128_000
+    output_reserve: Annotated[int, Bounds(0)] = 4_000
+    warnings: tuple[str, ...] = ()
+
+
+def _from_json(value: object) -> ChildInput:
+    given = read(_CallJson, value)
+    one = given.slice
+    if one and ((one.start is None) != (one.end is None) or (one.start or 0) > (one.end or 0)):
+        raise InputError("$.slice", "has an invalid range", "give start and end, or neither")
+    slices = (ChildSliceText(*one),) if one else ()
+    return ChildInput(given.prompt, given.window, given.output_reserve, slices, warnings=given.warnings)
 
 
 def child_prompt(given: ChildInput) -> AssembledPrompt:
@@ -157,14 +166,6 @@ def _joined(pieces: Sequence[ChildSliceText]) -> tuple[ChildSliceText, ...]:
                     continue
         groups.append((piece, [piece.text]))
     return tuple(piece if len(texts) == 1 else replace(piece, text="".join(texts)) for piece, texts in groups)
-
-
-def _slice(given: Record) -> ChildSliceText:
-    start = given.whole_or_none("start", minimum=0)
-    end = given.whole_or_none("end", minimum=0)
-    if (start is None) != (end is None) or (start is not None and end is not None and end < start):
-        raise InputError(given.path, "has an invalid range", "give start and end, or neither")
-    return ChildSliceText(given.text("text"), start=start, end=end, document=given.text_or_none("document"))
 
 
 def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Annotated, Any, Literal
 
 from rlm.citation_markers import marker
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, InputError
-from rlm.prompts.json_input import Record
+from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.packs import Citation, Pack
 from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, included, make_report
 from rlm.prompts.recipes.cited_answer import CitedAnswer, check_citations
@@ -22,8 +23,6 @@ __all__ = ["AssembledCited", "CitationStyle", "CitedInput", "CitedPrompt", "Cite
 CitedStyle = Literal["qa", "summarize"]
 CitationStyle = Literal["numeric", "footnote"]
 
-_STYLES: tuple[CitedStyle, ...] = ("qa", "summarize")
-_CITATION_STYLES: tuple[CitationStyle, ...] = ("numeric", "footnote")
 _COUNTER = get_counter("chars")
 
 
@@ -36,92 +35,12 @@ class CitedInput:
     """
 
     question: str
-    packs: Sequence[Pack] = ()
+    packs: tuple[Pack, ...] = ()
     style: CitedStyle = "qa"
     citation_style: CitationStyle = "numeric"
-    headroom_tokens: int = 300
-    max_tokens: int | None = None
+    headroom_tokens: Annotated[int, Bounds(1)] = 300
+    max_tokens: Annotated[int, Bounds(0)] | None = None
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.question, str):
-            raise InputError("$.question", f"is {self.question!r}", "give a text")
-        for name, options in (("style", _STYLES), ("citation_style", _CITATION_STYLES)):
-            value = getattr(self, name)
-            if value not in options:
-                raise InputError(f"$.{name}", f"is {value!r}", f"give one of {', '.join(options)}")
-        if not self.headroom_tokens >= 1:
-            raise InputError("$.headroom_tokens", f"is {self.headroom_tokens!r}", "give 1 or more")
-        for number, pack in enumerate(self.packs):
-            _check_pack(pack, f"$.packs[{number}]")
-        names = [pack.pack_id for pack in self.packs]
-        if len(set(names)) < len(names):
-            twice = next(name for name, times in Tally(names).items() if times > 1)
-            raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
-
-    @classmethod
-    def from_json(cls, value: object) -> CitedInput:
-        """Read `{question, packs: [{pack_id, doc_id, score, order, heading_path, text, hits?}], style,
-        citation_style, headroom_tokens, max_tokens?}`. Packs may be those of `rlm search --json`. Raises
-        InputError."""
-        given = Record(value)
-        return cls(
-            question=given.text("question"),
-            packs=given.each("packs", _pack),
-            style=given.text("style", "qa"),  # type: ignore[arg-type]  # checked there
-            citation_style=given.text("citation_style", "numeric"),  # type: ignore[arg-type]
-            headroom_tokens=given.whole("headroom_tokens", 300),
-            max_tokens=given.whole_or_none("max_tokens", minimum=0),
-            warnings=given.unknown_keys(cls.__slots__[:-1]),
-        )
-
-
-def _pack(value: Any, path: str) -> Pack:
-    """Return the pack of an object. CitedInput checks its values."""
-    if not isinstance(value, Mapping):
-        raise InputError(path, "is no pack", "give an object with pack_id, doc_id, text, score, order")
-    known = {key: item for key, item in value.items() if item is not None and key in Pack._fields}
-    if isinstance(known.get("heading_path"), list):
-        known["heading_path"] = tuple(known["heading_path"])
-    if isinstance(known.get("hits"), list):
-        known["hits"] = tuple(map(_hit, known["hits"]))
-    return Pack(**{"pack_id": None, "doc_id": known.get("document"), "text": None, **known})
-
-
-def _hit(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value.get("start"), value.get("end")
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _check_pack(pack: object, path: str) -> None:
-    """Raise InputError for a wrong value, naming its place."""
-    if not isinstance(pack, Pack):
-        raise InputError(path, f"is {type(pack).__name__}", "give a Pack")
-    if not (type(pack.pack_id) is type(pack.doc_id) is type(pack.text) is type(pack.document) is str):
-        raise _fault(pack, path, str, ("pack_id", "doc_id", "text", "document"), "give a text")
-    if not (type(pack.order) is type(pack.start) is type(pack.end) is type(pack.document_start) is int):
-        raise _fault(pack, path, int, ("order", "start", "end", "document_start"), "give a whole number")
-    if not isinstance(pack.score, float | int) or isinstance(pack.score, bool):
-        raise InputError(f"{path}.score", f"is {pack.score!r}"[:60], "give a number")
-    if not isinstance(pack.heading_path, tuple):
-        raise InputError(f"{path}.heading_path", "is no list", "give headings, the outermost first")
-    for number, heading in enumerate(pack.heading_path):
-        if type(heading) is not str:
-            raise InputError(f"{path}.heading_path[{number}]", "is no text", "give headings as texts")
-    if not isinstance(pack.hits, tuple):
-        raise InputError(f"{path}.hits", "is no list", "give spans: [start, end]")
-    for number, hit in enumerate(pack.hits):
-        is_span = isinstance(hit, tuple) and len(hit) == 2 and type(hit[0]) is type(hit[1]) is int
-        if not (is_span and 0 <= hit[0] <= hit[1]):
-            raise InputError(f"{path}.hits[{number}]", "is no span", "give [start, end], in characters")
-
-
-def _fault(pack: Pack, path: str, kind: type, names: Sequence[str], remedy: str) -> InputError:
-    """Return the error that names the first of these values that is not of the kind."""
-    name = next(name for name in names if type(getattr(pack, name)) is not kind)
-    value = getattr(pack, name)
-    return InputError(f"{path}.{name}", "is missing" if value is None else f"is {value!r}"[:60], remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +75,7 @@ class CitedPrompt:
 
     def assemble(self, given: CitedInput | Mapping[str, Any]) -> AssembledCited:
         """Return `cited_prompt` of an input, or of plain data. Raises InputError and BudgetExceeded."""
-        return cited_prompt(given if isinstance(given, CitedInput) else CitedInput.from_json(given))
+        return cited_prompt(read(CitedInput, given))
 
 
 def cited_prompt(given: CitedInput) -> AssembledCited:
@@ -176,6 +95,7 @@ def cited_prompt(given: CitedInput) -> AssembledCited:
             remedy = f"the headroom is larger than the budget; {remedy}"
         names = ["system", "question"] if len(system) >= len(given.question) else ["question", "system"]
         raise BudgetExceeded(size, allowed, tuple(names if given.question else ["system"]), remedy)
+    _check_packs(given.packs)
     footnotes = given.citation_style == "footnote"
     ranked = sorted(given.packs, key=_rank)
     citations: list[Citation] = []
@@ -210,6 +130,18 @@ def cited_prompt(given: CitedInput) -> AssembledCited:
         notes.append(note)
         decisions.append(Decision("packs", pack.pack_id, "included", "fits", len(block), len(block)))
     return _assembled(given, system, may_reference, blocks, notes, citations, decisions, allowed)
+
+
+def _check_packs(packs: Sequence[Pack]) -> None:
+    """Raise InputError for hits that are no spans, and for a pack that is given twice."""
+    for number, pack in enumerate(packs):
+        for place, hit in enumerate(pack.hits):
+            if len(hit) != 2 or not 0 <= hit[0] <= hit[1]:
+                path = f"$.packs[{number}].hits[{place}]"
+                raise InputError(path, "is no span", "give [start, end], in characters")
+    name, times = max(Tally(pack.pack_id for pack in packs).items(), key=itemgetter(1), default=("", 0))
+    if times > 1:
+        raise InputError("$.packs", f"holds pack_id {name!r} more than once", "give every pack once")
 
 
 def _rank(pack: Pack) -> tuple[bool, float, int, str]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import ScopedInputError
 from rlm.prompts.fitting import Keep, trim_text
+from rlm.prompts.json_input import Bounds, read_all
 from rlm.prompts.prompt import (
     JOINER,
     AssembledPrompt,
@@ -26,10 +28,9 @@ from rlm.prompts.prompt import (
     joined,
     make_report,
 )
-from rlm.prompts.recipes.scoped_input import Npc, ScopedInput
 from rlm.prompts.recipes.scoped_layers import LayerSource, StaticLayers
 from rlm.prompts.segments.adapter import DbAdapter
-from rlm.prompts.segments.segment import LAYERS, SCOPES, Segment
+from rlm.prompts.segments.segment import DEPRECATED, LAYERS, SCOPES, Segment
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [
@@ -51,6 +52,69 @@ _CUT: Mapping[str, Keep] = {"game_state": "middle", "player": "head", "input": "
 _FLOOR = 32  # tokens kept free for a layer that can be cut, while more important ones are filled
 _BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
 _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
+
+
+class Npc(NamedTuple):
+    """A character that is present, most important first. Its segments up to `tier` are used."""
+
+    id: str
+    name: str | None = None
+    tier: Annotated[int, Bounds(0)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedInput:
+    """One turn. `token_budget` limits the prompt, `npc_budget` its block of characters, both in tokens.
+
+    `entry_type` chooses one of the prompt's orders of layers. The dynamic layers are texts; in JSON they may
+    be any value, which is rendered as JSON. Blank ones are left out.
+    """
+
+    entry_point_id: str
+    world_id: str
+    is_first_turn: bool = False
+    token_budget: Annotated[int, Bounds(100)] = 8000
+    npc_budget: Annotated[int, Bounds(50)] = 600
+    npcs: tuple[Npc, ...] = ()
+    game_state: str = ""
+    player: str = ""
+    rng: str = ""
+    input: str = ""
+    entry_type: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def _read(value: ScopedInput | Mapping[str, Any]) -> ScopedInput:
+    """Return the turn that is given. Raises ScopedInputError with every fault."""
+    faults: list[str] = []
+    data: Any = value
+    if isinstance(value, Mapping):
+        data = {**value, **{layer: _text(value.get(layer), layer, faults) for layer in DEPRECATED}}
+    given, found = read_all(ScopedInput, data)
+    faults += map(str, found)
+    if given is not None:
+        names = [("entry_point_id", given.entry_point_id), ("world_id", given.world_id)]
+        names += [(f"npcs[{place}].id", npc.id) for place, npc in enumerate(given.npcs)]
+        faults += [f"$.{path} is empty: give the id" for path, name in names if not name.strip()]
+        counts = Tally(npc.id for npc in given.npcs if npc.id)
+        twice = [name for name, count in counts.items() if count > 1]
+        faults += [f"$.npcs holds {name!r} more than once: name every character once" for name in twice]
+    if faults or given is None:
+        raise ScopedInputError(tuple(faults))
+    return given
+
+
+def _text(value: Any, layer: str, faults: list[str]) -> str:
+    """Return the text of a dynamic layer. Anything but a text is rendered as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except RecursionError:
+        faults.append(f"$.{layer} is nested too deeply: give fewer levels")
+    except (TypeError, ValueError) as error:
+        faults.append(f"$.{layer} is no JSON ({error}): give a text, or plain objects, lists and numbers")
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +200,7 @@ class ScopedPrompt:
         core and ruleset are never cut. If they alone exceed the budget, `report.over_budget` is set. Raises
         ScopedInputError with every fault, and AdapterFailed naming the scope.
         """
-        if not isinstance(given, ScopedInput):
-            given = ScopedInput.from_json(given)
-        if faults := given.faults():
-            raise ScopedInputError(tuple(faults))
+        given = _read(given)
         layers = self._source.fetch(
             given.entry_point_id, given.world_id, given.is_first_turn, [npc.id for npc in given.npcs]
         )

@@ -7,11 +7,11 @@ import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.errors import BudgetExceeded, InputError
-from rlm.prompts.json_input import Record
+from rlm.prompts.errors import BudgetExceeded
+from rlm.prompts.json_input import Bounds, read
 from rlm.prompts.prompt import JOINER, AssembledPrompt, Decision, PromptSection, Totals, included, make_report
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
@@ -31,8 +31,6 @@ __all__ = [
 TilePriority = Literal["P0", "P1", "P2"]
 TileFormat = Literal["structured", "markdown", "json", "compact"]
 
-_PRIORITIES: tuple[TilePriority, ...] = ("P0", "P1", "P2")
-_FORMATS: tuple[TileFormat, ...] = ("structured", "markdown", "json", "compact")
 _THIN_SHARE = 0.25  # a domain that lacks P0 tiles is nearly uncovered with less of its tiles than this
 _COUNTER = get_counter("bytes4_floor")
 _size = _COUNTER.size  # bytes: the sizes of parts add up to the size of the prompt
@@ -57,83 +55,21 @@ class TileConfig:
     another if P0 tiles of it are missing and less than a quarter of its tiles is included.
     """
 
-    max_tokens: int = 4096
+    max_tokens: Annotated[int, Bounds(0)] = 4096
     inject_deadband: bool = True
     format: TileFormat = "structured"
     system_prefix: str = ""
     include_domain: bool = True
 
-    def __post_init__(self) -> None:
-        if self.format not in _FORMATS:
-            raise InputError("$.config.format", f"is {self.format!r}", f"give one of {', '.join(_FORMATS)}")
-
 
 @dataclass(frozen=True, slots=True)
 class TileInput:
-    """A query and the tiles scored for it."""
+    """A query and the tiles scored for it. Its fields are the keys of its JSON."""
 
     query: str
     tiles: tuple[Tile, ...] = ()
     config: TileConfig = field(default_factory=TileConfig)
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.query, str):
-            raise InputError("$.query", f"is {self.query!r}", "give a text")
-        for number, tile in enumerate(self.tiles):
-            is_text = type(tile.id) is type(tile.question) is type(tile.answer) is type(tile.domain) is str
-            is_scored = isinstance(tile.score, float | int) and not isinstance(tile.score, bool)
-            if not (is_text and is_scored and tile.priority in _PRIORITIES):
-                raise _fault(tile, f"$.tiles[{number}]")
-
-    @classmethod
-    def from_json(cls, value: object) -> TileInput:
-        """Read `{query, tiles: [{id, question, answer, domain, score, priority}], config: {…}}`. Raises
-        InputError."""
-        given = Record(value)
-        config = given.under("config")
-        return cls(
-            query=given.text("query"),
-            tiles=given.each("tiles", _tile),
-            config=TileConfig(
-                max_tokens=config.whole("max_tokens", 4096, minimum=0),
-                inject_deadband=config.flag("inject_deadband", True),
-                format=config.text("format", "structured"),  # type: ignore[arg-type]  # checked there
-                system_prefix=config.text("system_prefix", ""),
-                include_domain=config.flag("include_domain", True),
-            ),
-            warnings=(
-                *given.unknown_keys(("query", "tiles", "config")),
-                *config.unknown_keys(tuple(TileConfig.__slots__)),
-            ),
-        )
-
-
-def _tile(value: Any, path: str) -> Tile:
-    """Return the tile of an object. TileInput checks its values."""
-    if not isinstance(value, Mapping):
-        raise InputError(
-            path, f"is {value!r}"[:60], "give an object with id, question, answer, domain, score"
-        )
-    get: Any = value.get
-    domain, score, priority = get("domain"), get("score"), get("priority")
-    return Tile(
-        get("id"),
-        get("question"),
-        get("answer"),
-        "" if domain is None else domain,
-        0.0 if score is None else score,
-        "P2" if priority is None else priority,
-    )
-
-
-def _fault(tile: Tile, path: str) -> InputError:
-    """Return the error that names the first wrong value of a tile."""
-    texts = [name for name in Tile._fields[:4] if type(getattr(tile, name)) is not str]
-    wrong = [*texts, "priority" if tile.priority not in _PRIORITIES else "score"][0]
-    wanted = {"priority": "give one of P0, P1, P2", "score": "give a number"}.get(wrong, "give a text")
-    value = getattr(tile, wrong)
-    return InputError(f"{path}.{wrong}", "is missing" if value is None else f"is {value!r}"[:60], wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +109,7 @@ class TilePrompt:
 
     def assemble(self, given: TileInput | Mapping[str, Any]) -> AssembledTiles:
         """Return `tile_prompt` of an input, or of plain data. Raises InputError and BudgetExceeded."""
-        return tile_prompt(given if isinstance(given, TileInput) else TileInput.from_json(given))
+        return tile_prompt(read(TileInput, given))
 
 
 def tile_prompt(given: TileInput) -> AssembledTiles:

@@ -108,4 +108,4 @@ def _with_note(card: CardInput, question: str, research: Research) -> CardInput:
     if len(text) > _REPORT_CHARS:
         text = f"{text[:_REPORT_CHARS]}\n[… cut; the whole report is run {research.result.run_id}]"
     note = f"Research on “{question}”:\n\n{text}"
-    return replace(card, context=replace(card.context, notes=(*card.context.notes, note)))
+    return replace(card, notes=(*card.notes, note))

@@ -14,13 +14,13 @@ import pytest
 from rlm.prompts import (
     BudgetExceeded,
     CardBudget,
-    CardContext,
     CardInput,
     CardPrompt,
     CardSettings,
-    Document,
     InputError,
+    Library,
     Message,
+    SourceFile,
     UnknownStage,
     get_counter,
     is_complete,
@@ -72,8 +72,8 @@ def parts(prompt: Any) -> dict[str, str]:
     return {section.name: section.content for section in prompt.sections}
 
 
-def context(given: CardContext, *, state: str = "coding", settings: CardSettings | None = None) -> str:
-    return parts(CardPrompt(settings).assemble(CardInput(state=state, context=given)))["context"]
+def context(given: dict[str, Any], *, state: str = "coding", settings: CardSettings | None = None) -> str:
+    return parts(CardPrompt(settings).assemble(CardInput(state=state, **given)))["context"]
 
 
 def settings_with(other: int, **fields: Any) -> CardSettings:
@@ -264,13 +264,13 @@ def test_a_card_may_have_a_threshold_of_its_own() -> None:
     assert not maker.assemble(card).condensed
     assert maker.assemble({**card, "threshold_percentage": 50}).condensed
     with pytest.raises(InputError, match="threshold_percentage"):
-        CardInput(threshold_percentage=0)
+        maker.assemble(CardInput(threshold_percentage=0))
 
 
 @pytest.mark.parametrize("field", ["id", "title", "state"])
 def test_a_card_of_wrong_types_is_refused(field: str) -> None:
     with pytest.raises(InputError, match=rf"\$\.{field}"):
-        CardInput(**{field: None})
+        CardPrompt().assemble(CardInput(**{field: None}))
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_the_described_settings_file_loads_as_it_stands() -> None:
 
 def test_test_results_and_libraries_enter_when_they_fit_whole() -> None:
     """A library that is too large does not keep a smaller one out."""
-    results = CardContext(test_results="t" * 500)
+    results = {"test_results": "t" * 500}
     assert "t" * 500 in context(results, settings=settings_with(600))
     assert context(results, settings=settings_with(500)) == ""
-    libraries = CardContext(libraries=(Document("big", "b" * 500), Document("small", "s" * 50)))
+    libraries = {"libraries": (Library("big", "b" * 500), Library("small", "s" * 50))}
     made = context(libraries, settings=settings_with(300))
     assert "small" in made
     assert "big" not in made
@@ -342,9 +342,7 @@ def test_test_results_and_libraries_enter_when_they_fit_whole() -> None:
 
 def test_configured_priority_decides_which_section_gets_the_room() -> None:
     """Libraries before files, if configured."""
-    given = CardContext(
-        source_files=(Document("s.py", "s" * 1_500),), libraries=(Document("l", "l" * 1_500),)
-    )
+    given = {"source_files": (SourceFile("s.py", "s" * 1_500),), "libraries": (Library("l", "l" * 1_500),)}
     by_default = context(given, settings=settings_with(2_800))
     assert "s.py" in by_default
     assert "lll" not in by_default

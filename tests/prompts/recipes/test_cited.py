@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rlm.citation_markers import marker
 from rlm.prompts import BudgetExceeded, CitedInput, CitedPrompt, InputError, Pack
+from rlm.prompts.json_input import read
 from rlm.prompts.recipes.cited import AssembledCited
 from rlm.retrieval import Retriever
 
@@ -47,7 +48,7 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
             {"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "heading_path": [1]}]},
             "$.packs[0].heading_path[0]",
         ),
-        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[1]]}]}, "$.packs[0].hits[0][1]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[-5, 1]]}]}, "$.packs[0].hits[0]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[5, 1]]}]}, "$.packs[0].hits[0]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": 5}]}, "$.packs[0].hits"),
@@ -68,11 +69,11 @@ def test_an_invalid_value_is_an_error_naming_its_path(wrong: dict[str, Any], pat
 
 def test_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
     """In Python and in JSON."""
-    for given_ in (CitedInput("Q?"), CitedInput.from_json({"question": "Q?"})):
+    for given_ in (CitedInput("Q?"), read(CitedInput, {"question": "Q?"})):
         assert (given_.style, given_.citation_style, given_.headroom_tokens) == ("qa", "numeric", 300)
         assert given_.max_tokens is None
     with pytest.raises(InputError, match="headroom"):
-        CitedInput("Q?", headroom_tokens=0)
+        CitedPrompt().assemble(CitedInput("Q?", headroom_tokens=0))
 
 
 def test_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
@@ -337,7 +338,7 @@ def test_the_json_of_a_search_names_documents_and_their_characters() -> None:
 
 def test_values_of_wrong_types_are_refused() -> None:
     with pytest.raises(InputError, match=r"\$\.question"):
-        CitedInput(None)  # type: ignore[arg-type]
+        CitedPrompt().assemble(CitedInput(None))  # type: ignore[arg-type]
     for wrong in (Pack("p", "d", None), Pack(1, "d", "t"), Pack("p", "d", "t", "high"), "text"):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"\$\.packs\[1\]"):
-            CitedInput("q", (Pack("a", "d", "t"), wrong))  # type: ignore[arg-type]
+            CitedPrompt().assemble(CitedInput("q", (Pack("a", "d", "t"), wrong)))  # type: ignore[arg-type]

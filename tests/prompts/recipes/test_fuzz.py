@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm.prompts import (
+    Adr,
     CardBudget,
-    CardContext,
     CardInput,
     CardPrompt,
     CardSettings,
     ChildPrompt,
-    Document,
+    Library,
     Message,
     PromptError,
+    SourceFile,
     get_counter,
 )
 
@@ -35,7 +36,12 @@ TEXTS = st.text(st.sampled_from("ab c.\n`#é漢😀\u202e\ud800{}[]"), max_size=
         "x" * 900,
     ]
 )
-DOCUMENTS = st.lists(st.builds(Document, TEXTS, TEXTS), max_size=3).map(tuple)
+
+
+def documents(kind: Any) -> st.SearchStrategy[Any]:
+    return st.lists(st.builds(kind, TEXTS, TEXTS), max_size=3).map(tuple)
+
+
 CARDS = st.builds(
     CardInput,
     id=TEXTS,
@@ -44,16 +50,13 @@ CARDS = st.builds(
     messages=st.lists(
         st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), TEXTS), max_size=12
     ).map(tuple),
-    context=st.builds(
-        CardContext,
-        notes=st.lists(TEXTS, max_size=3).map(tuple),
-        adrs=DOCUMENTS,
-        libraries=DOCUMENTS,
-        source_files=DOCUMENTS,
-        build_logs=TEXTS,
-        pod_logs=TEXTS,
-        test_results=TEXTS,
-    ),
+    notes=st.lists(TEXTS, max_size=3).map(tuple),
+    adrs=documents(Adr),
+    libraries=documents(Library),
+    source_files=documents(SourceFile),
+    build_logs=TEXTS,
+    pod_logs=TEXTS,
+    test_results=TEXTS,
     repl=st.booleans(),
 )
 SUMMARIES: st.SearchStrategy[Any] = st.sampled_from(

@@ -216,19 +216,21 @@ def test_the_budget_is_8000_tokens_by_default() -> None:
 
 
 def test_every_error_of_the_input_is_listed_at_once() -> None:
-    turn = ScopedInput(
-        "", " ", token_budget=99, npc_budget=49, npcs=(Npc("", tier=-1), Npc("a"), Npc("a")), input="x"
+    wrong = ScopedInput("e", "w", token_budget=99, npc_budget=49, npcs=(Npc("a", tier=-1),))
+    with pytest.raises(ScopedInputError) as caught:
+        prompt_of().assemble(wrong)
+    assert caught.value.faults == (
+        "$.token_budget is 99: give 100 or more",
+        "$.npc_budget is 49: give 50 or more",
+        "$.npcs[0].tier is -1: give 0 or more",
     )
     with pytest.raises(ScopedInputError) as caught:
-        prompt_of().assemble(turn)
+        prompt_of().assemble(ScopedInput("", " ", npcs=(Npc(""), Npc("a"), Npc("a"))))
     assert caught.value.faults == (
-        "entry_point_id is empty: give the id",
-        "world_id is empty: give the id",
-        "token_budget is 99: use 100 tokens or more",
-        "npc_budget is 49: use 50 tokens or more",
-        "npcs[0].id is empty: give the id",
-        "npcs[0].tier is -1: use 0 or more",
-        "npcs[2].id is 'a' again: name every character once",
+        "$.entry_point_id is empty: give the id",
+        "$.world_id is empty: give the id",
+        "$.npcs[0].id is empty: give the id",
+        "$.npcs holds 'a' more than once: name every character once",
     )
 
 
@@ -236,13 +238,13 @@ def test_every_error_of_the_input_is_listed_at_once() -> None:
 def test_a_budget_below_100_is_an_error(budget: int) -> None:
     with pytest.raises(ScopedInputError, match=f"token_budget is {budget}"):
         prompt_of().assemble(replace(TURN, token_budget=budget))
-    with pytest.raises(ScopedInputError, match="npc_budget is 0: use 50"):
+    with pytest.raises(ScopedInputError, match="npc_budget is 0: give 50 or more"):
         prompt_of().assemble(replace(TURN, npc_budget=0))
 
 
 def test_plain_json_is_read_with_every_fault_listed() -> None:
     with pytest.raises(ScopedInputError) as caught:
-        ScopedInput.from_json(
+        prompt_of().assemble(
             {
                 "world_id": 3,
                 "is_first_turn": 1,
@@ -254,7 +256,7 @@ def test_plain_json_is_read_with_every_fault_listed() -> None:
     assert len(caught.value.faults) == 8
     for bad in ([], {"entry_point_id": "e", "world_id": "w", "npcs": {}}):
         with pytest.raises(ScopedInputError):
-            ScopedInput.from_json(bad)
+            prompt_of().assemble(bad)
 
 
 def test_plain_json_makes_the_same_prompt_and_says_what_it_did_not_read() -> None:
@@ -271,6 +273,4 @@ def test_plain_json_makes_the_same_prompt_and_says_what_it_did_not_read() -> Non
     assert prompt_of().assemble(data).text == prompt_of().assemble(TURN).text
     made = prompt_of().assemble({**data, "game_sate": 1, "game_state": {"hour": 3, "who": "Ö"}})
     assert '<game_state>\n{\n  "hour": 3,\n  "who": "Ö"\n}\n</game_state>' in made.text
-    assert made.report.warnings[0].startswith(
-        "$.game_sate is unknown and was ignored; known keys: entry_point_id"
-    )
+    assert made.report.warnings[0].startswith("$.game_sate is unknown and was ignored")

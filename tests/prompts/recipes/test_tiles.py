@@ -23,6 +23,7 @@ from rlm.prompts import (
     TileStats,
     get_counter,
 )
+from rlm.prompts.json_input import read
 from rlm.prompts.recipes.tiles import AssembledTiles
 
 EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "tiles.json").read_text(encoding="utf-8"))
@@ -43,7 +44,7 @@ def test_defaults() -> None:
     assert (config.max_tokens, config.inject_deadband, config.format) == (4096, True, "structured")
     assert (config.system_prefix, config.include_domain) == ("", True)
     assert ONE.priority == "P2"
-    plain = TileInput.from_json({"query": "q", "tiles": [{"id": "t", "question": "q", "answer": "a"}]})
+    plain = read(TileInput, {"query": "q", "tiles": [{"id": "t", "question": "q", "answer": "a"}]})
     assert plain.config == config
     assert plain.tiles[0].priority == "P2"
 
@@ -161,9 +162,9 @@ def test_values_of_wrong_types_are_refused() -> None:
         with pytest.raises(InputError, match=r"\$\.tiles\[1\]"):
             build(good, wrong)
     with pytest.raises(InputError, match="format"):
-        TileConfig(format="xml")  # type: ignore[arg-type]
+        build(good, format="xml")
     with pytest.raises(InputError, match=r"\$\.query"):
-        TileInput(None)  # type: ignore[arg-type]
+        TilePrompt().assemble(TileInput(None))  # type: ignore[arg-type]
 
 
 def test_without_p0_tiles_there_is_nothing_to_warn_of() -> None:
@@ -292,12 +293,10 @@ def _plain(config: TileConfig) -> dict[str, Any]:
 
 def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
     before = copy.deepcopy(EXAMPLE)
-    assert TilePrompt().assemble(EXAMPLE).text == TilePrompt().assemble(TileInput.from_json(EXAMPLE)).text
+    assert TilePrompt().assemble(EXAMPLE).text == TilePrompt().assemble(read(TileInput, EXAMPLE)).text
     assert before == EXAMPLE
     good = {"id": "t", "question": "q", "answer": "a", "domain": "d", "score": 1, "priority": "P0"}
-    assert TileInput.from_json({"query": "q", "tiles": [good]}).tiles == (
-        Tile("t", "q", "a", "d", 1.0, "P0"),
-    )
+    assert read(TileInput, {"query": "q", "tiles": [good]}).tiles == (Tile("t", "q", "a", "d", 1.0, "P0"),)
     for wrong, path in (
         ({"tiles": []}, "$.query"),
         ({"query": "q", "tiles": [good, {**good, "score": "high"}]}, "$.tiles[1].score"),
