@@ -14,13 +14,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rlm.events import BatchesWaiting
 from rlm.journal.provider_batches import BatchLedger, BatchRecord
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, ModelWindow, OnRetry, Reply, Request, call_key
 from rlm.models.call_settings import CallSettings
 from rlm.models.http.batches import BatchStatus, batch_api_of
@@ -111,39 +112,32 @@ def make_slow(
     return model if isinstance(model, SlowModel) else SlowModel(model, store, on_batches, on_retry)
 
 
+@dataclass(eq=False, slots=True)
 class _Call:
     """A request with the id by which its batch knows it. `entry` is its text, until it was sent."""
 
-    def __init__(self, key: str, request: Request, entry: bytes) -> None:
-        self.key = key
-        self.request = request
-        self.entry = entry
-        self.size = len(entry) + _FRAME_BYTES
-        self.waiters = 0
-        self.outcome: asyncio.Future[Reply | AttemptFailure] = asyncio.get_running_loop().create_future()
+    key: str
+    request: Request
+    entry: bytes
+    outcome: asyncio.Future[Reply | AttemptFailure | Exception]
+    waiters: int = 0
 
-    def settle(self, outcome: Reply | AttemptFailure | Exception) -> None:
-        """Give the outcome to all who wait. The first one counts."""
-        if self.outcome.done():
-            return
-        if isinstance(outcome, Exception):
-            self.outcome.set_exception(outcome)
-            self.outcome.exception()  # retrieved, or asyncio logs it where nobody waits any more
-        else:
-            self.outcome.set_result(outcome)
+    @property
+    def size(self) -> int:
+        return len(self.entry) + _FRAME_BYTES
 
 
+@dataclass(slots=True)
 class _Batch:
-    """A batch that is followed. `calls` are those that wait for it."""
+    """A batch that is followed. `calls` are those that wait for it, by their keys."""
 
-    def __init__(self, record: BatchRecord) -> None:
-        self.record = record
-        self.done = 0
-        self.calls: dict[str, _Call] = {}
+    record: BatchRecord
+    done: int = 0
+    calls: dict[str, _Call] = field(default_factory=dict)
 
     def settle(self, call: _Call, outcome: Reply | AttemptFailure) -> None:
         """Give a call its outcome. One of the same key that joined meanwhile still waits."""
-        call.settle(outcome)
+        _settle(call, outcome)
         if self.calls.get(call.key) is call:
             del self.calls[call.key]
 
@@ -170,21 +164,24 @@ class _Sender:
         key = _key_of(self._model.name, request)
         call = self._calls.get(key)
         if call is None:
-            call = _Call(key, request, self._api.encode(key, request))
+            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            call = _Call(key, request, self._api.encode(key, request), future)
             if call.size > _MAX_BYTES:
                 return self._api.mapper.describe("batch too small", given=f"{call.size:,}")
             self._calls[key] = call
             self._gather(call)
         call.waiters += 1
         try:
-            await asyncio.wait([call.outcome])
-            return call.outcome.result()
+            outcome = await asyncio.shield(call.outcome)
         finally:
             call.waiters -= 1
             if not call.waiters:
                 del self._calls[key]
                 if self._gathered.pop(key, None) is not None:
                     self._bytes -= call.size
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     async def aclose(self) -> None:
         """Stop following the batches, once those that are being created are recorded."""
@@ -219,17 +216,18 @@ class _Sender:
         """Follow the batches that hold these calls already, and send the others in a new one."""
         try:
             known = await self._ledger.find([call.key for call in calls])
-            for call in [call for call in calls if call.key in known]:
-                self._follow(known[call.key], [call])
-            calls = [call for call in calls if call.key not in known]
-            if calls:
-                entries = [call.entry for call in calls]
+            new = [call for call in calls if call.key not in known]
+            for call in calls:
+                if call.key in known:
+                    self._follow(known[call.key], [call])
+            if new:
+                entries = [call.entry for call in new]
                 batch_id = await self._with_retries(lambda: self._api.create(entries))
-                runs = {call.key: call.request.run.partition("/")[0] for call in calls}
-                self._follow(await self._ledger.add(batch_id, self._model.name, runs), calls)
+                runs = {call.key: call.request.run.partition("/")[0] for call in new}
+                self._follow(await self._ledger.add(batch_id, self._model.name, runs), new)
         except Exception as error:
             for call in calls:
-                call.settle(error)
+                _settle(call, error)
 
     def _follow(self, record: BatchRecord, calls: Sequence[_Call]) -> None:
         batch = self._batches.get(record.provider_id)
@@ -261,7 +259,7 @@ class _Sender:
                     pause = min(_LONGEST_POLL, pause * _GROWTH)
         except Exception as error:
             for call in batch.calls.values():
-                call.settle(error)
+                _settle(call, error)
             batch.calls.clear()
         del self._batches[batch_id]
         if not batch.calls:  # else it waits at the provider, and stays reported
@@ -271,8 +269,30 @@ class _Sender:
         """Settle every call: with its result, or with the reason why it has none."""
         left = dict(batch.calls)
         failed: dict[_Call, AttemptFailure] = {}
+        tokens = max((call.request.max_output_tokens for call in left.values()), default=0)
+        size = batch.record.requests * (_RESULT_BYTES + _RESULT_BYTES_PER_TOKEN * tokens)
+
+        async def read() -> bool | AttemptFailure:
+            """Read the results. What was read stays when the connection drops, and is not read again."""
+            async with aclosing(self._api.results(status, max_bytes=size)) as results:
+                async for result in results:
+                    if isinstance(result, AttemptFailure):
+                        return result
+                    # Results of other runs, results that nobody asked for, and second ones are skipped.
+                    call = left.pop(result[0], None)
+                    if call is not None:
+                        outcome = self._api.reply(result[1], call.request)
+                        if isinstance(outcome, Reply):
+                            batch.settle(call, replace(outcome, batch=batch.record.provider_id))
+                        else:
+                            failed[call] = outcome
+                        if not left:
+                            break
+                        await asyncio.sleep(0)
+            return True
+
         if status.failure is None:
-            await self._with_retries(lambda: self._read_results(batch, status, left, failed))
+            await self._with_retries(read)
         missing = status.failure or self._api.mapper.describe("no result")
         failed |= dict.fromkeys(left.values(), missing)
         # First, so that a call that is sent again is not looked for in this batch.
@@ -281,52 +301,24 @@ class _Sender:
             batch.settle(call, failure)
         await self._ledger.set_ended(batch.record.provider_id)
 
-    async def _read_results(
-        self, batch: _Batch, status: BatchStatus, left: dict[str, _Call], failed: dict[_Call, AttemptFailure]
-    ) -> bool | AttemptFailure:
-        """Read the results. What was read stays when the connection drops, and is not read again."""
-        tokens = max((call.request.max_output_tokens for call in left.values()), default=0)
-        size = batch.record.requests * (_RESULT_BYTES + _RESULT_BYTES_PER_TOKEN * tokens)
-        async with aclosing(self._api.lines(status, max_bytes=size)) as lines:
-            async for line in lines:
-                if isinstance(line, AttemptFailure):
-                    return line
-                key, record = self._api.read(line) or ("", None)
-                # Results of other runs, results that nobody asked for, and second ones are skipped.
-                call = left.pop(key, None)
-                if call is None:
-                    continue
-                outcome = self._api.reply(record, call.request)
-                if isinstance(outcome, Reply):
-                    batch.settle(call, replace(outcome, batch=batch.record.provider_id))
-                else:
-                    failed[call] = outcome
-                if not left:
-                    return True
-                await asyncio.sleep(0)
-        return True
-
     def _report(self) -> None:
         """Report the batches that wait."""
         waiting = [batch for batch in self._batches.values() if batch.calls]
         began = min((batch.record.sent_at for batch in waiting), default=time.time())
-        self._model.on_batches(
-            BatchesWaiting(
-                self._model.name,
-                sum(batch.done for batch in waiting),
-                sum(batch.record.requests for batch in waiting),
-                max(0.0, time.time() - began),
-                tuple(batch.record.provider_id for batch in waiting),
-            )
-        )
+        done, total = (sum(batch.done for batch in waiting), sum(batch.record.requests for batch in waiting))
+        ids = tuple(batch.record.provider_id for batch in waiting)
+        seconds = max(0.0, time.time() - began)
+        self._model.on_batches(BatchesWaiting(self._model.name, done, total, seconds, ids))
 
     async def _with_retries(self, attempt: Callable[[], Awaitable[_T | AttemptFailure]]) -> _T:
-        return await with_retries(
-            attempt,
-            _REQUESTS,
-            has_answered=lambda: self._api.has_answered,
-            on_retry=self._model.on_retry,
-        )
+        answered = lambda: self._api.has_answered  # noqa: E731
+        return await with_retries(attempt, _REQUESTS, has_answered=answered, on_retry=self._model.on_retry)
+
+
+def _settle(call: _Call, outcome: Reply | AttemptFailure | Exception) -> None:
+    """Give a call's outcome to all who wait. The first one counts."""
+    if not call.outcome.done():
+        call.outcome.set_result(outcome)
 
 
 def _start(work: Awaitable[None], tasks: set[asyncio.Task[None]]) -> None:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Carry, FinishReason, Reply, TokenUsage, ToolCall
-from rlm.models.http.reply_limits import MAX_COUNT, BoundedText
+from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
-from rlm.models.http.wire_messages import field
+from rlm.models.http.wire_messages import text_in
 
-__all__ = ["StreamAccumulator", "ToolCallCollector", "read_count", "read_name"]
+__all__ = ["StreamAccumulator", "ToolCallCollector"]
 
 _NAME_CHARS = 200
 _MAX_CALLS = 32
@@ -119,23 +119,13 @@ class StreamAccumulator(ABC):
 
     def _read_names(self, record: object) -> None:
         """Take the id of the response and the name of the model, once a server tells them."""
-        self._response_id = self._response_id or read_name(field(record, "id"))
-        self._model = self._model or read_name(field(record, "model"))
-
-
-def read_count(count: object) -> int:
-    """Return `count`, or 0 where a server sends nothing or something else."""
-    return min(count, MAX_COUNT) if isinstance(count, int) and count > 0 else 0
-
-
-def read_name(name: object) -> str:
-    """Return an id or a model's name, or "" where a server sends something else."""
-    return name[:_NAME_CHARS] if isinstance(name, str) else ""
+        self._response_id = self._response_id or text_in(record, "id")[:_NAME_CHARS]
+        self._model = self._model or text_in(record, "model")[:_NAME_CHARS]
 
 
 def _read_content(content: object) -> str:
     parts = content if isinstance(content, list) else ()
-    return content if isinstance(content, str) else "".join(field(part, "text") or "" for part in parts)
+    return content if isinstance(content, str) else "".join(text_in(part, "text") for part in parts)
 
 
 class ToolCallCollector:
@@ -151,7 +141,8 @@ class ToolCallCollector:
     ) -> None:
         """Take in one piece. `key` is the call's place in the reply, or None where the server names none.
         Arguments that are no text (some servers send the object) are kept as JSON."""
-        name, id_ = read_name(name), read_name(id_)
+        name = name[:_NAME_CHARS] if isinstance(name, str) else ""
+        id_ = id_[:_NAME_CHARS] if isinstance(id_, str) else ""
         begun = [call for call in self._calls if key is None or call.key == key]
         call = begun[-1] if begun else None
         # Some servers give all calls of a reply the same place.

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, Reply, Request
-from rlm.models.http.accumulator import StreamAccumulator, read_count
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.errors import AttemptFailure, read_error
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, RESULTS_TYPE, ReplyTooLarge, parse_json
-from rlm.models.http.wire_messages import field
+from rlm.models.http.wire_messages import count_in, field, list_in, text_in
 
 __all__ = ["BatchApi", "BatchStatus", "batch_api_of"]
 
@@ -38,7 +38,7 @@ class BatchStatus:
 
 class BatchApi(ABC):
     """The batch API of one model's provider. Failures are returned, not raised. What a provider sends is
-    bounded."""
+    bounded. `has_answered` becomes True with the first answer of the endpoint."""
 
     max_requests: ClassVar[int]
     """How many requests one batch may have."""
@@ -50,20 +50,10 @@ class BatchApi(ABC):
         self.mapper = model.mapper
         self._model = model
         self.has_answered = False
-        """Whether the endpoint has ever answered."""
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the entry of a request in a batch that knows it by the id `key`."""
         return json.dumps(self._entry(key, self._body(request)), ensure_ascii=False).encode(errors="replace")
-
-    def read(self, line: bytes) -> tuple[str, Any] | None:
-        """Return the id and the result in a line of results, or None if it holds none."""
-        try:
-            record = parse_json(line)
-        except (ValueError, ReplyTooLarge, RecursionError):
-            return None
-        key = field(record, "custom_id")
-        return (key, record) if isinstance(key, str) else None
 
     def reply(self, record: object, request: Request) -> Reply | AttemptFailure:
         """Return the reply to `request` in a result, or why there is none."""
@@ -84,6 +74,29 @@ class BatchApi(ABC):
         answer = await self._exchange(f"{self._path}/{batch_id}/cancel", content=b"")
         return answer if isinstance(answer, AttemptFailure) else None
 
+    async def results(
+        self, status: BatchStatus, *, max_bytes: int
+    ) -> AsyncGenerator[tuple[str, object] | AttemptFailure, None]:
+        """Yield the results with their ids. A line that is no result, or longer than any honest one, is
+        skipped. Ends with the failure if they cannot be read to their end, or have more than `max_bytes`."""
+        try:
+            for path in status.files:
+                async with aclosing(await self._model.exchange(path, {"Accept": RESULTS_TYPE})) as response:
+                    size, line = 0, b""
+                    async for chunk in response.chunks():
+                        size += len(chunk)
+                        if size > max_bytes:
+                            raise ReplyTooLarge(f"results of more than {max_bytes:,} bytes")
+                        *ended, line = (line + chunk).split(b"\n")
+                        for one in ended:
+                            if (result := _read_result(one)) is not None:
+                                yield result
+                        line = line if len(line) <= MAX_EVENT else b""
+                    if (result := _read_result(line)) is not None:
+                        yield result
+        except Exception as error:  # the boundary to the provider: it may send anything
+            yield self.mapper.map_exception(error)
+
     @abstractmethod
     async def create(self, entries: Sequence[bytes]) -> str | AttemptFailure:
         """Send a batch and return the provider's id of it."""
@@ -102,10 +115,6 @@ class BatchApi(ABC):
             return self._garbled("a result that is no reply")
         return accumulator.reply() or self.mapper.describe("dropped")
 
-    def _unanswered(self, why: str) -> AttemptFailure:
-        """Return the failure of a request that the provider did not get to. It costs nothing."""
-        return self.mapper.describe("unanswered", given=why)
-
     def _garbled(self, what: str) -> AttemptFailure:
         return self.mapper.map_exception(ValueError(what))
 
@@ -116,10 +125,10 @@ class BatchApi(ABC):
     async def _create(self, path: str, **sent: Any) -> str | AttemptFailure:
         """Return the id of what is created. Ids become parts of paths, so one of another form is refused."""
         answer = await self._exchange(path, **sent)
-        found = field(answer, "id")
         if isinstance(answer, AttemptFailure):
             return answer
-        return found if _is_identifier(found) else self._garbled("an answer without an id")
+        made = text_in(answer, "id")
+        return made if _IDENTIFIER.fullmatch(made) else self._garbled("an answer without an id")
 
     async def _exchange(self, path: str, **sent: Any) -> Any | AttemptFailure:
         """Return the JSON of an answer."""
@@ -131,31 +140,14 @@ class BatchApi(ABC):
             self.has_answered = self.has_answered or failure.reason != "unreachable"
             return failure
 
-    async def lines(
-        self, status: BatchStatus, *, max_bytes: int
-    ) -> AsyncGenerator[bytes | AttemptFailure, None]:
-        """Yield the lines of the results, without those that are empty or longer than any honest one. Ends
-        with the failure if they cannot be read to their end, or have more than `max_bytes`."""
-        try:
-            for path in status.files:
-                async with aclosing(await self._model.exchange(path, {"Accept": RESULTS_TYPE})) as response:
-                    size, line, is_overlong = 0, bytearray(), False
-                    async for chunk in response.chunks():
-                        size += len(chunk)
-                        if size > max_bytes:
-                            raise ReplyTooLarge(f"results of more than {max_bytes:,} bytes")
-                        *ended, rest = chunk.split(b"\n")
-                        for piece in ended:
-                            line += piece
-                            if line.strip() and not is_overlong and len(line) <= MAX_EVENT:
-                                yield bytes(line)
-                            line, is_overlong = bytearray(), False
-                        is_overlong = is_overlong or len(line) + len(rest) > MAX_EVENT
-                        line = bytearray() if is_overlong else line + rest
-                    if line.strip():
-                        yield bytes(line)
-        except Exception as error:  # the boundary to the provider: it may send anything
-            yield self.mapper.map_exception(error)
+
+def _read_result(line: bytes) -> tuple[str, object] | None:
+    try:
+        record = parse_json(line)
+    except (ValueError, ReplyTooLarge, RecursionError):
+        return None
+    key = field(record, "custom_id")
+    return (key, record) if isinstance(key, str) else None
 
 
 class AnthropicBatches(BatchApi):
@@ -171,26 +163,24 @@ class AnthropicBatches(BatchApi):
         return {"custom_id": key, "params": body}
 
     def _outcome(self, record: object, accumulator: StreamAccumulator) -> Reply | AttemptFailure:
-        result = field(record, "result")
-        match field(result, "type"):
+        match field(record, "result", "type"):
             case "succeeded":
-                return self._reply_in(field(result, "message"), accumulator)
+                return self._reply_in(field(record, "result", "message"), accumulator)
             case "errored":
-                return self.mapper.map_stream_error(*read_error(field(result, "error")))
+                return self.mapper.map_stream_error(*read_error(field(record, "result", "error")))
             case "canceled":
-                return self._unanswered("was cancelled")
+                return self.mapper.describe("unanswered", given="was cancelled")
             case "expired":
-                return self._unanswered("expired")
-            case _:
-                return self._garbled("a result of an unknown type")
+                return self.mapper.describe("unanswered", given="expired")
+        return self._garbled("a result of an unknown type")
 
     def _status(self, batch_id: str, batch: object) -> BatchStatus | None:
-        state = field(batch, "processing_status")
+        state = text_in(batch, "processing_status")
         names = ("succeeded", "errored", "canceled", "expired")
-        done = sum(read_count(field(field(batch, "request_counts"), name)) for name in names)
+        done = sum(count_in(batch, "request_counts", name) for name in names)
         # Not the URL that the batch names: it could be another host's, which would get the key.
         files = (f"{self._path}/{batch_id}/results",)
-        return BatchStatus(done, state == "ended", files) if isinstance(state, str) else None
+        return BatchStatus(done, state == "ended", files) if state else None
 
 
 class OpenAIBatches(BatchApi):
@@ -216,43 +206,35 @@ class OpenAIBatches(BatchApi):
         return {"custom_id": key, "method": "POST", "url": self._api, "body": body}
 
     def _outcome(self, record: object, accumulator: StreamAccumulator) -> Reply | AttemptFailure:
-        error, response = field(record, "error"), field(record, "response")
+        error = field(record, "error")
+        match field(error, "code"):
+            case "batch_expired":
+                return self.mapper.describe("unanswered", given="expired")
+            case "batch_cancelled":
+                return self.mapper.describe("unanswered", given="was cancelled")
         if isinstance(error, dict):
-            match field(error, "code"):
-                case "batch_expired":
-                    return self._unanswered("expired")
-                case "batch_cancelled":
-                    return self._unanswered("was cancelled")
-                case _:
-                    return self.mapper.map_stream_error(*read_error(error))
-        status, body = field(response, "status_code"), field(response, "body")
+            return self.mapper.map_stream_error(*read_error(error))
+        status, body = field(record, "response", "status_code"), field(record, "response", "body")
         if not isinstance(status, int) or not 200 <= status < 600:
             return self._garbled("a result without a status")
-        if status >= 300:
-            kinds, detail = read_error(body)
-            return self.mapper.map_status(status, kinds=kinds, detail=detail, headers={})
-        return self._reply_in(body, accumulator)
+        return self._reply_in(body, accumulator) if status < 300 else self._refusal(status, body)
 
     def _status(self, batch_id: str, batch: object) -> BatchStatus | None:
-        state = field(batch, "status")
-        if not isinstance(state, str):
-            return None
-        counts = field(batch, "request_counts")
-        done = read_count(field(counts, "completed")) + read_count(field(counts, "failed"))
-        names = (field(batch, "output_file_id"), field(batch, "error_file_id"))
-        files = tuple(f"/files/{name}/content" for name in names if _is_identifier(name))
+        state = text_in(batch, "status")
+        done = count_in(batch, "request_counts", "completed") + count_in(batch, "request_counts", "failed")
+        names = (text_in(batch, "output_file_id"), text_in(batch, "error_file_id"))
+        files = tuple(f"/files/{name}/content" for name in names if _IDENTIFIER.fullmatch(name))
         failure = None
         if state == "failed":  # nothing of it was charged
-            errors = field(field(batch, "errors"), "data")
-            kinds, detail = read_error(errors[0]) if isinstance(errors, list) and errors else ((), "")
-            status = 429 if _BUSY.intersection(kinds) else 400
-            failure = self.mapper.map_status(status, kinds=kinds, detail=detail, headers={})
-        return BatchStatus(done, state in ("completed", "failed", "expired", "cancelled"), files, failure)
+            errors = list_in(batch, "errors", "data")
+            is_busy = _BUSY.intersection(read_error(errors[0])[0] if errors else ())
+            failure = self._refusal(429 if is_busy else 400, errors[0] if errors else None)
+        ended = state in ("completed", "failed", "expired", "cancelled")
+        return BatchStatus(done, ended, files, failure) if state else None
 
-
-def _is_identifier(value: object) -> bool:
-    """Return whether `value` may be a part of a path."""
-    return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
+    def _refusal(self, status: int, error: object) -> AttemptFailure:
+        kinds, detail = read_error(error)
+        return self.mapper.map_status(status, kinds=kinds, detail=detail, headers={})
 
 
 _APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "openai": OpenAIBatches}

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from rlm.models.base import Message
+from rlm.models.http.reply_limits import MAX_COUNT
 
-__all__ = ["alternating", "cache_borders", "field", "with_header_lines", "with_openai_cache"]
+__all__ = ["alternating", "cache_borders", "count_in", "field", "list_in", "text_in", "with_header_lines"]
+__all__ += ["with_openai_cache"]
 
 
 def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:
@@ -84,6 +86,26 @@ def with_header_lines(headers: dict[str, str], variable: str) -> dict[str, str]:
     return merged
 
 
-def field(record: object, name: str) -> Any:
-    """Return a field of a server's JSON object, or None where the field or the object is missing."""
-    return record.get(name) if isinstance(record, dict) else None
+def field(record: object, *path: str) -> Any:
+    """Return a field of a server's JSON object, or of an object in it; None where anything is missing."""
+    for name in path:
+        record = record.get(name) if isinstance(record, dict) else None
+    return record
+
+
+def text_in(record: object, *path: str) -> str:
+    """Return a text that a server's JSON holds, or an empty one where it holds something else."""
+    value = field(record, *path)
+    return value if isinstance(value, str) else ""
+
+
+def list_in(record: object, *path: str) -> list[Any]:
+    """Return a list that a server's JSON holds, or an empty one where it holds something else."""
+    value = field(record, *path)
+    return value if isinstance(value, list) else []
+
+
+def count_in(record: object, *path: str) -> int:
+    """Return a count of tokens that a server's JSON holds, or 0 where it holds something else."""
+    value = field(record, *path)
+    return min(value, MAX_COUNT) if isinstance(value, int) and value > 0 else 0

@@ -10,21 +10,25 @@ from rlm.models.call_settings import Effort
 from rlm.models.catalog.families import family_of, nearest_effort
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.model import HttpModel
-from rlm.models.http.reply_limits import MAX_COUNT
-from rlm.models.http.wire_messages import cache_borders, field, with_header_lines
+from rlm.models.http.wire_messages import cache_borders, count_in, field, text_in, with_header_lines
 from rlm.models.structured import PortableSchema
 
 __all__ = ["AnthropicModel"]
 
 _API_VERSION = "2026-10-21"
 """That of the SDK: a test compares them."""
-_COUNT_FIELDS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_COUNT_FIELDS = (
+    ("input_tokens",),
+    ("output_tokens",),
+    ("cache_read_input_tokens",),
+    ("cache_creation_input_tokens",),
+    ("cache_creation", "ephemeral_1h_input_tokens"),  # a part of the one before
+    ("output_tokens_details", "thinking_tokens"),
+)
 _THINKING = ("thinking", "redacted_thinking")
 _MAX_BLOCKS = 1_000
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _LEAST_BUDGET = 1_024  # the API refuses less
-_LONG_COUNT = "ephemeral_1h_input_tokens"
-"""A field of `cache_creation`: a part of cache_creation_input_tokens."""
 _MAX_CACHE_BORDERS = 4  # the API refuses more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -110,26 +114,20 @@ class _Accumulator(StreamAccumulator):
         return tuple(block for _, block in sorted(self._blocks.items()) if _is_signed(block))
 
     def add(self, event: object) -> bool:
-        if not isinstance(event, dict):
-            return False
-        kind = event.get("type")
-        if kind == "message_start":
-            self._has_begun = True
-            message = field(event, "message")
-            self._read_names(message)
-            self._update_counts(field(message, "usage"))
-        elif kind == "content_block_start":
-            self._begin_block(field(event, "index"), field(event, "content_block"))
-            self._begin_call(field(event, "index"), field(event, "content_block"))
-        elif kind == "content_block_delta":
-            self._extend_block(field(event, "index"), field(event, "delta"))
-            self._continue_call(field(event, "index"), field(event, "delta"))
-        elif kind == "message_delta":
-            self._update_counts(field(event, "usage"))
-            reason = field(field(event, "delta"), "stop_reason")
-            self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
-        elif kind == "message_stop":
-            self._finish = _FINISH_REASONS.get(self._stop_reason, "other")
+        match field(event, "type"):
+            case "message_start":
+                self._has_begun = True
+                self._read_names(field(event, "message"))
+                self._update_counts(field(event, "message", "usage"))
+            case "content_block_start":
+                self._begin_block(field(event, "index"), field(event, "content_block"))
+            case "content_block_delta":
+                self._extend_block(field(event, "index"), field(event, "delta"))
+            case "message_delta":
+                self._update_counts(field(event, "usage"))
+                self._stop_reason = text_in(event, "delta", "stop_reason") or self._stop_reason
+            case "message_stop":
+                self._finish = _FINISH_REASONS.get(self._stop_reason, "other")
         return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:
@@ -139,68 +137,55 @@ class _Accumulator(StreamAccumulator):
         self.add({"type": "message_start", "message": answer})
         for index, block in enumerate(blocks):
             self._begin_block(index, block)
-            self._begin_call(index, block)
         self.add({"type": "message_delta", "delta": answer})
         self.add({"type": "message_stop"})
         return True
 
     def _begin_block(self, index: object, block: object) -> None:
         kind = field(block, "type")
-        if kind in _THINKING and isinstance(index, int) and len(self._blocks) < _MAX_BLOCKS:
+        key = index if isinstance(index, int) else None
+        if kind in _THINKING and key is not None and len(self._blocks) < _MAX_BLOCKS:
             names = ("type", "thinking", "signature", "data")
-            self._blocks[index] = {
-                name: value for name in names if isinstance(value := field(block, name), str)
-            }
-            self._thinking.add(self._blocks[index].get("thinking", ""))
-        elif kind == "text" and isinstance(text := field(block, "text"), str):
-            self.text.add(text)
-
-    def _extend_block(self, index: object, delta: object) -> None:
-        kind = field(delta, "type")
-        if kind == "text_delta" and isinstance(text := field(delta, "text"), str):
-            self.text.add(text)
-        elif kind in ("thinking_delta", "signature_delta") and isinstance(index, int):
-            name = kind.removesuffix("_delta")
-            piece = field(delta, name)
-            if not isinstance(piece, str):
-                return
-            if name == "thinking":
-                self._thinking.add(piece)
-            block = self._blocks.get(index)
-            # A block that is not kept whole must not be sent back: its signature would not match.
-            if block is not None and not self._is_full:
-                block[name] = block.get(name, "") + piece
-
-    def _begin_call(self, index: object, block: object) -> None:
-        if field(block, "type") == "tool_use":
-            key = index if isinstance(index, int) else None
+            self._blocks[key] = {name: text_in(block, name) for name in names if text_in(block, name)}
+            self._thinking.add(text_in(block, "thinking"))
+        elif kind == "text":
+            self.text.add(text_in(block, "text"))
+        elif kind == "tool_use":
             self._tools.add(
                 key, id_=field(block, "id"), name=field(block, "name"), arguments=field(block, "input")
             )
 
-    def _continue_call(self, index: object, delta: object) -> None:
-        if field(delta, "type") == "input_json_delta":
-            self._tools.add(index if isinstance(index, int) else None, arguments=field(delta, "partial_json"))
+    def _extend_block(self, index: object, delta: object) -> None:
+        kind = text_in(delta, "type")
+        key = index if isinstance(index, int) else None
+        if kind == "text_delta":
+            self.text.add(text_in(delta, "text"))
+        elif kind == "input_json_delta":
+            self._tools.add(key, arguments=field(delta, "partial_json"))
+        elif kind in ("thinking_delta", "signature_delta") and key is not None:
+            name = kind.removesuffix("_delta")
+            piece = text_in(delta, name)
+            self._thinking.add(piece if name == "thinking" else "")
+            block = self._blocks.get(key)
+            # A block that is not kept whole must not be sent back: its signature would not match.
+            if block is not None and not self._is_full:
+                block[name] = block.get(name, "") + piece
 
     def _update_counts(self, usage: object) -> None:
         """Overwrite the counts: each event reports totals, not increments."""
-        thinking = field(field(usage, "output_tokens_details"), "thinking_tokens")
-        counts = [(name, field(usage, name)) for name in _COUNT_FIELDS] + [("thinking_tokens", thinking)]
-        counts.append((_LONG_COUNT, field(field(usage, "cache_creation"), _LONG_COUNT)))
-        for name, value in counts:
-            if isinstance(value, int) and value >= 0:
-                self._counts[name] = min(value, MAX_COUNT)
-        counted = self._counts.get
-        cached = counted("cache_read_input_tokens", 0)
-        written = counted("cache_creation_input_tokens", 0)
-        output = counted("output_tokens", 0)
+        for path in _COUNT_FIELDS:
+            if isinstance(field(usage, *path), int) and field(usage, *path) >= 0:
+                self._counts[path[-1]] = count_in(usage, *path)
+        sent, output, cached, written, long, thought = (
+            self._counts.get(path[-1], 0) for path in _COUNT_FIELDS
+        )
         self._usage = TokenUsage(
-            input_tokens=counted("input_tokens", 0) + cached + written,
+            input_tokens=sent + cached + written,
             output_tokens=output,
             cached_tokens=cached,
             cache_write_tokens=written,
-            reasoning_tokens=min(counted("thinking_tokens", 0), output),
-            cache_write_1h_tokens=min(written, counted(_LONG_COUNT, 0)),
+            reasoning_tokens=min(thought, output),
+            cache_write_1h_tokens=min(written, long),
         )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, ModelWindow, Request, TokenUsage
-from rlm.models.http.accumulator import StreamAccumulator, read_count
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.model import HttpModel
 from rlm.models.http.streaming import LineDecoder
-from rlm.models.http.wire_messages import alternating, field
+from rlm.models.http.wire_messages import alternating, count_in, field, list_in, text_in
 from rlm.models.structured import PortableSchema
 
 __all__ = ["OllamaModel"]
@@ -105,27 +105,19 @@ class _Accumulator(StreamAccumulator):
     _wants_back = False
 
     def add(self, event: object) -> bool:
-        message = field(event, "message")
-        content, thought = field(message, "content"), field(message, "thinking")
-        self._add_tagged(content if isinstance(content, str) else "")
-        if isinstance(thought, str) and thought:
-            self._wants_back = True
-            self._thinking.add(thought)
-        calls = field(message, "tool_calls")
-        for call in calls if isinstance(calls, list) else ():
+        thought = text_in(event, "message", "thinking")
+        self._add_tagged(text_in(event, "message", "content"))
+        self._thinking.add(thought)
+        self._wants_back = self._wants_back or bool(thought)
+        for call in list_in(event, "message", "tool_calls"):
             made = field(call, "function")
             self._tools.add(
                 None, id_=field(call, "id"), name=field(made, "name"), arguments=field(made, "arguments")
             )
         self._read_names(event)
         if field(event, "done") is True:
-            reason = field(event, "done_reason")
-            named = isinstance(reason, str) and reason
-            self._finish = _FINISH_REASONS.get(reason, "other") if named else "stop"
-            self._usage = TokenUsage(
-                input_tokens=read_count(field(event, "prompt_eval_count")),
-                output_tokens=read_count(field(event, "eval_count")),
-            )
+            self._finish = _FINISH_REASONS.get(text_in(event, "done_reason") or "stop", "other")
+            self._usage = TokenUsage(count_in(event, "prompt_eval_count"), count_in(event, "eval_count"))
         return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:

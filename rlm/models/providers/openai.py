@@ -10,11 +10,19 @@ from urllib.parse import urlsplit
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.catalog.families import family_of
-from rlm.models.http.accumulator import StreamAccumulator, read_count
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.wire_messages import alternating, field, with_header_lines, with_openai_cache
+from rlm.models.http.wire_messages import (
+    alternating,
+    count_in,
+    field,
+    list_in,
+    text_in,
+    with_header_lines,
+    with_openai_cache,
+)
 from rlm.models.registry import PROVIDERS
 from rlm.models.structured import PortableSchema
 
@@ -125,20 +133,16 @@ class _Accumulator(StreamAccumulator):
 
     def add(self, event: object) -> bool:
         self._has_begun = True
-        if not isinstance(event, dict):
-            return False
         self._read_names(event)
         usage = field(event, "usage")
         if usage is not None:
             self._usage = _read_usage(usage)
-        choices = field(event, "choices")
-        for choice in choices if isinstance(choices, list) else ():
+        for choice in list_in(event, "choices"):
             delta = field(choice, "delta") or field(choice, "message")
             self._add_delta(delta)
             self._add_calls(delta)
-            finish = field(choice, "finish_reason")
-            if isinstance(finish, str) and finish:
-                self._finish = _FINISH_REASONS.get(finish, "other")
+            finish = text_in(choice, "finish_reason")
+            self._finish = _FINISH_REASONS.get(finish, "other") if finish else self._finish
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
         return self._is_full
@@ -155,19 +159,18 @@ class _Accumulator(StreamAccumulator):
         self._thinking.add(_read_text(content, "thinking"))
         self._refused = self._refused or bool(refusal)
         self.text.add(refusal)
-        self._add_details(field(delta, "reasoning_details"))
+        self._add_details(list_in(delta, "reasoning_details"))
         # The protocol lacks these fields. Servers send one of them, or the same in two.
-        names = [self._field] if self._field else ["reasoning", "reasoning_content"]
-        for name in names:
+        for name in [self._field] if self._field else ["reasoning", "reasoning_content"]:
             reasoning = _read_text(field(delta, name))
             if reasoning:
                 self._field = name
                 self._thinking.add(reasoning)
                 break
 
-    def _add_details(self, details: object) -> None:
+    def _add_details(self, details: list[Any]) -> None:
         """Put the `reasoning_details` together: OpenRouter sends each of them in pieces, with an index."""
-        for detail in details if isinstance(details, list) else ():
+        for detail in details:
             if not isinstance(detail, dict) or len(self._details) >= _MAX_DETAILS:
                 continue
             place = (detail.get("index"), detail.get("type"))
@@ -177,8 +180,7 @@ class _Accumulator(StreamAccumulator):
                 self._details.append(dict(detail))
                 continue
             for name, value in detail.items():
-                both = isinstance(value, str) and isinstance(known.get(name), str)
-                if name in _JOINED and both:
+                if name in _JOINED and isinstance(value, str) and isinstance(known.get(name), str):
                     known[name] += value
                 elif value is not None:
                     known[name] = value
@@ -190,8 +192,7 @@ class _Accumulator(StreamAccumulator):
         return ({self._field: str(self._thinking)},) if self._field else ()
 
     def _add_calls(self, delta: object) -> None:
-        calls, old = field(delta, "tool_calls"), field(delta, "function_call")
-        for call in calls if isinstance(calls, list) else ():
+        for call in list_in(delta, "tool_calls"):
             index = field(call, "index")
             made = field(call, "function") or field(call, "custom")
             self._tools.add(
@@ -200,6 +201,7 @@ class _Accumulator(StreamAccumulator):
                 name=field(made, "name"),
                 arguments=field(made, "arguments") or field(made, "input"),
             )
+        old = field(delta, "function_call")
         if isinstance(old, dict):  # what the protocol had before it had tools
             self._tools.add("function_call", name=old.get("name"), arguments=old.get("arguments"))
 
@@ -232,15 +234,14 @@ def _read_text(content: object, kind: str = "text") -> str:
 
 
 def _read_usage(usage: object) -> TokenUsage:
-    prompt, output = read_count(field(usage, "prompt_tokens")), read_count(field(usage, "completion_tokens"))
-    details = field(usage, "prompt_tokens_details")
-    reasoning = read_count(field(field(usage, "completion_tokens_details"), "reasoning_tokens"))
-    if reasoning and read_count(field(usage, "total_tokens")) == prompt + output + reasoning:
+    prompt, output = count_in(usage, "prompt_tokens"), count_in(usage, "completion_tokens")
+    reasoning = count_in(usage, "completion_tokens_details", "reasoning_tokens")
+    if reasoning and count_in(usage, "total_tokens") == prompt + output + reasoning:
         output += reasoning  # some servers count thinking apart from the reply, but charge for it
     return TokenUsage(
         input_tokens=prompt,
         output_tokens=output,
-        cached_tokens=read_count(field(details, "cached_tokens")),
-        cache_write_tokens=read_count(field(details, "cache_write_tokens")),
+        cached_tokens=count_in(usage, "prompt_tokens_details", "cached_tokens"),
+        cache_write_tokens=count_in(usage, "prompt_tokens_details", "cache_write_tokens"),
         reasoning_tokens=min(reasoning, output),
     )

@@ -11,10 +11,10 @@ from typing import Any
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.catalog.families import family_of
-from rlm.models.http.accumulator import StreamAccumulator, read_count
+from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
-from rlm.models.http.wire_messages import alternating, field
+from rlm.models.http.wire_messages import alternating, count_in, field, list_in, text_in
 from rlm.models.options import ModelOptions
 from rlm.models.providers.openai import OpenAIModel
 from rlm.models.structured import PortableSchema
@@ -86,30 +86,26 @@ class _Accumulator(StreamAccumulator):
         return tuple(item for item in self._items if item.get("encrypted_content"))
 
     def add(self, event: object) -> bool:
-        kind, delta = field(event, "type"), field(event, "delta")
-        if kind in _TEXT_EVENTS and isinstance(delta, str):
+        kind = field(event, "type")
+        if kind in _TEXT_EVENTS:
             self._refused = self._refused or kind == _TEXT_EVENTS[1]
-            self.text.add(delta)
-        elif kind in _THINKING_EVENTS and isinstance(delta, str):
-            self._thinking.add(delta)
+            self.text.add(text_in(event, "delta"))
+        elif kind in _THINKING_EVENTS:
+            self._thinking.add(text_in(event, "delta"))
         elif kind == "response.output_item.done":
             self._add_item(field(event, "item"))
-        response = field(event, "response")
-        if response is not None:
-            self._add_response(response, is_last=kind in _LAST_EVENTS)
+        if field(event, "response") is not None:
+            self._add_response(field(event, "response"), is_last=kind in _LAST_EVENTS)
         return self._finish is not None or self._is_full
 
     def accept_json(self, answer: object) -> bool:
-        output = field(answer, "output")
-        if field(answer, "object") != "response" or not isinstance(output, list):
+        if field(answer, "object") != "response" or not isinstance(field(answer, "output"), list):
             return False
-        for item in output:
+        for item in list_in(answer, "output"):
             self._add_item(item)
-            content = field(item, "content")
-            for part in content if isinstance(content, list) and field(item, "type") == "message" else ():
-                text = field(part, "text") or field(part, "refusal")
+            for part in list_in(item, "content") if field(item, "type") == "message" else ():
                 self._refused = self._refused or field(part, "type") == "refusal"
-                self.text.add(text if isinstance(text, str) else "")
+                self.text.add(text_in(part, "text") or text_in(part, "refusal"))
         self._add_response(answer, is_last=True)
         return True
 
@@ -129,17 +125,15 @@ class _Accumulator(StreamAccumulator):
         self._read_names(response)
         usage = field(response, "usage")
         if usage is not None:
-            output = read_count(field(usage, "output_tokens"))
-            thought = read_count(field(field(usage, "output_tokens_details"), "reasoning_tokens"))
+            output = count_in(usage, "output_tokens")
             self._usage = TokenUsage(
-                input_tokens=read_count(field(usage, "input_tokens")),
+                input_tokens=count_in(usage, "input_tokens"),
                 output_tokens=output,
-                cached_tokens=read_count(field(field(usage, "input_tokens_details"), "cached_tokens")),
-                reasoning_tokens=min(thought, output),
+                cached_tokens=count_in(usage, "input_tokens_details", "cached_tokens"),
+                reasoning_tokens=min(count_in(usage, "output_tokens_details", "reasoning_tokens"), output),
             )
         if is_last and field(response, "status") == "incomplete":
-            reason = field(field(response, "incomplete_details"), "reason")
-            self._finish = _INCOMPLETE.get(reason, "other") if isinstance(reason, str) else "other"
+            self._finish = _INCOMPLETE.get(text_in(response, "incomplete_details", "reason"), "other")
         elif is_last:
             self._finish = "stop"
 
