@@ -62,6 +62,11 @@ _HEADING = re.compile(
 )
 _CODE = re.compile(r"[;{}:]\s*$|^\s*(?:def|class|func|fn|import|return|#include)\b|^\s*[\w.]+ = ")
 _TIME = re.compile(r"^\W*\d[\d:./T -]*(?:[.,]\d+)?Z?\W*")
+_NUMBER = re.compile(r"[ \t]*[(\[§]?\d[\d.]*[.)\]]?[ \t]+")
+_STANDS_APART = re.compile(r"[ \t]*\n[ \t]*(?:[-=~^*]{3,}[ \t]*)?(?:\n|$)")
+"""What is below a heading: a blank line or a rule."""
+_BLANK_LINE, _ITEM_END = re.compile(r"\s*\n[ \t]*\n"), re.compile(r"[ \t]*\n[ \t]*\S")
+_LONGEST_HEADING = 80
 _OWN_MARK = "\\[([⁰¹²³⁴-⁹][⁰¹²³⁴-⁹,; ]*)\\]"
 """A mark of the text itself that looks like one of ours."""
 
@@ -185,7 +190,8 @@ def _letter(character: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Extract:
     """A verbatim sentence, line or block of code of one of the pieces. `held` are the numbers of the words in
-    it, or in the name of its document. `before` and `after` are "…" where a long one was shortened."""
+    it, or in the name of its document. `before` and `after` are "…" where a long one was shortened. The first
+    `heading` characters are the heading above."""
 
     piece: int
     start: int
@@ -195,13 +201,17 @@ class Extract:
     held: frozenset[int]
     before: str = ""
     after: str = ""
+    heading: int = 0
 
     @property
     def shown(self) -> str:
-        """The text as the answer shows it: code as it stands, wrapped lines of prose joined."""
+        """The text as the answer shows it: code as it stands, wrapped lines of prose joined. A heading has a
+        line of its own."""
         if self.is_code:
             return f"```\n{self.text}\n```"
-        return " ".join(filter(None, (self.before, *self.text.split(), self.after)))
+        heading, text = self.text[: self.heading].split(), self.text[self.heading :].split()
+        shown = " ".join(filter(None, (self.before, *text, self.after)))
+        return "\n".join(filter(None, (" ".join(heading), shown)))
 
 
 def _read(request: Request) -> str:
@@ -293,21 +303,43 @@ def _rate(at: int, units: Sequence[Extract], weights: Sequence[float]) -> float:
     return score * (0.5 if _HEADING.match(unit.text) else 1.0)
 
 
+def _heading_start(unit: Extract, text: str) -> int | None:
+    """Return where a heading begins, with its number; None for a sentence. A heading is marked, or stands
+    alone between blank lines, or follows the number of its line without ending the item of a list."""
+    line = text.rfind("\n", 0, unit.start) + 1
+    before = text[line : unit.start]
+    if unit.is_code or len(unit.text) > _LONGEST_HEADING:
+        return None
+    if _NUMBER.fullmatch(before):
+        return None if _ITEM_END.match(text, unit.end) else unit.start - len(before.lstrip())
+    is_alone = not (before + text[:line].rstrip(" \t").removesuffix("\n")[-1:]).strip()
+    is_heading = unit.text[0] not in "-*•|>" and unit.text[-1] not in ".!?…:;,。！？"
+    is_heading = is_heading and is_alone and _STANDS_APART.match(text, unit.end) is not None
+    return unit.start if is_heading or unit.text.startswith("#") else None
+
+
 def _extract(at: int, units: Sequence[Extract], pieces: Sequence[str], words: Sequence[Word]) -> Extract:
-    """Return the unit, shortened around its words if it is long, and code with the lines below it."""
+    """Return the unit, shortened around its words if it is long, code with the lines below it, and a heading
+    with the passage below it."""
     unit = units[at]
-    start, end, text = unit.start, unit.end, pieces[unit.piece]
+    start, end, text, heading = unit.start, unit.end, pieces[unit.piece], 0
     for following in units[at + 1 : at + _CODE_LINES] if unit.is_code else ():
         # Whole lines of the same block, as many as fit.
         is_apart = following.piece != unit.piece or text.count("\n", end, following.start) > 1
         if is_apart or following.end - start > LONGEST:
             break
         end = following.end
+    below = next((one for one in units[at + 1 : at + 2] if one.piece == unit.piece), None)
+    begins = None if below is None else _heading_start(unit, text)
+    if below is not None and begins is not None:
+        paragraph = _BLANK_LINE.search(text, below.start)
+        start, heading = begins, unit.end - begins
+        end = len(text.rstrip()) if paragraph is None else paragraph.start()
     before = after = ""
     if end - start > LONGEST:
         places = [found.start() for n in unit.held if (found := re.search(words[n].pattern, unit.text))]
-        middle = start + min(places, default=0)
-        low = max(start, min(middle - LONGEST // 3, end - LONGEST))
+        middle = unit.start + min(places, default=0)
+        low = start if heading else max(start, min(middle - LONGEST // 3, end - LONGEST))
         high = min(end, low + LONGEST)
         if low > start:
             low = text.find(" ", low, middle) + 1 or low
@@ -315,7 +347,9 @@ def _extract(at: int, units: Sequence[Extract], pieces: Sequence[str], words: Se
             high = max(text.rfind(" ", middle, high), middle + 1) if " " in text[middle:high] else high
         before, after = "…" * (low > start), "…" * (high < end)
         start, end = low, high
-    return replace(unit, start=start, end=end, text=text[start:end], before=before, after=after)
+    return replace(
+        unit, start=start, end=end, text=text[start:end], before=before, after=after, heading=heading
+    )
 
 
 # The first comment of each cell is shown as the headline of its round.
@@ -378,12 +412,16 @@ if not is_clear or meta.chars <= {large}:
     packs = [(pack.start, pack.end) for pack in rank(ranked, k=40)]
     best = best[:6] + packs if is_clear else packs + best
 kept, room = [], {most_bytes}
-for left, right in best:
-    room -= len(peek(left, right).encode())
+for window in best:
+    # Windows that overlap are one, so that no passage is cut where another begins.
+    touched = [place for place in kept if window[0] < place[1] and window[1] > place[0]]
+    joined = min([window, *touched])[0], max(right for _, right in [window, *touched])
+    room -= len(peek(*joined).encode()) - sum(len(peek(*place).encode()) for place in touched)
     if room < 0 and kept:
         break
-    if all(right <= begin or left >= end for begin, end in kept):
-        kept.append((left, right))
+    at = kept.index(touched[0]) if touched else len(kept)
+    kept = [place for place in kept if place not in touched]
+    kept.insert(at, joined)
 print(len(weighed), "windows around rare words;", len(kept), "are read:", kept[:8])
 """,
     """
