@@ -1,7 +1,6 @@
-"""Names the columns of a table, finds their types from its first rows, and converts the texts of CSV to them.
+"""Names the columns of a table, and finds their types from its first rows.
 
-A type belongs to a column: `007` is a text in a column of codes, though it has digits only. A text that does
-not fit its column stays a text.
+A type belongs to a column: `007` is a text in a column of codes, though it has digits only.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
-__all__ = ["MISSING", "SAMPLED", "ColumnTypes", "distinct", "fits"]
+__all__ = ["MISSING", "SAMPLED", "column_types", "distinct", "fits"]
 
 SAMPLED = 1_000
 """Rows that decide the types of a table."""
@@ -24,7 +23,9 @@ _NUMBER = re.compile(
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
-_BOOLEANS = {"true": True, "false": False}
+_BOOLEANS = frozenset({"true", "false"})
+_OF_TEXT = frozenset({"integer", "number", "boolean", "date", "datetime"})
+"""Types that a text may have besides text."""
 MISSING = frozenset({"na", "n/a", "nan", "null", "none", "-"})
 """Texts that say that there is no value, in a column of numbers, dates or booleans."""
 _WIDER = {
@@ -33,19 +34,6 @@ _WIDER = {
 }
 _LONGEST = 40
 """Characters of a text that may be a number, a date or a boolean."""
-
-
-def _to_number(text: str) -> int | float:
-    return int(text) if _INTEGER.fullmatch(text) else float(text)
-
-
-_CONVERTERS: Mapping[str, Callable[[str], Any]] = {
-    "integer": int,
-    "number": _to_number,
-    "boolean": lambda text: _BOOLEANS[text.lower()],
-    "date": date.fromisoformat,
-    "datetime": datetime.fromisoformat,
-}
 
 
 def distinct(names: Sequence[str], fold: Callable[[str], str] = str) -> list[str]:
@@ -104,61 +92,34 @@ def _text_fits(value: str) -> str:
     return "text"
 
 
-class ColumnTypes:
-    """The types of the columns of one table, by name: what all of the sampled values fit.
+def column_types(rows: Iterable[Mapping[str, Any]], *, from_json: bool) -> dict[str, str]:
+    """Return the types of the columns by name: what all values of these rows fit.
 
-    JSON says what is a number or a boolean, so only its dates are looked for in texts.
+    Texts of CSV always fit `text`; values of JSON may be `mixed`. JSON says what is a number or a boolean, so
+    only its dates are looked for in texts.
     """
+    seen: dict[str, set[str]] = {}
+    missing: set[str] = set()
+    for row in rows:
+        for name, value in row.items():
+            kinds = seen.setdefault(name, set())
+            kind = fits(value)
+            if isinstance(value, str):
+                if kind == "text" and value.strip().lower() in MISSING:
+                    missing.add(name)
+                    continue
+                if from_json and kind not in ("date", "datetime", ""):
+                    kind = "text"
+            if kind:
+                kinds.add(kind)
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], *, from_json: bool) -> None:
-        self._from_json = from_json
-        seen: dict[str, set[str]] = {}
-        missing: set[str] = set()
-        self.samples: dict[str, Any] = {}
-        for row in rows:
-            for name, value in row.items():
-                kinds = seen.setdefault(name, set())
-                kind = fits(value)
-                if isinstance(value, str):
-                    if kind == "text" and value.strip().lower() in MISSING:
-                        missing.add(name)
-                        continue
-                    if from_json and kind not in ("date", "datetime", ""):
-                        kind = "text"
-                if kind:
-                    kinds.add(kind)
-                    self.samples.setdefault(name, value)
-        self.by_name = {name: self._common(kinds) for name, kinds in seen.items()}
-        for name in missing:
-            if self.by_name[name] in _CONVERTERS and not from_json:
-                continue
-            self.by_name[name] = "text"
-
-    def converted(self, name: str, value: Any) -> Any:
-        """Return a value as the type of its column. A text that does not fit is returned as it is, one that
-        says that there is none as None."""
-        if not isinstance(value, str):
-            return value
-        kind = self.by_name.get(name, "text")
-        if kind not in _CONVERTERS or (self._from_json and kind not in ("date", "datetime")):
-            return value
-        text = value.strip()
-        own = fits(text)
-        if not own or (own == "text" and text.lower() in MISSING):
-            return None
-        if own == kind or _WIDER.get(frozenset({own, kind})) == kind:
-            return _CONVERTERS[kind](text)
-        return value
-
-    def row(self, value: Any) -> Any:
-        """Return a row with its values converted. Anything but a dict is returned as it is."""
-        if not isinstance(value, Mapping):
-            return value
-        return {name: self.converted(name, one) for name, one in value.items()}
-
-    def _common(self, kinds: set[str]) -> str:
-        """Return the type that all values fit. Texts of CSV always do; values of JSON may be mixed."""
+    def common(kinds: set[str]) -> str:
         if len(kinds) == 1:
             return next(iter(kinds))
-        other = "mixed" if self._from_json and kinds else "text"
-        return _WIDER.get(frozenset(kinds), other)
+        return _WIDER.get(frozenset(kinds), "mixed" if from_json and kinds else "text")
+
+    types = {name: common(kinds) for name, kinds in seen.items()}
+    return {
+        name: "text" if name in missing and (from_json or kind not in _OF_TEXT) else kind
+        for name, kind in types.items()
+    }

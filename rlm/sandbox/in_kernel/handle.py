@@ -322,15 +322,14 @@ class Handle:
         first, last = resolve_range(whole_number("start", start), last, high - low)
         return lines_of(body, self.log, range(low + first, low + last))
 
-    def read_records(self, within: Any = None, typed: bool = False) -> Rows:
+    def read_records(self, within: Any = None) -> Rows:
         """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
 
-        Skips documents of other kinds. With `within`, the rows that are at least partly in that part. If
-        `typed`, the numbers, booleans and ISO dates of CSV, and the dates of JSON, are such by their column,
-        an empty text is None, and `raw` is the value as it stands. Raises ValueError if no document has rows.
+        Skips documents of other kinds. With `within`, the rows that are at least partly in that part. Values
+        of CSV are texts: sql() has their types. Raises ValueError if no document has rows.
         """
         part = None if within is None else part_of(self.body, within)
-        return Rows(self.body, self.log, part, typed=bool(typed))
+        return Rows(self.body, self.log, part)
 
     def read_all(self) -> str:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""

@@ -110,11 +110,10 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "read_records",
-        "(within=None, typed=False)",
+        "(within=None)",
         "rows of JSONL, JSON or CSV, or messages of chats, lazily: .value is a dict",
-        short="(within=None)",
         example=(
-            'late = [row for row in read_records(typed=True) if row.value.get("days", 0) > 30]\n'
+            'late = [row for row in read_records() if int(row.value.get("days") or 0) > 30]\n'
             "print(len(late), late[:1])"
         ),
     ),

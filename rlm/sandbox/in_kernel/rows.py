@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -15,7 +15,7 @@ from typing import Any
 from ..text.body import Body, Document, Span
 from ..text.json_stream import BadJson, JsonStream
 from .access_log import AccessLog
-from .columns import SAMPLED, ColumnTypes, distinct
+from .columns import distinct
 from .lines import iterate_lines
 from .places import Place
 
@@ -43,18 +43,14 @@ class Rows(Iterator[Place]):
     the JSON value otherwise. A row that cannot be read has `value` None and the reason in `error`; a CSV row
     of the wrong width has both. A `for` loop starts again each time; `next()` continues.
 
-    With `stretch`, only the rows that are at least partly in it. If `typed`, the texts of `value` are
-    numbers, booleans, dates or None where their column is of that type, and `raw` is the value as it stands.
+    With `part`, only the rows that are at least partly in it.
     """
 
-    def __init__(
-        self, body: Body, log: AccessLog, stretch: Span | None = None, *, typed: bool = False
-    ) -> None:
+    def __init__(self, body: Body, log: AccessLog, part: Span | None = None) -> None:
         self._body = body
         self._log = log
         # Without a part, rows that hold no character at either end are in it, too.
-        self._low, self._high = stretch or (-1, body.chars + 1)
-        self._typed = typed
+        self._low, self._high = part or (-1, body.chars + 1)
         inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
         self._plan = [(document, format_of(body, document)) for document in inside]
         self._own: Iterator[Place] | None = None
@@ -75,7 +71,6 @@ class Rows(Iterator[Place]):
         # Between two rows of data there are only line ends, commas or a header, which count as read. Between
         # two messages there may be text.
         joined = is_joined(form)
-        types = _types(self._body, document, form) if self._typed else None
         reached = document.start
         for start, end, value, error in raw_rows(self._body, document, form, self._low):
             if start >= self._high:
@@ -85,8 +80,8 @@ class Rows(Iterator[Place]):
                 continue
             self._log.read(max(reached, min(start, self._low)) if joined else start, end)
             reached = end
-            typed = {"value": value} if types is None else {"value": types.row(value), "raw": value}
-            yield Place({**typed, "start": start, "end": end, "error": error, "document": document.name})
+            name = document.name
+            yield Place({"value": value, "start": start, "end": end, "error": error, "document": name})
         if joined:
             self._log.read(reached, document.end)
 
@@ -112,14 +107,6 @@ def raw_rows(body: Body, document: Document, form: str, low: int = 0) -> Iterato
         first = body.line_start(body.line_of(low))
         document = replace(document, start=max(document.start, first))
     return _READERS[form](body, document)
-
-
-def _types(body: Body, document: Document, form: str) -> ColumnTypes:
-    """Return the types of the columns of a document, from its first rows."""
-    first = islice(raw_rows(body, document, form), SAMPLED)
-    return ColumnTypes(
-        (value for _, _, value, _ in first if isinstance(value, Mapping)), from_json=form != "csv"
-    )
 
 
 def format_of(body: Body, document: Document) -> str | None:

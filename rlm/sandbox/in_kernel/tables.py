@@ -22,7 +22,7 @@ from ..text.body import Body, Document, Span
 from ..text.search import Scanner
 from ..text.search_pattern import compile_pattern
 from .access_log import AccessLog, bounded
-from .columns import MISSING, SAMPLED, ColumnTypes, distinct
+from .columns import MISSING, SAMPLED, column_types, distinct
 from .lines import iterate_lines
 from .places import Later, Place, Record, Records, Use
 from .rows import format_of, is_joined, raw_rows
@@ -113,7 +113,7 @@ class Table:
         first = list(islice(self.rows(), SAMPLED))
         if first:
             self._log.scanned(first[0][0], first[-1][1])
-        return ColumnTypes((fields for _, _, fields in first), from_json=self.from_json).by_name
+        return column_types((fields for *_, fields in first), from_json=self.from_json)
 
     @property
     def place(self) -> Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import time
 from datetime import date, datetime
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm.sandbox.in_kernel.columns import ColumnTypes, distinct, fits
+from rlm.sandbox.in_kernel.columns import MISSING, column_types, distinct, fits
 
 WRITTEN: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "integer": (st.integers(-(10**17), 10**17), str),
@@ -31,53 +32,45 @@ WRITTEN: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_column_comes_back_as_it_was_before_it_was_written(make_views, kind: str, data: Any) -> None:
-    """An empty cell is None, and the text stays in `raw`."""
+    """An empty cell is NULL."""
     values, write = WRITTEN[kind]
     column = data.draw(st.lists(st.none() | values, min_size=1, max_size=8))
     column.append(data.draw(values))
     texts = ["" if one is None else write(one) for one in column]
     out = io.StringIO()
     csv.writer(out).writerows([["key", "x", "y"], *(["k", text, "0"] for text in texts)])
-    rows = list(make_views(("t.csv", "csv", out.getvalue())).read_records(typed=True))
-    found = [row.value["x"] for row in rows]
-    assert found == column
-    assert [type(one) for one in found] == [type(one) for one in column]
-    assert [row.raw["x"] for row in rows] == texts
+    found = [row.x for row in make_views(("t.csv", "csv", out.getvalue())).sql("select x from t")]
+    is_date = kind.startswith("date")
+    assert found == [text or None for text in texts] if is_date else found == column
 
 
 @given(st.lists(st.text(alphabet="0123456789.-+eE aNn/A:T\t_é٣", max_size=12), max_size=6))
-def test_a_text_that_becomes_a_number_is_that_number(texts: list[str]) -> None:
-    """No other text is changed."""
-    types = ColumnTypes(({"x": text} for text in texts), from_json=False)
-    for text in texts:
-        value = types.converted("x", text)
-        if isinstance(value, (int, float)):
-            assert value == float(text.strip())
-        else:
-            assert value is None or value == text or isinstance(value, date)
+def test_texts_in_a_column_of_numbers_are_numbers(texts: list[str]) -> None:
+    kind = column_types(({"x": text} for text in texts), from_json=False).get("x")
+    if kind in ("integer", "number"):
+        for text in filter(None, map(str.strip, texts)):
+            assert text.lower() in MISSING or math.isfinite(float(text))
 
 
 @pytest.mark.parametrize(
-    ("texts", "kind", "values"),
+    ("texts", "kind"),
     [
-        (["007", "12"], "text", ["007", "12"]),
-        (["12345678901234567890", "1"], "text", ["12345678901234567890", "1"]),
-        (["1", "NA", "", "2.5"], "number", [1, None, None, 2.5]),
-        (["1", "x"], "text", ["1", "x"]),
-        (["NA", "-"], "text", ["NA", "-"]),
-        (["1e5", "2"], "text", ["1e5", "2"]),
-        (["1e-05", "2"], "number", [1e-05, 2]),
-        (["2024-02-30"], "text", ["2024-02-30"]),
-        (["2024-02-01", "2024-02-01T10:00"], "datetime", [datetime(2024, 2, 1), datetime(2024, 2, 1, 10)]),
-        (["true", "1"], "text", ["true", "1"]),
-        (["1,200", "3"], "text", ["1,200", "3"]),
-        (["+3", " 4 "], "integer", [3, 4]),
+        (["007", "12"], "text"),
+        (["12345678901234567890", "1"], "text"),
+        (["1", "NA", "", "2.5"], "number"),
+        (["1", "x"], "text"),
+        (["NA", "-"], "text"),
+        (["1e5", "2"], "text"),
+        (["1e-05", "2"], "number"),
+        (["2024-02-30"], "text"),
+        (["2024-02-01", "2024-02-01T10:00"], "datetime"),
+        (["true", "1"], "text"),
+        (["1,200", "3"], "text"),
+        (["+3", " 4 "], "integer"),
     ],
 )
-def test_odd_columns(texts: list[str], kind: str, values: list[Any]) -> None:
-    types = ColumnTypes(({"x": text} for text in texts), from_json=False)
-    assert types.by_name == {"x": kind}
-    assert [types.converted("x", text) for text in texts] == values
+def test_odd_columns(texts: list[str], kind: str) -> None:
+    assert column_types(({"x": text} for text in texts), from_json=False) == {"x": kind}
 
 
 def test_json_keeps_its_own_types_but_for_dates(make_views) -> None:
@@ -86,17 +79,7 @@ def test_json_keeps_its_own_types_but_for_dates(make_views) -> None:
         {"n": "6", "at": None, "m": "x", "o": {}},
     ]
     handle = make_views(("t.jsonl", "jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
-    first, second = handle.read_records(typed=True)
-    assert first.value["n"] == "5"
-    assert first.value["at"].isoformat() == "2024-01-02T03:04:05+00:00"
-    assert second.value == rows[1]
     assert handle.tables()[0].columns == {"n": "text", "at": "datetime", "m": "mixed", "o": "object"}
-
-
-def test_a_value_that_does_not_fit_stays_text(make_views) -> None:
-    text = "n,m,k\n" + "1,2,3\n" * 1_000 + "oops,2,3\n"
-    rows = list(make_views(("t.csv", "csv", text)).read_records(typed=True))
-    assert (rows[0].value["n"], rows[-1].value["n"]) == (1, "oops")
 
 
 def test_what_a_value_is() -> None:
