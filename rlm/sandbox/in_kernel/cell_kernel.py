@@ -136,13 +136,7 @@ class CellKernel(IPythonKernel):
             reply["evalue"] = bounded(reply["evalue"], MESSAGE_LIMIT)
             reply["traceback"] = [bounded(line, TRACEBACK_LIMIT) for line in reply["traceback"][:4]]
         if cells is not None:
-            record = cells.after()
-            reply["cell"] = {
-                "stdout": record.stdout,
-                "stderr": record.stderr,
-                "result": self.shell.displays.take(),
-                "report": record.report,
-            }
+            reply["cell"] = {**cells.after(), "result": self.shell.take_displays()}
         return reply
 
 

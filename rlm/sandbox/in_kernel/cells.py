@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from . import wire
@@ -13,19 +12,10 @@ from .handle import Handle
 from .output import STDERR_LIMIT, BoundedStream, sendable
 from .variables import VariableWatch
 
-__all__ = ["CellRecord", "Cells"]
+__all__ = ["Cells"]
 
 MAX_OUTPUTS = 64
 """Rounds whose output `output_of` remembers. Older ones are dropped."""
-
-
-@dataclass(frozen=True, slots=True)
-class CellRecord:
-    """What a cell printed, and the report about it: JSON, as the driver checks it."""
-
-    stdout: str
-    stderr: str
-    report: str
 
 
 class Cells:
@@ -85,8 +75,8 @@ class Cells:
             self.outputs.clear()
             self._handle._show(view["chars"])
 
-    def after(self) -> CellRecord:
-        """Keep the output of the cell, and return it with the report."""
+    def after(self) -> dict[str, str]:
+        """Keep the output of the cell. Return stdout, stderr and the report, which is JSON."""
         stdout = self.outputs[self._round] = self._stdout.end()
         stderr = self._stderr.end()
         while len(self.outputs) > MAX_OUTPUTS:
@@ -105,7 +95,7 @@ class Cells:
             },
             wire.MAX_CALL,
         )
-        return CellRecord(stdout, stderr, report[wire.HEADER_SIZE :].decode())
+        return {"stdout": stdout, "stderr": stderr, "report": report[wire.HEADER_SIZE :].decode()}
 
     def _restore_streams(self) -> None:
         """Put our streams back where a cell left something in their place that cannot be flushed: ipykernel

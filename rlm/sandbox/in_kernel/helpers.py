@@ -24,11 +24,11 @@ from .children import (
 )
 from .handle import Handle, is_numbered_page
 from .places import Listed, Records, is_pair, part_of, resolve_range, spans_of
-from .registry import HELPERS, NAMES, with_argument_hints
+from .registry import HELPERS, NAMES, Helper, with_argument_hints
 from .schema_types import AnswerForm
 from .tables import Database, SqlRows, Tables
 
-__all__ = ["Finalized", "Helpers"]
+__all__ = ["Finalized", "Helpers", "ToolError", "host_tool"]
 
 MAX_DEPTH = 100
 _LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
@@ -480,6 +480,32 @@ class Helpers:
             return self._channel.call(method, params)
         except CallError as error:
             raise _ERRORS.get(error.type, SubQueryError)(str(error)) from None
+
+
+class ToolError(Exception):
+    """A host tool failed, took too long, or returned a value that is not JSON."""
+
+
+def host_tool(tool: Helper, channel: Caller) -> Callable[..., Any]:
+    """Return the function of one host tool, which the driver runs outside the sandbox.
+
+    Its arguments and its result are JSON values. It raises ToolError if the tool fails, and TypeError for
+    arguments that do not match its signature. Python's `help` prints its description.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for position, value in enumerate(args):
+            check_json(value, f"argument {position + 1} of {tool.name}()")
+        check_json(kwargs, f"{tool.name}()")
+        params = {"name": tool.name, "args": list(args), "kwargs": kwargs}
+        try:
+            return channel.call("tool", params)[0]
+        except CallError as error:
+            raise _ERRORS.get(error.type, ToolError)(str(error)) from None
+
+    call.__name__ = call.__qualname__ = tool.name
+    call.__doc__ = f"{tool.call}\n\n{tool.summary}".rstrip()
+    return call
 
 
 def check_json(value: Any, path: str = "value", level: int = 0) -> None:

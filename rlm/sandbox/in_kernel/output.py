@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections import deque
-from collections.abc import Callable
 
 SOURCE_LIMIT = 1_000_000
 """Characters kept of one stream of one cell."""
 STDERR_LIMIT = 200_000
 """The same for stderr, which holds warnings and tracebacks."""
 TAIL = 50_000
-_JOINED_FROM = 8
-_SHORT = 128
-"""Characters of a piece that is stored without checking the size of the tail."""
 
 
 def sendable(text: str) -> str:
@@ -44,91 +39,50 @@ class BoundedStream(io.TextIOBase):
     they are part of the reply to the cell.
     """
 
-    write: Callable[[str], int]
     encoding = "UTF-8"
 
     def __init__(self, limit: int = SOURCE_LIMIT, tail: int = TAIL) -> None:
         super().__init__()
         self._head_limit = limit - tail
         self._tail_limit = tail
-        # No piece is empty, so `tail` pieces hold at least `tail` characters.
-        self._tail: deque[str] = deque(maxlen=tail)
-        self.write, self._count = _writer(self._write, self._tail.append)
         self.begin()
 
     def begin(self) -> None:
-        """Start counting a new cell."""
-        self._count(True)
+        """Start counting a new cell. `written` is the characters since then, kept or not."""
+        self.written = 0
         self.kept: list[str] = []
-        self._head = 0
-        self._tail.clear()
+        self._room = self._head_limit
+        self._tail: list[str] = []
         self._tail_size = 0
 
-    @property
-    def written(self) -> int:
-        """Return the characters since the cell began, kept or not."""
-        return self._count(False)
-
-    def _write(self, text: str) -> bool:
-        """Write a piece, and return whether the head is full. If it is, short pieces need not come here."""
+    def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        room = self._head_limit - self._head
-        if room > 0:
-            head = sendable(text[:room])
-            self._head += len(head)
-            self.kept.append(head)
+        size = len(text)
+        self.written += size
+        room = self._room
+        if room:
+            self.kept.append(sendable(text[:room]))
+            self._room = max(0, room - size)
+            if size <= room:
+                return size
         # Copy only what is needed: `text` may take most of the memory.
-        text = text[max(0, room, len(text) - self._tail_limit) :]
+        if room or size > self._tail_limit:
+            text = text[max(room, size - self._tail_limit) :]
         if text:
             self._tail.append(text)
             self._tail_size += len(text)
-            if self._tail_size > _JOINED_FROM * self._tail_limit:
-                joined = "".join(self._tail)[-self._tail_limit :]
-                self._tail.clear()
-                self._tail.append(joined)
-                self._tail_size = len(joined)
-        return self._head >= self._head_limit
+            if self._tail_size > 2 * self._tail_limit:
+                self._tail = ["".join(self._tail)[-self._tail_limit :]]
+                self._tail_size = self._tail_limit
+        return size
 
     def end(self) -> str:
         """Return what is kept of the cell's output, with a note about the gap."""
-        if self._tail:
-            tail = sendable("".join(self._tail)[-self._tail_limit :])
-            gap = self.written - self._head - len(tail)
-            self.kept.append((f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail)
-            self._tail.clear()
-            self._tail_size = 0
-        return "".join(self.kept)
+        tail = "".join(self._tail)[-self._tail_limit :]
+        gap = self.written - (self._head_limit - self._room) - len(tail)
+        note = f"\n[… {gap:,} characters not kept …]\n" if gap else ""
+        return "".join(self.kept) + note + sendable(tail)
 
     def writable(self) -> bool:
         return True
-
-
-def _writer(
-    take: Callable[[str], bool], hold: Callable[[str], object]
-) -> tuple[Callable[[str], int], Callable[[bool], int]]:
-    """Return `write`, and a function that returns the characters written (and resets them if given True).
-
-    Once `take` has returned that the head is full, a short piece is only counted and held. These are closures
-    because a method with attributes takes twice as long, which matters for millions of lines.
-    """
-    written = 0
-    full = False
-
-    def write(text: str) -> int:
-        nonlocal written, full
-        if full and type(text) is str and 0 < len(text) <= _SHORT:
-            hold(text)
-        else:
-            full = take(text)
-        size = len(text)
-        written += size
-        return size
-
-    def count(reset: bool) -> int:
-        nonlocal written, full
-        if reset:
-            written, full = 0, False
-        return written
-
-    return write, count

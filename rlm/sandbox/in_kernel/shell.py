@@ -8,21 +8,24 @@ import subprocess
 import sys
 import traceback
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ipykernel.zmqshell import ZMQInteractiveShell
+from ipykernel.displayhook import ZMQShellDisplayHook
+from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
 from IPython.paths import get_ipython_dir
 
-from .display import RESULT_LIMIT, CellDisplayHook, CellDisplayPublisher, Displays
 from .helpers import Finalized
 from .output import bounded
 
+RESULT_LIMIT = 20_000
+"""Characters of one value that is displayed, and of all that a cell displays."""
+_MAX_DISPLAYS = 20
 MESSAGE_LIMIT = 2_000
 _SQLITE_CANNOT_LOCK = "sqlite3.OperationalError: access permission denied"
 _SQLITE_REMEDY = (
@@ -53,6 +56,40 @@ class CellFormatter(DisplayFormatter):
         return {"text/plain": result_text(obj)}, {}
 
 
+class CellDisplayHook(ZMQShellDisplayHook):
+    """Keeps the value of a cell's last expression."""
+
+    shell: Any
+
+    def start_displayhook(self) -> None:
+        # A message that is begun tells the shell that an error came from displaying.
+        self.msg = {}
+
+    def write_output_prompt(self) -> None:
+        """Do nothing: no prompt is shown."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
+        self.shell.add_display(format_dict)
+
+    def finish_displayhook(self) -> None:
+        self.msg = None
+
+
+class CellDisplayPublisher(ZMQDisplayPublisher):
+    """Keeps what a cell shows by `display`. There is no screen to update or to clear."""
+
+    shell: Any
+
+    def publish(
+        self, data: Any, metadata: Any = None, source: Any = None, *, update: bool = False, **kwargs: Any
+    ) -> None:
+        if not update:
+            self.shell.add_display(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Do nothing."""
+
+
 class CellShell(ZMQInteractiveShell):
     """Shows only the cell's own frames in tracebacks. A finalized cell has no traceback."""
 
@@ -63,8 +100,20 @@ class CellShell(ZMQInteractiveShell):
     history_manager: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.displays = Displays()
+        self._displays: list[str] = []
         super().__init__(*args, **kwargs)
+
+    def add_display(self, data: Mapping[str, Any]) -> None:
+        """Add the plain text of a value to the reply to the cell. Its other forms are dropped: the root reads
+        nothing else."""
+        text = data.get("text/plain")
+        if isinstance(text, str) and len(self._displays) < _MAX_DISPLAYS:
+            self._displays.append(bounded(text, RESULT_LIMIT))
+
+    def take_displays(self) -> str | None:
+        """Return what the cell displayed, or None. The next cell begins with nothing."""
+        texts, self._displays = self._displays, []
+        return bounded("\n".join(texts), RESULT_LIMIT) if texts else None
 
     def init_ipython_dir(self, ipython_dir: Any = None) -> None:
         """Do nothing: `settle` sets the folder, since a shell may be created before the fork."""

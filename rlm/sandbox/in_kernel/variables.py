@@ -56,47 +56,29 @@ def passing_names(code: str) -> tuple[frozenset[str], frozenset[str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset(), frozenset()
     passing: set[str] = set()
-    kept: set[str] = set()
-    for node in ast.walk(tree):
+    assigned: dict[bool, set[str]] = {False: set(), True: set()}
+    # No recursion: a sum of a thousand terms is as deep.
+    left: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while left:
+        node, looped = left.pop()
         match node:
             case ast.For() | ast.AsyncFor():
                 passing |= _bound(node.target)
-            case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    passing |= _bound(item.optional_vars)
+            case ast.withitem():
+                passing |= _bound(node.optional_vars)
             case ast.Import() | ast.ImportFrom():
                 passing |= {(name.asname or name.name).partition(".")[0] for name in node.names}
             case ast.Assign():
                 for target in node.targets:
-                    kept |= _bound(target)
+                    assigned[looped] |= _bound(target)
             case ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-                kept |= _bound(node.target)
+                # What is only counted up in a loop was there before.
+                assigned[False] |= _bound(node.target)
             case _:
                 pass
-    looped = {
-        name
-        for loop in ast.walk(tree)
-        if isinstance(loop, (ast.For, ast.AsyncFor, ast.While))
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        for name in _bound(target)
-    }
-    return frozenset(passing - kept), frozenset(looped - _assigned_outside_loops(tree))
-
-
-def _assigned_outside_loops(tree: ast.AST) -> set[str]:
-    # No recursion: a sum of a thousand terms is as deep.
-    names: set[str] = set()
-    left = [tree]
-    while left:
-        node = left.pop()
-        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-            continue
-        for target in (*getattr(node, "targets", ()), getattr(node, "target", None)):
-            names |= _bound(target)
-        left.extend(ast.iter_child_nodes(node))
-    return names
+        looped = looped or isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+        left.extend((child, looped) for child in ast.iter_child_nodes(node))
+    return frozenset(passing - assigned[False] - assigned[True]), frozenset(assigned[True] - assigned[False])
 
 
 def _bound(target: ast.AST | None) -> set[str]:

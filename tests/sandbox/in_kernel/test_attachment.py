@@ -10,7 +10,7 @@ import pytest
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
-from rlm.sandbox.in_kernel.attachment import withdraw
+from rlm.sandbox.in_kernel.kernel import withdraw
 from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.layers.rlimits import address_bytes
 from rlm.sandbox.text.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
@@ -180,5 +180,5 @@ async def test_the_tools_of_the_host_come_with_the_context(make_context, handler
     finally:
         await kernel.close()
     assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <function tool_0" in outcome.stdout
-    assert outcome.stdout.rstrip().endswith("host_tools.ToolError'> {}")
+    assert outcome.stdout.rstrip().endswith("helpers.ToolError'> {}")
     assert handler.tools[0].name == "tool_99"
