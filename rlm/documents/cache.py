@@ -38,7 +38,7 @@ from rlm.version import __version__, has_extra
 
 __all__ = ["ContextCache", "default_cache"]
 
-_FORM = 5
+_FORM = 6
 """The version of the rendering: increase it when the same files give another body."""
 _MOST_BYTES = 8 << 30
 _LEAST_BYTES = 4 << 20

@@ -1,13 +1,19 @@
-"""Rendering of chats and cards, stored as JSON, as readable text."""
+"""Writes chats, cards and the boards of issue trackers as readable text, message by message.
+
+A `card` is that of a development board, with its messages, notes and logs. A `board` holds the cards of an
+issue tracker: each is a message. Of a single one, and of issues with reviews, each comment is a message, too.
+"""
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rlm.documents.cards import Card, card_of, day
 from rlm.documents.message import is_message, message_of, plain_text
+from rlm.documents.talk import lines_of, talk_form, write_talk
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.text.json_stream import BadJson, JsonStream
 from rlm.sandbox.text.place_index import MessageHeader
@@ -15,7 +21,7 @@ from rlm.sandbox.text.place_index import MessageHeader
 __all__ = ["Form", "form_of", "render"]
 
 Form = str
-"""A kind (`chat` or `card`), a colon, and `array`, `object` or `lines`."""
+"""A kind of document, a colon, and its shape: `array`, `object`, `lines` or `text` (`chat:lines`)."""
 
 _MESSAGES = ("messages", "chat_messages", "conversation", "conversations", "turns", "history")
 _CARD = frozenset(
@@ -23,55 +29,86 @@ _CARD = frozenset(
 )
 _TITLES = ("title", "name", "path", "file", "id")
 _CONTENTS = ("content", "text", "body", "log", "output")
+_WRAPPERS = (
+    "data", "repository", "issue", "issues", "pullRequest", "pullRequests", "project", "organization",
+    "search", "nodes", "items",
+)  # fmt: skip
+"""Objects around the issues in the answers of APIs."""
+_MOST_WRAPPERS = 5
 _LOOKED_AT = 20
-_LONGEST_LINE = 8_000_000
+_CHAT_SHARE = 0.8
+"""Of the elements. Some may be other events: somebody joined, somebody left."""
+_CARD_SHARE = 0.8
+"""Of the values of a board. Others may be headers or notes."""
 _LONGEST_TITLE = 200
 
 
-def form_of(head: str, *, lines: bool) -> Form | None:
-    """Return the form of the chat or card that begins with `head`; None if it is neither. `lines`: the file
-    is named as JSON Lines."""
-    first = head.lstrip("\ufeff \t\r\n")[:1]
+def form_of(head: str, kind: str) -> Form | None:
+    """Return the form of the messages in a document of this kind that begins with `head`; None if it holds
+    none."""
+    found = _form_of_json(head.lstrip("\ufeff"), lines=kind == "jsonl")
+    if found is None and kind == "text" and (talk := talk_form(head.removeprefix("\ufeff"))) is not None:
+        return f"{talk}:text"
+    return found
+
+
+def _form_of_json(head: str, *, lines: bool) -> Form | None:
+    first = head.lstrip()[:1]
     if first not in ("{", "["):
         return None
     values = _line_values(head, broken=lines)
     if first == "{" and (lines or len(values) > 1):
         # A file named as JSON Lines may have damaged lines and messages without text.
-        least = 0.5 if lines else 1.0
-        talk = sum(_is_chat(value) for value in values)
-        return "chat:lines" if values and talk >= least * len(values) else None
-    stream = JsonStream(iter((head.lstrip("\ufeff"),)))
+        return _form_of_values(values, "lines", 0.5 if lines else 1.0)
+    stream = JsonStream(iter((head,)))
     if first == "[":
-        seen = list(_take_first(stream.elements()))
-        # A few elements may be other events: somebody joined, somebody left.
-        talk = sum(_is_chat(value) for value in seen)
-        return "chat:array" if seen and talk >= 0.8 * len(seen) else None
+        return _form_of_values(list(_take_first(stream.elements())), "array", _CHAT_SHARE)
     return _form_of_object(stream)
 
 
-def render(stream: Iterator[str], form: Form, writer: ContextFileWriter) -> str | None:
-    """Write a chat or card into the open document of `writer`.
+def render(texts: Iterator[str], form: Form, writer: ContextFileWriter) -> str:
+    """Write a document of this form into the open document of `writer`. Return what was wrong with it.
 
-    From the first character that is not JSON, the text is written unchanged, and the fault is returned.
+    From the first character that is not JSON, the text is written unchanged.
     """
-    rendering = _Rendering(writer)
-    if form == "chat:lines":
-        return rendering.lines(stream)
-    json_stream = JsonStream(stream)
+    kind, _, shape = form.partition(":")
+    if shape == "text":
+        write_talk(texts, "commits" if kind == "commits" else "chat", writer)
+        return ""
+    rendering = _Rendering(writer, kind)
+    if shape == "lines":
+        return rendering.lines(texts)
+    stream = JsonStream(texts)
+    fault = ""
     try:
-        if form == "chat:array":
-            for value in json_stream.elements():
-                rendering.entry(value)
+        if shape == "array":
+            rendering.entries(stream.elements())
+        elif kind == "board" or shape == "issue":
+            rendering.board(stream)
         else:
-            rendering.sections(json_stream, card=form == "card:object")
-        fault = None
+            rendering.sections(stream)
     except BadJson as error:
         fault = f"is not JSON after message {rendering.number:,} ({error}): the rest was read as plain text"
     writer.end_message()
-    for piece in json_stream.rest():
+    for piece in stream.rest():
         if piece.strip() or fault:
             writer.write(piece)
     return fault
+
+
+def _form_of_values(values: Sequence[Any], shape: str, least: float) -> Form | None:
+    """Return the form of a list that begins with these values, of which at least this share has to talk."""
+    cards = [card for value in values if (card := card_of(value)) is not None]
+    if cards and len(cards) >= _CARD_SHARE * len(values):
+        return f"{_kind_of(cards, is_single=len(values) == 1)}:{shape}"
+    talk = sum(_is_chat(value) for value in values)
+    return f"chat:{shape}" if talk and talk >= least * len(values) else None
+
+
+def _kind_of(cards: Sequence[Card], *, is_single: bool) -> str:
+    """Return `board`, or `chat` for issues and pull requests that are conversations."""
+    is_talk = (is_single and cards[0].is_thread) or any(card.has_events for card in cards)
+    return "chat" if is_talk else "board"
 
 
 def _is_chat(value: Any) -> bool:
@@ -132,47 +169,79 @@ def _take_first(elements: Iterator[Any]) -> Iterator[Any]:
             return
 
 
-def _form_of_object(stream: JsonStream) -> Form | None:
-    keys: set[str] = set()
+def _form_of_object(stream: JsonStream, depth: int = 0) -> Form | None:
+    fields: dict[str, Any] = {}
     talks = False
     try:
         for key in stream.members():
-            keys.add(key)
-            if key in _MESSAGES and stream.next_mark() == "[":
-                seen = list(_take_first(stream.elements()))
-                talks = talks or any(is_message(one) for one in seen)
-                if len(seen) == _LOOKED_AT:
-                    break  # the stream is within the array
-            elif key == "mapping":
+            mark = stream.next_mark()
+            if key == "mapping":
                 return None if not isinstance(stream.value(), Mapping) else "chat:object"
+            if mark == "{" and key in _WRAPPERS and depth < _MOST_WRAPPERS and card_of(fields) is None:
+                if (form := _form_of_object(stream, depth + 1)) is not None:
+                    return form.replace(":object", ":issue")
+                fields[key] = {}
+            elif mark == "[":
+                elements = stream.elements()
+                fields[key] = seen = list(_take_first(elements))
+                if key in _MESSAGES:
+                    talks = talks or any(is_message(one) for one in seen)
+                elif card_of(fields) is None and (form := _form_of_values(seen, "issue", 2.0)) is not None:
+                    return form
+                if talks and len(seen) == _LOOKED_AT:
+                    break
+                for _ in elements:
+                    pass
             else:
-                stream.value()
+                fields[key] = stream.value()
     except BadJson:
-        pass  # the head was cut: decide by the keys so far
-    if keys & _CARD and "messages" in keys and (talks or {"id", "title"} & keys):
+        pass  # the head was cut: decide by the fields so far
+    if _CARD & fields.keys() and "messages" in fields and (talks or {"id", "title"} & fields.keys()):
         return "card:object"
-    return "chat:object" if talks else None
+    if talks:
+        return "chat:object"
+    card = card_of(fields)
+    return f"{_kind_of([card], is_single=True)}:issue" if card is not None else None
+
+
+class _Raw(str):
+    """A line of JSON Lines that is not JSON."""
 
 
 class _Rendering:
     """Writes one document. `number` is that of its last message."""
 
-    def __init__(self, writer: ContextFileWriter) -> None:
+    def __init__(self, writer: ContextFileWriter, kind: str) -> None:
         self.number = 0
+        self._kind = kind
         self._conversations = 0
         self._writer = writer
 
-    def lines(self, stream: Iterator[str]) -> str | None:
+    def lines(self, texts: Iterator[str]) -> str:
+        """Write JSON Lines."""
         bad = 0
-        for line in _split_lines(stream):
-            if not line.strip():
-                continue
-            try:
-                self.entry(json.loads(line.lstrip("\ufeff")))
-            except (ValueError, RecursionError):
-                bad += 1
-                self._raw(line if line.endswith("\n") else f"{line}\n")
-        return f"holds {bad:,} lines that are not JSON: they were read as plain text" if bad else None
+
+        def values() -> Iterator[Any]:
+            nonlocal bad
+            for line in lines_of(texts):
+                try:
+                    if line.strip():
+                        yield json.loads(line.lstrip("\ufeff"))
+                except (ValueError, RecursionError):
+                    bad += 1
+                    yield _Raw(line if line.endswith("\n") else f"{line}\n")
+
+        self.entries(values())
+        return f"holds {bad:,} lines that are not JSON: they were read as plain text" if bad else ""
+
+    def entries(self, values: Iterator[Any]) -> None:
+        """Write the values of a list. A card that is the only one is a conversation."""
+        first = list(itertools.islice(values, 2))
+        for value in itertools.chain(first, values):
+            if self._kind != "card" and (card := card_of(value)) is not None:
+                self._card(card, is_talk=self._kind == "chat" or len(first) == 1)
+            else:
+                self.entry(value)
 
     def entry(self, value: Any) -> None:
         """Write a message or a conversation; any other value as JSON."""
@@ -181,7 +250,7 @@ class _Rendering:
             return
         messages = _messages_in(value)
         if messages is None:
-            self._raw(json.dumps(value, ensure_ascii=False) + "\n")
+            self._raw(value if isinstance(value, _Raw) else json.dumps(value, ensure_ascii=False) + "\n")
             return
         self._conversations += 1
         title = next((value[key] for key in ("title", "name") if isinstance(value.get(key), str)), "")
@@ -190,13 +259,38 @@ class _Rendering:
             self.entry(one)
         self._writer.end_message()
 
-    def sections(self, stream: JsonStream, *, card: bool) -> None:
+    def board(self, stream: JsonStream, depth: int = 0) -> None:
+        """Write an object that is a card, or holds cards: all of its fields, in order."""
+        fields: dict[str, Any] = {}
+        for key in stream.members():
+            mark = stream.next_mark()
+            if mark == "{" and key in _WRAPPERS and depth < _MOST_WRAPPERS and card_of(fields) is None:
+                self.board(stream, depth + 1)
+            elif mark == "[" and card_of(fields) is None:
+                elements = stream.elements()
+                seen = list(itertools.islice(elements, _LOOKED_AT))
+                if _form_of_values(seen, "", 2.0) is not None:
+                    self.entries(itertools.chain(seen, elements))
+                else:
+                    fields[key] = [*seen, *elements]
+            else:
+                fields[key] = stream.value()
+        if (card := card_of(fields)) is not None:
+            self._card(card, is_talk=True)
+            return
+        for key, value in fields.items():
+            if value not in (None, "", [], {}):
+                self._raw(
+                    f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n"
+                )
+
+    def sections(self, stream: JsonStream) -> None:
         """Write an object that holds messages: all of its fields, in order."""
         tree: dict[str, Any] = {}
         has_sections = False
         for key in stream.members():
             if key in _MESSAGES and stream.next_mark() == "[":
-                if card or has_sections:
+                if self._kind == "card" or has_sections:
                     self._heading(2, key)  # else the messages would be below the section before
                 for value in stream.elements():
                     self.entry(value)
@@ -246,9 +340,23 @@ class _Rendering:
 
     def _message(self, value: Mapping[str, Any]) -> None:
         message = message_of(value)
+        self._say(message.role, message.author, message.time, message.text)
+
+    def _card(self, card: Card, *, is_talk: bool) -> None:
+        """Write a card with its comments, each of which is a message of its own if the card is a talk."""
+        is_board = self._kind == "board"
+        if not is_board:
+            self._heading(1, card.name)
+        author = card.id or f"card {self.number + 1}" if is_board else card.author
+        time = day(card.created) if is_board else card.created
+        self._say("", author, time, card.text(with_comments=not is_talk))
+        for one in card.comments if is_talk else ():
+            self._say("", one.author or "unknown", one.time, one.text)
+
+    def _say(self, role: str, author: str, time: str, text: str) -> None:
         self.number += 1
-        self._writer.begin_message(MessageHeader(self.number, message.role, message.author, message.time))
-        self._writer.write(f"{message.text}\n\n" if message.text else "\n")
+        self._writer.begin_message(MessageHeader(self.number, role, author, time))
+        self._writer.write(f"{text}\n\n" if text else "\n")
 
     def _heading(self, level: int, title: str) -> None:
         self._writer.end_message()
@@ -262,22 +370,3 @@ class _Rendering:
     def _raw(self, text: str) -> None:
         self._writer.end_message()
         self._writer.write(text)
-
-
-def _split_lines(stream: Iterator[str]) -> Iterator[str]:
-    """Yield lines with their ends. A line longer than any message is cut into pieces."""
-    held = io.StringIO()
-    size = 0
-    for piece in stream:
-        lines = piece.split("\n")
-        for line in lines[:-1]:
-            held.write(f"{line}\n")
-            yield held.getvalue()
-            held, size = io.StringIO(), 0
-        held.write(lines[-1])
-        size += len(lines[-1])
-        if size > _LONGEST_LINE:
-            yield held.getvalue()
-            held, size = io.StringIO(), 0
-    if rest := held.getvalue():
-        yield rest

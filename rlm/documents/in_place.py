@@ -20,7 +20,7 @@ from rlm.documents.formats.piece import NotRead, Problem
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import Loaded
-from rlm.documents.rendering import LINE_WRITERS
+from rlm.documents.rendering import LINE_WRITERS, MAY_TALK, head_of
 from rlm.documents.sources.source import PathSource, Source
 from rlm.lazy_dataclass import dataclass
 from rlm.sandbox.context.source_file import SourceFacts
@@ -132,7 +132,11 @@ def _opened(sources: Sequence[Source]) -> PlainFile | None:
             return None
         head = stream.read(BLOCK)
         kind = readable_kind(path.name, head, pictures=False)
-        if format_of(kind).is_converted or head.startswith(codecs.BOM_UTF8) or _is_chat(kind, head):
+        if (
+            format_of(kind).is_converted
+            or head.startswith(codecs.BOM_UTF8)
+            or (kind in MAY_TALK and form_of(head_of(head), kind) is not None)
+        ):
             return None
         undo.pop_all()
         return PlainFile(path, real, stream, kind, head)
@@ -147,13 +151,6 @@ def _may_stay(status: os.stat_result) -> bool:
         and status.st_ctime <= now - _TICK_SECONDS
         and reports_changes(status.st_dev)
     )
-
-
-def _is_chat(kind: str, head: bytes) -> bool:
-    """Return whether it is a chat in JSON, which is rendered."""
-    if kind not in ("json", "jsonl"):
-        return False
-    return form_of(codecs.utf_8_decode(head, "replace", False)[0], lines=kind == "jsonl") is not None
 
 
 def reports_changes(device: int) -> bool:

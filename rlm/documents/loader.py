@@ -244,7 +244,7 @@ class _Loading:
                 lines = source.lines()
                 yield (
                     name,
-                    partial(self._write, name, "csv", lines, None, searches_chats=False, place="table"),
+                    partial(self._write, name, "csv", lines, None, place="table"),
                 )
             case _:
                 check = partial(self._detect_kind)
@@ -315,7 +315,7 @@ class _Loading:
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
         given = blocks(stream, name, self._tick)
-        self._add_blocks(name, given, searches_chats=True, empty="pipe a text into it, or name a file")
+        self._add_blocks(name, given, empty="pipe a text into it, or name a file")
 
     def _add_text(self, name: str, text: str | bytes, kind: str) -> None:
         pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
@@ -325,7 +325,7 @@ class _Loading:
                 kind = row.kind
         elif not text:
             raise NotRead("empty", "give a text, or no source at all", "nothing")
-        self._write(name, kind, pieces, None, searches_chats=kind in ("json", "jsonl"))
+        self._write(name, kind, pieces, None)
 
     def _add_blocks(
         self,
@@ -335,7 +335,6 @@ class _Loading:
         file: BinaryIO | None = None,
         hint: str = "",
         path: Path | None = None,
-        searches_chats: bool | None = None,
         empty: str = "name a file that holds text",
         nesting: Nesting | None = None,
     ) -> None:
@@ -354,7 +353,6 @@ class _Loading:
                 kind,
                 itertools.chain((first,), given),
                 file,
-                searches_chats=searches_chats,
                 nesting=nesting,
             )
         except TimeOver:
@@ -367,7 +365,6 @@ class _Loading:
         given: Blocks,
         file: BinaryIO | None,
         *,
-        searches_chats: bool | None = None,
         nesting: Nesting | None = None,
         place: str = "",
     ) -> None:
@@ -378,12 +375,8 @@ class _Loading:
             self._convert(kind, given, file, nesting)
             return
         begin = partial(self._begin, place=place)
-        if searches_chats is None:
-            searches_chats = kind in ("json", "jsonl")
         try:
-            decoder, fault = write_text(
-                kind, self._counted(given), self._writer, begin, searches_chats=searches_chats
-            )
+            decoder, fault = write_text(kind, self._counted(given), self._writer, begin)
         except (TimeOver, NotRead) as stop:
             if not self._is_begun:
                 raise

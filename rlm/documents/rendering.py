@@ -1,4 +1,4 @@
-"""Writes documents that are text into the body: as they are, with their headings indexed, or as a chat."""
+"""Writes documents that are text into the body: as they are, with their headings indexed, or as messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlm.documents.latex import LatexWriter
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
 
-__all__ = ["LINE_WRITERS", "Blocks", "write_text"]
+__all__ = ["LINE_WRITERS", "MAY_TALK", "Blocks", "head_of", "write_text"]
 
 LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
     "markdown": MarkdownWriter,
@@ -20,52 +20,54 @@ LINE_WRITERS: dict[str, type[MarkdownWriter] | type[LatexWriter]] = {
 }
 """Kinds of text that stay as they are, and whose headings are indexed."""
 
+MAY_TALK = ("json", "jsonl", "text")
+"""Kinds of text in which messages are looked for."""
+
 Blocks = Iterator[bytes | str]
 """The content of a document in blocks."""
 
 
 def write_text(
-    kind: str,
-    blocks: Blocks,
-    writer: ContextFileWriter,
-    begin: Callable[[str], None],
-    *,
-    searches_chats: bool,
+    kind: str, blocks: Blocks, writer: ContextFileWriter, begin: Callable[[str], None]
 ) -> tuple[Decoder, str]:
-    """Write a text. `begin` is called with its kind before. With `searches_chats`, JSON may be rendered as a
-    chat. Return the decoder, which knows what was replaced, and the fault of a chat that is damaged."""
+    """Write a text. `begin` is called with its kind before. Messages in it are rendered. Return the decoder,
+    which knows what was replaced, and the fault of a chat that is damaged."""
     decoder = Decoder()
-    if searches_chats:
-        texts = _texts(decoder, blocks)
-        head = next(texts).removeprefix("\ufeff")
-        form = form_of(head, lines=kind == "jsonl")
-        begin(form.partition(":")[0] if form else kind)
-        whole = itertools.chain((head,), texts)
-        if form is not None:
-            return decoder, render(whole, form, writer) or ""
-        for text in whole:
-            writer.write(text)
-        return decoder, ""
+    fed = _decoded(decoder, blocks)
+    first = next(fed)
+    if kind in MAY_TALK and (form := form_of(head_of(first), kind)) is not None:
+        begin(form.partition(":")[0])
+        return decoder, render(_texts(decoder, itertools.chain((first,), fed)), form, writer)
     begin(kind)
     marking = LINE_WRITERS[kind](writer) if kind in LINE_WRITERS else None
-    for block in itertools.chain(blocks, (None,)):
-        fed = decoder.finish() if block is None else block if isinstance(block, str) else decoder.feed(block)
+    for block in itertools.chain((first,), fed):
         if marking is None:
-            writer.write(fed)
+            writer.write(block)
         else:
-            marking.feed(fed.encode("utf-8", "surrogatepass") if isinstance(fed, str) else fed)
+            marking.feed(block.encode("utf-8", "surrogatepass") if isinstance(block, str) else block)
     if marking is not None:
         marking.finish()
     return decoder, ""
 
 
+def head_of(block: bytes | str) -> str:
+    """Return the text of the first block, without a character that is cut at its end."""
+    return block if isinstance(block, str) else codecs.utf_8_decode(block, "replace", False)[0]
+
+
+def _decoded(decoder: Decoder, blocks: Blocks) -> Blocks:
+    for block in blocks:
+        yield block if isinstance(block, str) else decoder.feed(block)
+    yield decoder.finish()
+
+
 def _texts(decoder: Decoder, blocks: Blocks) -> Iterator[str]:
+    """Yield decoded blocks as text."""
     utf8 = codecs.getincrementaldecoder("utf-8")("replace")
     for block in blocks:
-        fed = block if isinstance(block, str) else decoder.feed(block)
-        text = utf8.decode(fed) if isinstance(fed, bytes) else fed
-        if isinstance(fed, bytes) and "\ufffd" in text:
-            decoder.replaced += max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd"))
+        text = utf8.decode(block) if isinstance(block, bytes) else block
+        if isinstance(block, bytes) and "\ufffd" in text:
+            decoder.replaced += max(0, text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
         if text:
             yield text
-    yield utf8.decode(b"", True) + decoder.finish()
+    yield utf8.decode(b"", True)

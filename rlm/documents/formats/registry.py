@@ -7,7 +7,10 @@ from typing import Any
 
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["ADDED", "FORMATS", "DocumentFormat", "format_of"]
+__all__ = ["ADDED", "FORMATS", "MESSAGE_KINDS", "DocumentFormat", "format_of"]
+
+MESSAGE_KINDS = ("chat", "card", "board", "commits")
+"""Documents that the loader writes message by message (`rlm.documents.chat`)."""
 
 _ZIP = rb"PK\x03\x04"
 _BZIP2 = rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"
@@ -56,7 +59,7 @@ class DocumentFormat:
     @property
     def headings_indexed(self) -> bool:
         """Whether the index holds every heading, so that a line of text is never taken for one."""
-        return self.is_converted or self.kind in ("chat", "card")
+        return self.is_converted or self.kind in MESSAGE_KINDS
 
 
 def _text(kind: str, suffixes: str = "", article: str = "", **more: Any) -> DocumentFormat:
@@ -231,9 +234,8 @@ FORMATS = (
         reader="archives:read_zip",
         is_container=True,
     ),
-    # Rendered from JSON, whatever the file's name.
-    _text("chat"),
-    _text("card"),
+    # Found by their content, whatever the file's name.
+    *map(_text, MESSAGE_KINDS),
 )
 
 ADDED: list[DocumentFormat] = []

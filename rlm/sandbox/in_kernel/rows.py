@@ -26,7 +26,7 @@ _WINDOW = 1 << 20
 _LARGEST = 64_000_000
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
-_FORMATS = (*_DATA, "chat", "card")
+_FORMATS = (*_DATA, "chat", "card", "board", "commits")
 _DELIMITERS = ",;\t|"
 _QUOTED_CELL = re.compile(r'"[^"\n]*"')
 _MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
@@ -39,9 +39,10 @@ RawRow = tuple[int, int, Any, str | None]
 class Rows(Iterator[Place]):
     """Records (value, start, end, error, document), one for each row of every document that has rows.
 
-    `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text), and
-    the JSON value otherwise. A row that cannot be read has `value` None and the reason in `error`; a CSV row
-    of the wrong width has both. A `for` loop starts again each time; `next()` continues.
+    `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text; on a
+    board also the facts of a card, such as `state`), and the JSON value otherwise. A row that cannot be read
+    has `value` None and the reason in `error`; a CSV row of the wrong width has both. A `for` loop starts
+    again each time; `next()` continues.
 
     With `part`, only the rows that are at least partly in it.
     """
@@ -269,8 +270,19 @@ def _messages(body: Body, document: Document) -> Iterator[RawRow]:
         yield start, end, value, None
 
 
+def _cards(body: Body, document: Document) -> Iterator[RawRow]:
+    """Yield messages with the facts of a card, which stand in lines below its name (`State: open`)."""
+    for start, end, value, error in _messages(body, document):
+        name, *facts = value["text"].partition("\n\n")[0].split("\n")
+        known = {key.lower(): fact for key, mark, fact in (line.partition(": ") for line in facts) if mark}
+        title = name.removeprefix(f"{value['author']}: ")
+        yield start, end, {"id": value["author"], "title": title, **known, **value}, error
+
+
 def _lines(body: Body, document: Document) -> Iterator[tuple[int, str]]:
     return iterate_lines(body, body.byte_of(document.start), body.byte_of(document.end))
 
 
-_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "chat": _messages, "card": _messages}
+_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "board": _cards} | dict.fromkeys(
+    ("chat", "card", "commits"), _messages
+)

@@ -67,11 +67,12 @@ _RULE = r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t\r]*
 _MOST_DRAWN = 1_000
 _LONGEST_ROW = 20_000
 _CELL_END = re.compile(r"(?<!\\)\|")
-_NOT_DRAWN_IN = frozenset({"csv", "jsonl", "json", "code", "chat", "card"})
+_NOT_DRAWN_IN = frozenset({"csv", "jsonl", "json", "code", "chat", "card", "board", "commits"})
 
 
 class Table:
-    """One table: `name` (for SQL), `document`, `form` (jsonl, json, csv, chat, card or drawn) and `span`.
+    """One table: `name` (for SQL), `document`, `form` (jsonl, json, csv, drawn, or a kind
+    of messages) and `span`.
 
     Nothing of it is read before it is asked for. Types and columns are those of its first 1,000 rows, which
     then count as scanned.

@@ -71,7 +71,8 @@ class Document:
     """One document of the body. `start` and `end` are characters of the body.
 
     Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
-    pdf, docx, epub, chat or card. `messages` and `pages` are their numbers, or None if the kind has none.
+    pdf, docx, epub, chat, card, board or commits. `messages` and `pages` are their numbers, or None if the
+    kind has none.
     With `headings_indexed` the index holds every heading. Other lines only look like headings. `place` says
     how a place in it is named: by the cells of a `sheet`, the rows of a `table`, or those of a `member table`
     in a file; "" by its lines.

@@ -28,7 +28,6 @@ from rlm.tasks.reports.evidence_table import Source as Passage
 from rlm.tasks.reports.planning import make_plan
 from rlm.tasks.reports.questions import Plan, Question, from_task, is_the_task
 from rlm.tasks.reports.report import findings_text, report
-from rlm.tasks.summaries.boards import with_cards
 
 __all__ = ["Research", "estimate_research", "plan_research", "research", "resume_research"]
 
@@ -79,9 +78,7 @@ class Research:
 async def plan_research(rlm: RLM, task: str, context: Context, *, most: int = _MAX_QUESTIONS) -> Plan:
     """Plan the questions for `task`, at most `most`. Calls the model once; without a model it splits the
     task. Raises UsageError and ModelError."""
-    async with open_job(
-        rlm, "plan", task, with_cards(sources_of(context))[0], facts=_facts(task, None, most)
-    ) as (job, _):
+    async with open_job(rlm, "plan", task, sources_of(context), facts=_facts(task, None, most)) as (job, _):
         plan = await make_plan(job, task, most)
         await job.finish(plan.markdown())
         return plan
@@ -98,7 +95,7 @@ async def estimate_research(
     """Estimate what a research needs, if each question reads the whole input once. Assumes `most` questions
     if a model would make the plan. Asks no model. Raises UsageError."""
     own_plan = plan or (from_task(task, most) if is_extractive(rlm.model) else None)
-    each = await rlm.plan(with_cards(sources_of(context))[0])
+    each = await rlm.plan(sources_of(context))
     return reduce(RunPlan.plus, [each] * (len(own_plan.leaves) if own_plan else most))
 
 
@@ -116,7 +113,7 @@ async def research(
     it as one run with a part for each question. A question that fails is a gap in the report. Raises
     UsageError and JournalError, and SandboxRefused before anything is spent on a question.
     """
-    sources = with_cards(sources_of(context))[0]
+    sources = sources_of(context)
     async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
         return await _run_research(job, task, plan, most)
 
@@ -128,7 +125,7 @@ async def resume_research(rlm: RLM, run: str, context: Context = ()) -> Research
     journal that did not keep it. A research that has ended is returned unchanged. Raises JournalError and
     UsageError.
     """
-    async with open_stored_job(rlm, "research", run, with_cards(sources_of(context))[0]) as (job, left):
+    async with open_stored_job(rlm, "research", run, sources_of(context)) as (job, left):
         given = left.facts["plan"]
         return await _run_research(
             job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]

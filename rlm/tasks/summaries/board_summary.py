@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from rlm.tasks.summaries.cards import Card, day, moment
+from rlm.documents.cards import Card, day, moment
 from rlm.tasks.summaries.entries import Entry
 
 __all__ = ["board_counts"]

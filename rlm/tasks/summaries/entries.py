@@ -1,8 +1,7 @@
 """Find the entries of a history: messages of a chat, sections of a card, commits, lines of a log.
 
-The loader marks the messages of chats in JSON. In plain text and Markdown, an entry starts with a commit's
-hash, a date, a name before a colon, or a heading. No text is lost: text before the first entry is an entry of
-its own.
+The loader marks the messages of chats, boards and git logs. In other texts, an entry starts with a date, a
+name before a colon, or a heading. No text is lost: text before the first entry is an entry of its own.
 """
 
 from __future__ import annotations
@@ -10,48 +9,20 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
 from typing import TypeAlias
 
+from rlm.documents.talk import LEVELS, MOMENT, NAME, TIME
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.history import Message
 from rlm.prompts.history.message import Role
 from rlm.sandbox.text.body import Body, Document
-from rlm.tasks.summaries.commits import commits_in, without_diff
 
 __all__ = ["Entry", "date_in", "entries_of", "is_history", "paragraphs_of", "split"]
-
-_MONTH = (
-    r"(?:(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
-    # German, French, Spanish, Portuguese, Italian, Dutch, Russian
-    r"|(?i:j[aä]n(?:uar|v(?:ier|\.?)|eiro)|f[eé]v(?:rier|ereiro|\.)|märz|mars|maart|avr(?:il|\.)|abr(?:il|\.)|mai|mei|maio"
-    r"|juin|juil(?:let|\.)|okt(?:ober|\.)|oct(?:obre|\.)|août|dez(?:ember|embro|\.)|déc(?:embre|\.)|dic(?:iembre|embre|\.)"
-    r"|enero|febrero|marzo|mayo|junio|julio|agosto|septiembre|setembro|outubro|novembro|noviembre|gennaio|febbraio"
-    r"|aprile|maggio|giugno|luglio|settembre|ottobre|março|junho|julho"
-    r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря))"
-)
-_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?[ ])?"
-
-DATE = (
-    rf"(?:{_DAY}(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{1,2}}/\d{{1,2}}|\d{{1,2}}[./-]\d{{1,2}}[./-]\d{{2,4}}"
-    r"|\d{4}年\d{1,2}月\d{1,2}日"
-    rf"|\d{{1,2}}\.? (?:de )?{_MONTH},?(?: de)? \d{{4}}(?: г\.)?|{_MONTH}[ ]{{1,2}}\d{{1,2}}(?:,? \d{{4}})?))"
-)
-"""`2026-05-01`, `1/5/26`, `1 May 2026`, `May  1`."""
-
-TIME = (
-    r"(?:\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d{1,9})?(?:[ \u202f]?[aApP]\.?[mM]\b\.?)?"
-    r"(?:[ ]?(?:Z\b|UTC\b|GMT\b|[+-]\d{2}:?\d{2}))?)"
-)
-"""`10:00`, `10:00:05.123Z`, `4:04 pm`."""
-
-MOMENT = (
-    rf"(?:{DATE}(?:(?:T|,?[ ]|[ ](?:at|um|à|a las|às|alle|om|в)[ ]|[ ]-[ ]){TIME}(?: Uhr)?)?"
-    rf"|{TIME}(?:,?[ ](?:on[ ])?{DATE})?)"
-)
-"""A date, a time, or both in either order."""
 
 _DATE = re.compile(rf"(?<![\w.-]){MOMENT}", re.IGNORECASE)
 
@@ -68,13 +39,10 @@ _MIN_SPEAKERS = 2
 _MAX_NAME = 40
 _NAMED_SHARE = 0.15  # of the lines that are not blank; fewer labels may be chance
 _STAMPED_SHARE = 0.05  # of the lines that are not blank
-_HEADED_SHARE = 0.8  # of the entries that begin with a time
 _TITLED_SHARE = 0.3  # of the headings
 _HISTORY_SHARE = 0.5  # of the body
 _EXAMINED_CHARS = 2_000_000
 """Characters of a document that decide whether it is a history."""
-_LEVEL_WORDS = "trace debug info notice warn warning error err fatal critical panic"
-_LEVELS = frozenset(_LEVEL_WORDS.split())
 _LABEL_WORDS = """
     abstract args author date example examples figure fixme http https important note notes raises re returns
     see source sources state status subject summary table time tip title todo url usage version
@@ -87,23 +55,17 @@ _ROLES: dict[str, Role] = {
     **dict.fromkeys(("user", "human"), "user"),
 }
 
-_NAME = r"[^\W\d_](?:[\w.'’@&/+-]|[ ](?=[\w(@])){0,38}(?: \([^()\n]{1,20}\))?"
 _DECORATION = r"[ \t]{0,8}(?:#{1,6} |[-*+>] )?[\[(<*_`]{0,4}"
 _RANGE = rf"[ \t]*-->[ \t]*{TIME}[^\n]*\n"  # of subtitles; the text is below it
 _TAG = r"(?:[\w.-]{1,60}[ ])?(?P<tag>[\w./@-]{2,40})\[\d{1,8}\]:"  # of syslog: host program[1234]:
 _STAMPED = re.compile(
     rf"^{_DECORATION}(?P<time>{MOMENT})(?:{_RANGE})?[\])>*_`]{{0,4}}[ \t]*[-–—|:,]?[ \t]*"
-    rf"(?:(?:[\[<(*@]{{0,3}}(?P<name>{_NAME})[\]>)*]{{0,3}}[ \t]*[:|>][*]{{0,2}}|{_TAG})(?=\s|$)"
-    rf"|<v (?P<voice>{_NAME})>)?",
-    re.MULTILINE,
-)
-_HEADED = re.compile(
-    rf"^(?:(?P<name>{_NAME})[ \t]{{1,4}}(?:[—–-][ \t]|\[)(?P<time>{MOMENT})"
-    rf"|\[?(?P<when>{MOMENT})\]?[ \t]+(?P<who>{_NAME}(?:, {_NAME})?))\]?[ \t]*\n(?=[^\n])",
+    rf"(?:(?:[\[<(*@]{{0,3}}(?P<name>{NAME})[\]>)*]{{0,3}}[ \t]*[:|>][*]{{0,2}}|{_TAG})(?=\s|$)"
+    rf"|<v (?P<voice>{NAME})>)?",
     re.MULTILINE,
 )
 _NAMED = re.compile(
-    rf"^[ \t]{{0,4}}(?:[-*+>] )?(?:\[[^\]\n]{{1,24}}\][ \t]*)?[*_<]{{0,3}}(?P<name>{_NAME})[*_>]{{0,3}}"
+    rf"^[ \t]{{0,4}}(?:[-*+>] )?(?:\[[^\]\n]{{1,24}}\][ \t]*)?[*_<]{{0,3}}(?P<name>{NAME})[*_>]{{0,3}}"
     r"[ \t]*(?:[(\[](?P<time>[^)\]\n]{3,40})[)\]])?[*_]{0,3}[ \t]*:[*_]{0,3}(?=[ \t]+\S|[ \t]*$)",
     re.MULTILINE,
 )
@@ -111,12 +73,15 @@ _HEADING = re.compile(r"^(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]{1,200})$", re.MUL
 _SEPARATOR = re.compile(
     r"^[ \t]*[=*#_~-]{2,}[ \t]*(?P<inside>[^\n]{3,100}?)(?:[ \t]*[=*#_~-]{2,})?[ \t]*$", re.MULTILINE
 )
+_COMMIT_HEAD = re.compile(r"commit [^\n]*\n(?:[A-Z][A-Za-z]+:[^\n]*\n){1,20}\s*")
+_DIFF = re.compile(r"^[ \t]*diff --git a/(\S+) b/\S+\n.*?(?=^[ \t]*diff --git |\Z)", re.MULTILINE | re.DOTALL)
+_STAT = re.compile(r"^([ \t]*\S[^\n|]*?)[ \t]*\|[ \t]+(?:\d+ [+-]*|Bin [^\n]*)$", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _WRAP = re.compile(r"(?<=[^\n]{50})(?<![.!?:;…])[ \t]*\n[ \t]*(?=[^\W_]|[`\"“(])(?![^\W_]{1,3}[.)][ \t])")
 _PARAGRAPH_CHARS = 1_500
 _SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
 _REACH = 2_000
-_NAME_IN_TITLE = re.compile(rf"^[\[(*_]*(?P<name>{_NAME})")
+_NAME_IN_TITLE = re.compile(rf"^[\[(*_]*(?P<name>{NAME})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +114,6 @@ class Found:
     author: str = ""
     time: str = ""
     heading: str = ""
-    commit: bool = False
 
 
 _Part: TypeAlias = tuple[int, int, Message, str, bool]
@@ -163,7 +127,9 @@ def entries_of(body: Body) -> tuple[Entry, ...]:
     found: list[Entry] = []
     for document in body.documents:
         if document.messages or document.kind == "card":
-            parts = _read_marked(body, document)
+            parts: Iterable[_Part] = _read_marked(body, document)
+            if document.kind == "commits":
+                parts = _oldest_first(list(parts))
         else:
             text = body.text(document.start, document.end)
             parts = (
@@ -238,9 +204,6 @@ def is_history(body: Body) -> bool:
 def split(text: str) -> list[Found]:
     """Return the entries of a plain text, oldest first. Together they are the whole text. Empty if no entries
     are recognizable."""
-    commits = commits_in(text)
-    if commits:
-        return [Found(one.start, one.text, one.end, one.author, one.time, commit=True) for one in commits]
     starts = _find_starts(text)
     if not starts:
         starts = {match.start(): (match.end(), "", "", match["title"]) for match in _headings(text)}
@@ -260,8 +223,6 @@ def _find_starts(text: str) -> _Starts:
     several times, on a minimum share of the lines, and outside fenced code. Names must also repeat, and there
     must be at least two speakers.
     """
-    if commits := commits_in(text):
-        return {one.start: (one.text, "", "", "") for one in commits}
     lines = sum(1 for line in text.splitlines() if line.strip())
     fences = [match.span() for match in _FENCE.finditer(text)]
     stamped = [match for match in _STAMPED.finditer(text) if not _within(match.start(), fences)]
@@ -269,21 +230,13 @@ def _find_starts(text: str) -> _Starts:
     if len(stamped) >= _MIN_ENTRIES and len(stamped) >= _STAMPED_SHARE * lines:
         for match in stamped:
             name = (match["name"] or match["tag"] or match["voice"] or "").strip()
-            is_author = bool(name) and name.casefold() not in _LEVELS
+            is_author = bool(name) and name.casefold() not in LEVELS
             starts[match.start()] = (
                 match.end() if is_author or not name else match.start("name" if match["name"] else "tag"),
                 name if is_author else "",
                 match["time"].strip(),
                 "",
             )
-    headed = [match for match in _HEADED.finditer(text) if not _within(match.start(), fences)]
-    if len(headed) >= _MIN_ENTRIES and len(headed) >= max(
-        _HEADED_SHARE * len(starts), _STAMPED_SHARE * lines
-    ):
-        # Author and time have a line of their own.
-        for match in headed:
-            name, time = match["name"] or match["who"], match["time"] or match["when"]
-            starts[match.start()] = (match.end(), name.strip(), time.strip(), "")
     named = [
         match
         for match in _NAMED.finditer(text)
@@ -312,7 +265,7 @@ def _find_starts(text: str) -> _Starts:
 def _is_name(words: str) -> bool:
     """Return whether this may be an author: one word, or several capitalized words."""
     parts = words.split()
-    return words.casefold() not in _LEVELS | _LABELS and (
+    return words.casefold() not in LEVELS | _LABELS and (
         len(parts) == 1 or all(not part[0].islower() for part in parts)
     )
 
@@ -396,9 +349,7 @@ def _message(one: Found, text: str) -> Message:
     role = _role(one.author)
     author = None if one.author.casefold() in _ROLES else one.author or None
     content = text[one.text : one.end]
-    return Message(
-        role, _unwrap(without_diff(content) if one.commit else content).strip(), author, one.time or None
-    )
+    return Message(role, _unwrap(content).strip(), author, one.time or None)
 
 
 def _unwrap(text: str) -> str:
@@ -423,12 +374,33 @@ def _read_marked(body: Body, document: Document) -> Iterator[_Part]:
         head = body.text(start, min(end, start + _HEADER)).partition("\n")[0]
         header = body.marks.header(row, head)
         content = body.text(start + len(head), end).strip()
-        is_role = header.role.casefold() in _ROLES
-        author = header.author or (None if is_role else header.role) or None
+        if document.kind == "commits":
+            # What it did and the names of the changed files: no patch, and no bars of `--stat`.
+            content = _STAT.sub(r"\1", _DIFF.sub(r"\1\n", _COMMIT_HEAD.sub("", content))).strip()
+        role = header.role or header.author
+        is_role = role.casefold() in _ROLES
+        author = None if is_role and role == header.author else header.author
+        author = author or (None if is_role else header.role) or None
         if content:
-            yield start, end, Message(_role(header.role), content, author, header.time or None), "", False
+            yield start, end, Message(_role(role), content, author, header.time or None), "", False
         at = max(at, end)
     yield from _read_between(body, at, document.end)
+
+
+def _oldest_first(parts: list[_Part]) -> list[_Part]:
+    """Return commits in the order of time, so that new commits only add to the end."""
+    times = [found for one in (parts[0], parts[-1]) if (found := _parse_time(one[2].created_at or ""))]
+    return parts if len(times) == 2 and times[0] < times[1] else parts[::-1]
+
+
+def _parse_time(time: str) -> float | None:
+    """Parse a time in any of git's formats. Returns seconds since 1970."""
+    for pattern in ("%a %b %d %H:%M:%S %Y %z", "%Y-%m-%d %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S %z"):
+        with suppress(ValueError):
+            return datetime.strptime(time, pattern).timestamp()
+    with suppress(ValueError):
+        return datetime.fromisoformat(time).timestamp()
+    return None
 
 
 def _read_between(body: Body, start: int, end: int) -> Iterator[_Part]:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from rlm.documents.cards import Card
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.templates import table
-from rlm.tasks.summaries.cards import Card
-from rlm.tasks.summaries.commits import commits_in
 from rlm.tasks.summaries.entries import Entry
 
 __all__ = ["FORMS", "Form", "certain_form", "read_form"]
@@ -81,11 +80,11 @@ def read_form(form: str | Path) -> Form:
     return Form("own", tuple(headings))
 
 
-def certain_form(entries: Sequence[Entry], cards: Mapping[str, Card], text: str) -> Form | None:
+def certain_form(entries: Sequence[Entry], cards: Mapping[str, Card], *, is_log: bool) -> Form | None:
     """Return the form of cards and of commits, which have fixed headings; None for other texts, which go by
     subject."""
     boards = sum(entry.message.content in cards for entry in entries)
     if boards > 1 and 2 * boards > len(entries):
         return FORMS["board"]
-    is_work = boards > 0 or any(entry.card for entry in entries) or bool(commits_in(text))
+    is_work = boards > 0 or any(entry.card for entry in entries) or is_log
     return FORMS["work"] if is_work else None

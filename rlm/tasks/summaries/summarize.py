@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from rlm.answers.citations import cite_spans
 from rlm.documents import Context, Source, sources_of
+from rlm.documents.cards import Card
 from rlm.errors import UsageError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
@@ -23,7 +24,6 @@ from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job, PreviousJob, open_job
 from rlm.tasks.summaries.board_summary import board_counts
-from rlm.tasks.summaries.boards import with_cards
 from rlm.tasks.summaries.checking import check_summary
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history, paragraphs_of
 from rlm.tasks.summaries.extracts import extract_summary
@@ -41,8 +41,6 @@ _TOKENS_A_ROOT = 10
 10,000, 3,000 for 100,000."""
 _COUNTER = get_counter()
 _MAX_CHARS = 50_000_000
-_EXAMINED_CHARS = 2_000_000
-"""Characters that decide which form fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,8 @@ async def summarize(
     wanted = None if form is None else read_form(form)
     is_own, focus = wanted is not None, focus.strip()
     model = rlm.summary_model
-    sources, cards = with_cards(sources_of(context))
+    sources = sources_of(context)
+    cards: dict[str, Card] = {}
     entries: tuple[Entry, ...] = ()
     is_document = False
     limit = tokens or 0
@@ -119,10 +118,14 @@ async def summarize(
                 f"the input has {body.chars:,} characters ({_MAX_CHARS:,} at most): summarize it in parts"
             )
         entries = paragraphs_of(body) if is_document else entries_of(body)
+        boards = {document.name for document in body.documents if document.kind == "board"}
+        for entry in entries:
+            if entry.document in boards and entry.message.author:
+                cards[entry.message.content] = Card.read(entry.message.content, entry.message.author)
         if not any(re.search(r"\w", entry.message.content) for entry in entries):
             raise UsageError("there is nothing to summarize: the input has no text")
         if not is_document and wanted is None:
-            wanted = certain_form(entries, cards, body.text(0, _EXAMINED_CHARS))
+            wanted = certain_form(entries, cards, is_log=any(one.kind == "commits" for one in body.documents))
         is_work = wanted is not None and not is_own and not any(entry.card for entry in entries)
         if is_document or (is_work and len(cards) != 1) or not _is_talk(kind, body, entries):
             require_model(model, "a summary of anything but a chat")

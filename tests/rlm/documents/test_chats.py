@@ -236,7 +236,6 @@ def test_a_card_has_its_messages_and_sections(tmp_path: Path) -> None:
         ("rows.jsonl", '{"id": 1, "text": "no author"}\n{"id": 2, "text": "none"}\n'),
         ("broken.json", '[{"role": "user", '),
         ("empty.json", "[]"),
-        ("text.txt", json.dumps(SIMPLE)),
     ],
 )
 def test_json_that_is_no_chat_stays_as_it_is(tmp_path: Path, name: str, text: str) -> None:
@@ -350,9 +349,11 @@ def test_a_stream_of_anything_ends_and_loses_nothing(text: str, size: int) -> No
     assert text.endswith("".join(stream.rest()))
 
 
-@pytest.mark.parametrize("value", ["[" * 100_000, '{"a":' * 100_000, f'{{"a": {"9" * 5_000}}}'])
+@pytest.mark.parametrize(
+    "value", ["[" * 100_000, '{"a":' * 100_000, '{"data":' * 100_000, f'{{"a": {"9" * 5_000}}}']
+)
 def test_json_that_python_does_not_read_stays_text(tmp_path: Path, value: str) -> None:
-    assert form_of(value, lines=False) is None
+    assert form_of(value, "json") is None
     assert text_of(loaded_from(tmp_path, "deep.json", value)) == value
 
 

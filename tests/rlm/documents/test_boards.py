@@ -1,4 +1,4 @@
-"""Boards and cards of issue trackers are read as cards, not as JSON."""
+"""Boards, cards and threads of issue trackers are messages for every command, not JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Settings
-from rlm.documents import PathSource, StreamSource, TextSource
+from rlm.documents import StreamSource, TextSource, load
+from rlm.documents.cards import Card, card_of
 from rlm.errors import ModelUnavailable
-from rlm.tasks.summaries.boards import with_cards
-from rlm.tasks.summaries.cards import card_of
+from rlm.sandbox.in_kernel.handle import Handle
 from rlm.tasks.summaries.summarize import Summary, summarize
 from rlm.testing import ScriptedModel
 
@@ -105,7 +105,8 @@ async def test_a_board_is_given_to_the_model_as_cards_with_exact_counts(
     (tmp_path / name).write_text(text)
     model = ScriptedModel.of(summary="Fixed: the parser [m15].")
     found = await summary(tmp_path / name, model, tokens=2_500)
-    assert (found.kind, found.messages, found.form) == ("history", 30, "board")
+    assert (found.kind, found.form) == ("history", "board")
+    assert found.messages == 30 + ("total" in text)
     prompt = model.requests[0].messages[-1].content
     computed = prompt.partition("Computed from the whole text")[2].partition("---")[0]
     assert "30 cards: closed 18, open 10, in progress 2" in computed
@@ -122,7 +123,7 @@ async def test_a_model_reads_cards_and_the_counts_are_computed(summary: Summariz
     found = await summary(TextSource("board.jsonl", json_lines(board()), "jsonl"), model, tokens=900)
     prompt = "".join(message.content for message in model.requests[0].messages)
     assert "app-28: Move the nightly" not in prompt
-    assert "app-28: Sign-in fails after the clock changes (28)\nState: open\nKind: bug, priority 0" in prompt
+    assert "app-28: Sign-in fails after the clock changes (28)\nState: open\nKind: bug\nPriority: 0" in prompt
     assert "Blocked by: app-27, app-1" in prompt
     assert '"close_reason"' not in prompt
     assert "closed 18, open 10, in progress 2" in prompt.partition("Computed from the whole text")[2]
@@ -221,28 +222,120 @@ def test_other_values_are_no_cards(value: Any) -> None:
     assert card_of(value) is None
 
 
+def loaded(value: Any, folder: Path, name: str = "board.json") -> tuple[str, str, list[tuple[str, str, str]]]:
+    """Return the kind and the text of the document, and author, time and text of its messages."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+    with load([folder / name], folder / f"c-{name}").context.open() as body:
+        found = []
+        for row in range(len(body.marks.messages)):
+            start, end, _ = body.marks.messages.row(row)
+            header, _, words = body.text(start, end).partition("\n")
+            known = body.marks.header(row, header)
+            found.append((known.author, known.time, words.strip()))
+        return body.documents[0].kind, body.text(0, body.chars), found
+
+
 @pytest.mark.parametrize(
     "text",
     ["{broken", "[]", "3", json_lines([{"a": 1}, {"b": 2}]), json_lines([*board()[:2], {"a": 1}, {"b": 2}]),
-     json.dumps({"readme": "long words " * 900, "tasks": board()[:2]})],
+     '{"data": {"items": [{"a": 1}]}}'],
 )  # fmt: skip
 def test_other_json_is_unchanged(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text(text)
-    sources, cards = with_cards([PathSource(path), TextSource("rows", text, "jsonl")])
-    assert sources == [PathSource(path), TextSource("rows", text, "jsonl")]
-    assert not cards
+    for name in ("rows.json", "rows.jsonl", "rows.txt"):
+        kind, whole, messages = loaded(text, tmp_path, name)
+        assert (whole, messages) == (text, [])
+        assert kind in ("json", "jsonl", "text")
 
 
-def test_pull_requests_with_reviews_stay_conversations() -> None:
-    pull = {**GITHUB, "reviews": [{"author": {"login": "cy"}, "body": "Why?", "state": "COMMENTED"}]}
-    source = TextSource("pulls.json", json.dumps([pull, GITHUB]), "json")
-    (found,), cards = with_cards([source])
-    assert cards == {}
-    assert "review: COMMENTED Why?" in found.text  # type: ignore[union-attr]
-    sources, cards = with_cards([TextSource("issues.json", json.dumps([GITHUB, GITHUB]), "json")])
-    assert sources != [source]
-    assert [card.id for card in cards.values()] == ["#3"]
+def test_what_lies_beside_the_cards_is_kept(tmp_path: Path) -> None:
+    """The other fields of a card, and of the object that holds the cards, are JSON behind them."""
+    cards = [{**one, "customer": {"name": "ACME", "self": "x"}} for one in board()[:3]]
+    kind, text, messages = loaded({"sprint": {"goal": "Ship"}, "issues": cards, "total": 3}, tmp_path)
+    assert (kind, len(messages)) == ("board", 3)
+    assert messages[0][2].endswith('{"customer": {"name": "ACME"}}')
+    assert 'sprint: {"goal": "Ship"}' in text
+    assert "total: 3" in text
+
+
+def test_a_card_is_read_back_from_its_text() -> None:
+    for value in (*board(), JIRA, LINEAR, TRELLO, CARD):
+        card = card_of(value)
+        assert card is not None
+        back = Card.read(card.text(), card.id)
+        for field in ("id", "title", "state", "group", "kind", "priority", "blocked_by", "blocks", "rank"):
+            assert getattr(back, field) == getattr(card, field)
+        assert back.created == card.created[:10]
+
+
+PULL = {
+    "number": 12, "title": "Refund twice", "body": "Customers got it twice.", "author": {"login": "ann"},
+    "createdAt": "2026-05-01T10:00:00Z", "state": "OPEN", "labels": [{"name": "bug"}],
+    "comments": [
+        {"author": {"login": "ben"}, "body": "Second.", "createdAt": "2026-05-01T12:00:00Z"},
+        {"author": {"login": "cy"}, "body": "First.", "createdAt": "2026-05-01T11:00:00Z"},
+    ],
+    "reviews": [{"author": {"login": "dee"}, "state": "APPROVED", "body": "Fine.",
+                 "submittedAt": "2026-05-02T00:00:00Z"}],
+    "commits": [{"oid": "0123456789abcdef", "messageHeadline": "Add the index",
+                 "authors": [{"login": "ben"}], "authoredDate": "2026-05-01T11:30:00Z"}],
+    "reviewThreads": {"nodes": [{"comments": {"nodes": [
+        {"author": {"login": "eve"}, "body": "Why?", "path": "src/lock.py",
+         "createdAt": "2026-05-03T02:00:00Z"},
+    ]}}]},
+    "timeline": [
+        {"event": "labeled", "actor": {"login": "fay"}, "label": {"name": "bug"},
+         "created_at": "2026-05-03T01:00:00Z"},
+        {"event": "subscribed", "actor": {"login": "gus"}, "created_at": "2026-05-03T03:00:00Z"},
+    ],
+}  # fmt: skip
+REST = {
+    "number": 7, "html_url": "https://example.org/7", "title": "Crash", "body": None,
+    "user": {"login": "ann"},
+    "created_at": "2026-05-01T10:00:00Z", "comments": 1,
+}  # fmt: skip
+
+
+def test_a_pull_request_is_a_conversation_in_the_order_of_time(tmp_path: Path) -> None:
+    for value in (PULL, [PULL], {"data": {"repository": {"pullRequest": PULL}}}):
+        kind, text, messages = loaded(value, tmp_path / f"{len(json.dumps(value))}")
+        assert kind == "chat"
+        assert text.startswith("# #12: Refund twice\n[1] ann 2026-05-01T10:00:00Z\n")
+        assert [(author, words.splitlines()[0]) for author, _, words in messages] == [
+            ("ann", "#12: Refund twice"),
+            ("cy", "First."),
+            ("ben", "commit 0123456789: Add the index"),
+            ("ben", "Second."),
+            ("dee", "review: APPROVED Fine."),
+            ("fay", "labeled bug"),
+            ("eve", "[src/lock.py] Why?"),
+        ]
+        assert "State: open" in messages[0][2]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "count"),
+    [
+        (REST, "chat", 1),
+        ([REST, REST], "board", 2),
+        ({"items": [REST]}, "chat", 1),
+        ([PULL, REST], "chat", 8),
+    ],
+    ids=["rest", "list", "search", "mixed"],
+)
+def test_every_shape_of_the_api_is_supported(value: Any, kind: str, count: int, tmp_path: Path) -> None:
+    found, _, messages = loaded(value, tmp_path)
+    assert (found, len(messages)) == (kind, count)
+    assert messages[0][2].startswith(("#7: Crash", "#12: Refund twice"))
+
+
+def test_rows_of_a_board_have_its_facts(tmp_path: Path) -> None:
+    (tmp_path / "board.jsonl").write_text(json_lines(board()))
+    with load([tmp_path / "board.jsonl"], tmp_path / "c").context.open() as body:
+        rows = list(Handle(body).read_records())
+    assert len(rows) == 30
+    assert (rows[27].value["id"], rows[27].value["state"]) == ("app-28", "open")
+    assert rows[27].value["blocked by"] == "app-27, app-1"
 
 
 async def test_a_broken_line_of_a_board_is_kept(summary: Summarize) -> None:
@@ -251,39 +344,3 @@ async def test_a_broken_line_of_a_board_is_kept(summary: Summarize) -> None:
     found = await summary(TextSource("board.jsonl", text, "jsonl"), model, tokens=2_500)
     assert found.messages == 31
     assert "30 cards" in model.requests[0].messages[-1].content
-
-
-EPICS = """# CARD PAY-101 Refund twice
-
-[2026-05-01] {"status": "open", "priority": 1, "assignee": "ann"}
-[2026-05-01] Ann: Customers are refunded twice when the webhook is sent again.
-[2026-05-02] Ben: We decided to store the event id in refund_events.
-[2026-05-03] {"status": "closed", "close_reason": "Fixed in PR #12: unique index on the event id"}
-
-# CARD PAY-102 Rate limit
-
-[2026-05-02] {"status": "in_progress", "blocked_by": ["PAY-101"]}
-[2026-05-04] Ann: It failed with sqlite3.OperationalError: database is locked.
-[2026-05-05] Ben: Still to do: 50 requests per minute. The reply is {"status": 429}
-"""
-
-
-@pytest.mark.parametrize("name", ["epics.md", "epics.txt"])
-async def test_the_changes_in_a_text_of_cards_are_told_in_words(
-    summary: Summarize, tmp_path: Path, name: str
-) -> None:
-    (tmp_path / name).write_text(EPICS)
-    found = await summary(tmp_path / name, tokens=700)
-    assert_is_plain(found.text.replace('{"status": 429}', ""))
-    assert (
-        "State of PAY-101 Refund twice – status: closed; close reason: Fixed in PR #12: unique index on the "
-        "event id. [m4]" in found.text
-    )
-    assert "State of PAY-102 Rate limit – status: in_progress; blocked by: PAY-101. [m5]" in found.text
-    assert "store the event id in refund_events" in found.text
-
-
-def test_other_texts_are_unchanged() -> None:
-    texts = ['# Notes\n[2026-05-01] {"status": "open"}\n', '# CARD A\n{"colour": 3}\n# CARD B\nwords\n']
-    given = [TextSource("notes.md", text, "markdown") for text in texts]
-    assert with_cards(given) == (given, {})
