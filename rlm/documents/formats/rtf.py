@@ -121,6 +121,7 @@ class _Reader:
     def read(self) -> Iterator[Piece]:
         """Yield the body. Afterwards the other results are known."""
         at, data, match = 0, self._data, _TOKEN.match
+        last_group = data.rfind(b"{\\")
         while (token := match(data, at)) is not None:
             at = token.end()
             kind = token.lastgroup
@@ -140,9 +141,11 @@ class _Reader:
             elif token["brace"] == b"{":
                 self._open()
             elif token["brace"] == b"}":
+                self.is_complete = len(self._stack) == 1
+                if self.is_complete and at <= last_group:
+                    continue  # a brace too many: programs read on
                 self._close()
-                if not self._stack:
-                    self.is_complete = True
+                if self.is_complete:
                     break
             if len(self._body.pieces) >= _FLUSH:
                 yield from self._body.take()

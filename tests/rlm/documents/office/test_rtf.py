@@ -67,6 +67,8 @@ def test_a_file_of_pandoc_is_read(tmp_path: Path) -> None:
             None,
         ),
         (rb"{\upr{\keywords caf}{\*\ud{caf\u233?}}} z\par", "café z\n"),
+        # A brace too many does not end the text. What follows the end is no text.
+        (rb"{a}} and {\b the rest} \par} \x00junk", "a and the rest\n"),
         (b"one\\\ntwo\\par three\r\n four", "one\ntwo\nthree four\n"),
         (
             rb"{\header Ref 77/B\par}{\footer\chpgn 3\par}text\par",
