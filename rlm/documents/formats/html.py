@@ -10,6 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from rlm.documents.encoding import decode_whole
 from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines, table_lines
+from rlm.documents.formats.numbering import FORMS, written
 from rlm.documents.formats.piece import Ended, Fault, Piece, text_of
 
 __all__ = ["decode_markup", "link_target", "pieces_of_markup", "read_html"]
@@ -41,6 +42,8 @@ _MARKUP_AS_TEXT = "rename it to .txt to have its markup read as text"
 _SPANNED_COLUMNS, _SPANNED_ROWS = 100, 10_000
 _PARTS_OF_PAGES = "table table, table h1, table h2, table h3, table h4, table h5, table h6, table pre"
 _BULLET = "- "
+_LABEL = re.compile(r"- |-?\w{1,20}\. ")
+_INTEGER = re.compile(r"\s*(-?\d{1,9})")
 _WEB_LINK = re.compile(r"(?:https?|ftp|mailto|tel):", re.I)
 _LONGEST_LINK = 2_000
 
@@ -111,6 +114,8 @@ class _Page:
     def __init__(self) -> None:
         self.flow = Flow()
         self._preformatted = 0
+        self._numbers: dict[int, int] = {}
+        """The number of the last item of each ordered list."""
 
     def walk(self, node: Any, layout: Collection[int]) -> Iterator[Piece]:
         """Write a node and what is in it. Yield what there is when it is much."""
@@ -137,10 +142,26 @@ class _Page:
 
     def _end(self, tag: str) -> None:
         """End the line before or after a block. A bullet waits for the text of its item."""
-        if self.flow.words != [_BULLET]:
+        if not self._is_label():
             self._line()
         if tag in _APART or tag in _HEADINGS:
             self.flow.part()
+
+    def _label(self, item: Any) -> str:
+        """Return what stands before the text of an item: its number in an ordered list, or a bullet."""
+        items = item.parent
+        if items is None or items.tag != "ol":
+            return _BULLET
+        stated = _number(item, "value")
+        if stated is None and (before := self._numbers.get(items.mem_id)) is not None:
+            stated = before + (-1 if "reversed" in items.attributes else 1)
+        value = stated if stated is not None else _first_number(items)
+        self._numbers[items.mem_id] = value
+        return f"{written(value, FORMS.get(items.attributes.get('type') or '1', 'decimal'))}. "
+
+    def _is_label(self) -> bool:
+        """Return whether the open line holds no more than the label of an item."""
+        return len(self.flow.words) == 1 and _LABEL.fullmatch(self.flow.words[0]) is not None
 
     def _line(self, *, keep: bool = False) -> None:
         self.flow.end_line(is_apart=self.flow.level > 0, keep=keep)
@@ -185,7 +206,7 @@ class _Page:
             self._end(tag)
             if tag == "li":
                 flow.words.clear()
-                flow.mark_line(_BULLET)
+                flow.mark_line(self._label(node))
         self._preformatted += tag in _PREFORMATTED
         return True
 
@@ -198,7 +219,7 @@ class _Page:
             if target := link_target(node.attributes.get("href") or "", node.text()):
                 flow.fold(target)
         elif tag in _BLOCKS and not _fills_cell(node):
-            if tag == "li" and flow.words == [_BULLET]:
+            if tag == "li" and self._is_label():
                 flow.words.clear()  # an item without text
             self._end(tag)
         self._preformatted = max(0, self._preformatted - (tag in _PREFORMATTED))
@@ -278,6 +299,19 @@ def _take_held(row: list[str], held: dict[int, tuple[int, str]]) -> None:
 def _span(cell: Any, name: str, most: int) -> int:
     given = (cell.attributes.get(name) or "1").strip()[:6]
     return min(max(1, int(given)), most) if given.isdecimal() else 1
+
+
+def _number(node: Any, name: str) -> int | None:
+    found = _INTEGER.match(node.attributes.get(name) or "")
+    return int(found[1]) if found else None
+
+
+def _first_number(items: Any) -> int:
+    """Return the number with which an ordered list begins."""
+    start = _number(items, "start")
+    if start is None and "reversed" in items.attributes:
+        return sum(child.tag == "li" for child in items.iter())
+    return 1 if start is None else start
 
 
 def _check_depth(markup: str) -> None:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from rlm.documents.encoding import codec_of, decode_whole
 from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Piece, Problem, Text, text_of
+from rlm.documents.formats.smime import signed_mail
 
 __all__ = ["header_of", "read_mail"]
 
@@ -29,12 +30,16 @@ _MAX_HEADER = 1 << 20
 _SAME_TEXT = 0.6
 """Of two forms of one text, the plain one is enough if it has this share of the other's letters."""
 _EDGE = re.compile(rb"\n\r?\nFrom ")
+_PATCH = b" Mon Sep 17 00:00:00 2001"
+"""The date in the first line of each patch of git. In a mailbox of mails, such a line stands in a mail."""
+_EDGE_OF_MAIL = re.compile(rb"\n\r?\nFrom (?![0-9a-f]{40}%b)" % _PATCH)
 _HIDDEN = re.compile(r"<(style|script|head)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>|&\w+;", re.I | re.S)
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SIGNATURES = frozenset(
     {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 )
-_ENCRYPTED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+_SIGNED = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
+_ENCRYPTED = _SIGNED | {"application/pgp-encrypted"}
 _ARMOR = b"-----BEGIN PGP MESSAGE-----"
 _TYPES = mimetypes.MimeTypes(filenames=())
 
@@ -83,9 +88,10 @@ def _messages(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     file.seek(0)
     data, at = file.read(_BLOCK), 0
     start = data.find(b"\n") + 1
+    edges = _EDGE if data[:start].rstrip().endswith(_PATCH) else _EDGE_OF_MAIL
     searched = start
     while True:
-        edge = _EDGE.search(data, searched)
+        edge = edges.search(data, searched)
         end_of_line = data.find(b"\n", edge.end()) if edge is not None else -1
         if edge is not None and end_of_line >= 0:
             yield at + start, data[start : edge.start() + 1]
@@ -124,11 +130,7 @@ class _MailReader:
         yield Heading(min(level, 5), f"{number}{subject}")
         lines = [f"{name}: {value}\n" for name in _HEADERS if (value := header_of(message, name))]
         yield Text("".join(lines) + "\n")
-        for part in _leaves(message):
-            self._parts += 1
-            if self._parts > _MAX_PARTS:
-                raise Fault("large", f"more than {_MAX_PARTS:,} parts", "save its parts as files")
-            yield from self._part(part, self._parts, level)
+        yield from self._leaves(message, level)
 
     def members(self) -> Iterator[Piece]:
         """Yield the attachments of the last message."""
@@ -138,6 +140,13 @@ class _MailReader:
                 yield Problem("encrypted", "open it in its mail program and save what it holds", "missing")
             else:
                 yield Data(data)
+
+    def _leaves(self, message: Message, level: int) -> Iterator[Piece]:
+        for part in _leaves(message):
+            self._parts += 1
+            if self._parts > _MAX_PARTS:
+                raise Fault("large", f"more than {_MAX_PARTS:,} parts", "save its parts as files")
+            yield from self._part(part, self._parts, level)
 
     def _part(self, part: Message, number: int, level: int) -> Iterator[Piece]:
         kind = part.get_content_type()
@@ -150,6 +159,9 @@ class _MailReader:
             return
         data = _content(part)
         if not data.strip() or kind in _SIGNATURES:
+            return
+        if kind in _SIGNED and (signed := signed_mail(data)):
+            yield from self._leaves(_parsed(signed), level)
             return
         yield Heading(min(level + 1, 6), f"Part {number} ({label})")
         if _is_attachment(part, name):

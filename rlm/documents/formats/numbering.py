@@ -9,7 +9,7 @@ from dataclasses import field
 from rlm.documents.formats.office_xml import Element, attribute, children, find, is_on, local_name, number
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["SYMBOLS", "Numbering", "Styles", "written"]
+__all__ = ["FORMS", "SYMBOLS", "Numbering", "Styles", "written"]
 
 _HEADING = re.compile(r"heading ?(\d)|(title)", re.IGNORECASE)
 _DEEPEST = 8
@@ -20,6 +20,8 @@ _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
     (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
+FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""The forms of numbers as OpenDocument and HTML name them."""
 _GREEK = dict(
     zip(
         range(0x41, 0x7B),

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from rlm.documents.formats.flow import Flow, rows
 from rlm.documents.formats.html import link_target
-from rlm.documents.formats.numbering import written
+from rlm.documents.formats.numbering import FORMS, written
 from rlm.documents.formats.office_xml import (
     Archive,
     Element,
@@ -138,7 +138,6 @@ def _slide(page: Element, hidden: set[str]) -> Slide:
     return slide
 
 
-_FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _OUTLINE = ""
 """The name of the style that numbers headings."""
 
@@ -176,7 +175,7 @@ class _Numbers:
         for above in range(max(1, level + 1 - min(_number(facts, "display-levels"), _MAX_LEVELS)), level + 1):
             if form := attribute(self._levels.get((style, above), facts), "num-format"):
                 value = counts.get(above, self._start(style, above))
-                shown.append(written(value, _FORMS.get(form, "decimal")))
+                shown.append(written(value, FORMS.get(form, "decimal")))
         return f"{attribute(facts, 'num-prefix')}{'.'.join(shown)}{attribute(facts, 'num-suffix')}".strip()
 
     def _start(self, style: str, level: int) -> int:

@@ -168,11 +168,12 @@ FORMATS = (
         "mail",
         ".eml .mbox .mht .mhtml",
         "a mail",
-        # Only mail that has to be decoded: other mail is text.
+        # Only mail whose words are encoded, or in several parts: other mail is text.
         magic=rb"(?i)(?:From [^\n]{1,300}\n)?"
         rb"(?:[A-Za-z][\w-]{0,60}:[^\n]{0,4000}\n|[ \t][^\n]{0,4000}\n){0,200}?"
         rb"(?:From|Subject|Received|Message-ID|MIME-Version):"
-        rb"(?=.{0,200000}?\nContent-Transfer-Encoding:[ \t]*(?:base64|quoted-printable))",
+        rb"(?=.{0,200000}?(?:\nContent-Transfer-Encoding:[ \t]*(?:base64|quoted-printable)"
+        rb"|\nContent-Type:[ \t]*(?:multipart/|text/html)|=\?[\w-]{1,40}\?[bq]\?))",
         magic_beats_text=True,
         reader="mail:read_mail",
     ),

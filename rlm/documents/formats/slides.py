@@ -61,6 +61,8 @@ def slide_pieces(slides: Iterable[Slide]) -> Iterator[Piece]:
     if broken and is_empty:
         raise Fault("damaged", "no slide can be read")
     if is_empty:
+        if not known:
+            raise Fault("bare", "its slides are empty")
         remedy = "export it as PDF and run text recognition over it (ocrmypdf does)"
         raise Fault("bare", "pictures?", remedy)
     yield from held

@@ -204,6 +204,16 @@ def test_what_a_page_holds_beside_its_text_is_read(tmp_path: Path) -> None:
     assert "p {}" not in text
 
 
+def test_items_of_ordered_lists_keep_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(
+        "<ol><li>Term<ol type=a><li><p>Rent</p><li>Notice</ol><li value=7>Law<li>Place</ol>"
+        "<ol start=3 type=I><li>Three<li></li></ol><ol reversed><li>Two<li>One</ol><ul><li>x</ul>"
+    )
+    assert text_of(load([tmp_path / "page.html"], tmp_path / "c")).split("\n\n") == [
+        "1. Term", "a. Rent", "b. Notice", "7. Law\n8. Place", "III. Three", "2. Two\n1. One", "- x\n",
+    ]  # fmt: skip
+
+
 def test_a_large_page_costs_time_by_its_size_alone(tmp_path: Path) -> None:
     """Time quadratic in the 20,000 sections would exceed the test's limit."""
     parts = "".join(f"<h2>S{n}</h2><div><p>Text <b>{n}</b>.</p></div>" for n in range(20_000))

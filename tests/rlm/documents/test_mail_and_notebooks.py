@@ -113,6 +113,8 @@ def test_encoded_mail_is_known_without_its_suffix(tmp_path: Path) -> None:
     with (tmp_path / "1699.host,S=1:2,S").open("rb") as stream:
         assert ANSWER in text_of(load([StreamSource("stdin", stream)], tmp_path / "c2"))
     assert ANSWER in text_of(load([bytes(mail())], tmp_path / "c3"))
+    subject = b"From: Ann\nSubject: =?utf-8?B?R3LDvMOfZQ==?=\n\nThe rent is due.\n"
+    assert text_of(load([subject], tmp_path / "c5")).startswith("# Grüße\nFrom: Ann\n")
     memo = "From: Ann\nTo: Ben\nSubject: Rent\n\nIt is due.\n"
     (tmp_path / "memo.txt").write_text(memo)
     assert text_of(load([tmp_path / "memo.txt"], tmp_path / "c4")) == memo
@@ -138,6 +140,48 @@ def test_a_mailbox_is_its_messages(tmp_path: Path, line_end: bytes) -> None:
     assert "The rent of yard 3 is 300 euros." in text
     assert [one.name for one in loaded.context.documents] == ["box.mbox", "box.mbox/message 2/note.txt"]
     assert text.rstrip().endswith("It is paid in May.")
+
+
+def test_a_patch_in_a_mail_is_no_mail_of_its_own(tmp_path: Path) -> None:
+    line = f"From {'fc88cba4' * 5} Mon Sep 17 00:00:00 2001\n"
+    (tmp_path / "a.mbox").write_bytes(
+        mailbox([]) + f"From j@x.org Mon Jan  5 10:00:00 2026\nSubject: Rent\n\nSee:\n\n{line}a\n".encode()
+    )
+    text = text_of(load([tmp_path / "a.mbox"], tmp_path / "c"))
+    assert text.count("# Message") == 1
+    assert line in text
+    (tmp_path / "b.mbox").write_text(f"{line}Subject: One\n\n1\n\n{line}Subject: Two\n\n2\n")
+    assert text_of(load([tmp_path / "b.mbox"], tmp_path / "d")).count("# Message") == 2
+
+
+@pytest.mark.parametrize("is_definite", [True, False])
+def test_a_mail_that_is_only_signed_is_read(tmp_path: Path, is_definite: bool) -> None:
+    """As OpenSSL writes S/MIME: in BER of known length, or as a stream. An encrypted one is named."""
+
+    def element(tag: int, content: bytes) -> bytes:
+        if is_definite or not tag & 0x20:
+            return bytes((tag, 0x82)) + len(content).to_bytes(2, "big") + content
+        return bytes((tag, 0x80)) + content + b"\0\0"
+
+    def smime(kind: str, inner: bytes) -> EmailMessage:
+        oid = element(0x06, bytes.fromhex("2a864886f70d0107" + kind))
+        text = element(0x04, inner) if is_definite else element(0x24, element(0x04, inner))
+        held = element(0x30, element(0x06, b"\1") + element(0xA0, text))
+        parts = element(0x30, element(0x02, b"\1") + element(0x31, b"") + held + element(0x31, b""))
+        message = mail("The whole mail is signed.\n")
+        message.clear_content()
+        data = element(0x30, oid + element(0xA0, parts))
+        message.set_content(data, maintype="application", subtype="pkcs7-mime", filename="smime.p7m")
+        return message
+
+    (tmp_path / "a.eml").write_bytes(bytes(smime("02", bytes(mail()))))
+    loaded = load([tmp_path / "a.eml"], tmp_path / "c")
+    assert ANSWER in text_of(loaded)
+    assert loaded.unread == ()
+    (tmp_path / "b.eml").write_bytes(bytes(smime("03", bytes(mail()))))
+    loaded = load([tmp_path / "b.eml"], tmp_path / "d")
+    assert ANSWER not in text_of(loaded)
+    assert loaded.unread == ("b.eml/smime.p7m",)
 
 
 def test_messages_are_split_wherever_a_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
