@@ -87,6 +87,7 @@ for _shared in (
     "provider_shapes/recorded_traffic",
     "provider_shapes/official_sdks",
     "provider_shapes/conformance_models",
+    "compound_file",
     "document_tree",
     "driver_processes",
     "handmade_pdf",

@@ -6,6 +6,7 @@ without limit.
 
 from __future__ import annotations
 
+import io
 import posixpath
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from rlm.documents.formats.flow import rows
 from rlm.documents.formats.piece import Fault, Problem
 
 __all__ = [
+    "KNOWN_TO_EXCEL",
     "Archive",
     "Element",
     "Link",
@@ -33,6 +35,7 @@ __all__ = [
     "number",
     "parse",
     "refuse_compound",
+    "refuse_entities",
     "unread_pictures",
 ]
 
@@ -44,6 +47,7 @@ _SMALL = 32 << 20
 _ENCRYPTED = 0x1
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+KNOWN_TO_EXCEL = "perhaps one that Excel knows, and does not ask for"
 _MAX_POINTS = 10_000
 """Values of a chart's series that are read."""
 _MAX_SERIES = 500
@@ -65,8 +69,8 @@ def refuse_compound(file: BinaryIO, *, may_be_old: bool = False) -> None:
     `may_be_old`, an old document."""
     file.seek(0)
     if file.read(len(_COMPOUND)) == _COMPOUND and (not may_be_old or _ENCRYPTED_PACKAGE in file.read()):
-        old = "" if may_be_old else "or an old document"
-        raise Fault("locked", old, "save it in its current format without a password" if old else "")
+        old = KNOWN_TO_EXCEL if may_be_old else "or an old document"
+        raise Fault("locked", old, "" if may_be_old else "save it in its current format without a password")
     file.seek(0)
 
 
@@ -110,6 +114,15 @@ class Archive:
         """Return one member."""
         return self._zip.read(name)
 
+    def changed(self, name: str, data: bytes) -> BinaryIO:
+        """Return the archive with one member changed."""
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as copy:
+            for one in self.names():
+                copy.writestr(one, data if one == name else self.read(one))
+        made.seek(0)
+        return made
+
     def xml(self, name: str) -> Element:
         """Return the root of an XML member. Raises Fault if it declares entities."""
         return parse(self.read(name))
@@ -141,9 +154,14 @@ class Archive:
 
 def parse(data: bytes) -> Element:
     """Return the root of an XML text. Raises Fault if it declares entities."""
+    refuse_entities(data)
+    return ElementTree.fromstring(data)  # noqa: S314
+
+
+def refuse_entities(data: bytes) -> None:
+    """Raise Fault for an XML text that declares entities."""
     if b"<!ENTITY" in data.replace(b"\0", b""):
         raise Fault("large", "it declares entities, an XML bomb?")
-    return ElementTree.fromstring(data)  # noqa: S314
 
 
 def local_name(element: Element) -> str:

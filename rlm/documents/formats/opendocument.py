@@ -23,7 +23,7 @@ from rlm.documents.formats.office_xml import (
 from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
 from rlm.documents.formats.slides import Slide, master_pieces, slide_pieces
 
-__all__ = ["read_odp", "read_odt"]
+__all__ = ["Words", "annotation_of", "read_odp", "read_odt"]
 
 _CONTENT, _STYLES, _MANIFEST = "content.xml", "styles.xml", "META-INF/manifest.xml"
 _MAX_BLANKS = 200
@@ -47,7 +47,7 @@ def read_odt(file: BinaryIO, size: int) -> Iterator[Piece]:
     body = find(content, "body", "text")
     if body is None:
         raise Fault("foreign", "it holds no text document", "save it as .odt")
-    words = _Words(_Numbers(content, styles))
+    words = Words(_Numbers(content, styles))
     words.read(body)
     margins = list(dict.fromkeys(_margins(styles)))
     yield from words.flow.pieces
@@ -112,7 +112,7 @@ def _masters(body: Element, styles: Element | None) -> Iterator[str]:
         for shape in page:
             # A placeholder says what is to be put there.
             if local_name(shape) != "notes" and not attribute(shape, "class"):
-                words = _Words()
+                words = Words()
                 words.read_one(shape)
                 yield words.flow.text()
 
@@ -120,7 +120,7 @@ def _masters(body: Element, styles: Element | None) -> Iterator[str]:
 def _slide(page: Element, hidden: set[str]) -> Slide:
     slide = Slide(is_hidden=attribute(page, "style-name") in hidden)
     for shape in page:
-        words = _Words()
+        words = Words()
         words.read_one(shape)
         text = words.flow.text()
         slide.pictures += words.pictures
@@ -183,7 +183,7 @@ class _Numbers:
         return 1 if facts is None else _number(facts, "start-value")
 
 
-class _Words:
+class Words:
     """Collects the text below an element. A paragraph is one line."""
 
     def __init__(self, numbers: _Numbers | None = None) -> None:
@@ -304,7 +304,7 @@ class _Words:
 
     def _inside(self, element: Element | None, *, is_shape: bool = False) -> str:
         """Return the text of a footnote, of a cell, or of a shape within a paragraph."""
-        inside = _Words(self.numbers)
+        inside = Words(self.numbers)
         if element is not None:
             (inside.read_one if is_shape else inside.read)(element)
         self.pictures += inside.pictures
@@ -331,16 +331,22 @@ class _Words:
 
 def _text_of(element: Element) -> str:
     """Return the text of a part of its own."""
-    words = _Words()
+    words = Words()
     words.read(element)
     return words.flow.text()
 
 
-def _annotation(element: Element) -> str:
-    """Return `Ann: text` of a comment."""
+def annotation_of(element: Element) -> tuple[str, str]:
+    """Return the author and the words of a comment."""
     creator = find(element, "creator")
     name = "".join(creator.itertext()).strip() if creator is not None else ""
-    return f"{name or 'Comment'}: {' '.join(_text_of(element).split())}"
+    return name, " ".join(_text_of(element).split())
+
+
+def _annotation(element: Element) -> str:
+    """Return `Ann: text` of a comment."""
+    name, text = annotation_of(element)
+    return f"{name or 'Comment'}: {text}"
 
 
 def _number(element: Element, name: str) -> int:

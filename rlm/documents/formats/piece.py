@@ -69,6 +69,7 @@ _FAULTS = {
     "slow": ("{} that is too complex for its size: it takes too long to read", _AGAIN + " as text"),
     "deep": ("{} nested too deeply", "open it in its program and save it again"),
     "bare": ("{} without any text", "name a file that holds text"),
+    "old": ("{} of a version that is not read", _AGAIN),
     "other": ("{}, whose reader is not installed", "convert it to a format that is read"),
     "foreign": ("not {}, whatever its name says", "name it by what it is, or save it again"),
 }

@@ -1,19 +1,19 @@
-"""What calamine does not tell of the sheets of a workbook: percents, formulas without a value, the extent;
-and what stands beside the cells: comments, text boxes, titles of charts, headers and footers."""
+"""What calamine does not tell of the sheets of a workbook: percents, errors, formulas without a value, the
+extent; and what stands beside the cells: comments, text boxes, titles of charts, headers and footers."""
 
 from __future__ import annotations
 
 import html
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import BinaryIO
 
 import olefile
 
-from rlm.documents.formats.cell_places import column_letters
 from rlm.documents.formats.office_xml import (
+    KNOWN_TO_EXCEL,
     Archive,
     Element,
     attribute,
@@ -25,16 +25,16 @@ from rlm.documents.formats.office_xml import (
     number,
     unread_pictures,
 )
-from rlm.documents.formats.piece import Problem
+from rlm.documents.formats.piece import Fault, Problem
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["Calc", "Excel", "SheetParts", "has_old_notes"]
+__all__ = ["MOST_CELLS", "Excel", "Row", "SheetParts", "has_old_notes"]
 
+MOST_CELLS = 30_000_000
+"""Cells of a sheet that is read."""
 _WORKBOOK, _STYLES = "xl/workbook.xml", "xl/styles.xml"
 _SAVE = "open the workbook in its program and save it again"
 _LARGEST_SCANNED = 256 << 20
-_LARGEST_CALC = 64 << 20
-"""Bytes of an ODS content that is looked through for comments."""
 _HEAD = 4096
 _PERCENT_IDS = ("9", "10")
 """The built-in number formats `0%` and `0.00%`."""
@@ -50,24 +50,35 @@ _NO_VALUE = re.compile(
     rb"<c\b(?P<attributes>[^>]{0,200})><f\b(?:[^>]{0,1000}/>|[^>]{0,1000}>[^<]{0,20000}</f>)"
     rb"(?P<value><v\s*/>|<v></v>)?</c>"
 )
+_ERROR = re.compile(
+    rb'<c\b(?=[^>]{0,200}\bt="e")[^>]{0,200}>(?:<f\b(?:[^>]{0,1000}/>|[^>]{0,1000}>[^<]{0,20000}</f>))?'
+    rb"<v>(#[\w/!?]{1,20})</v>"
+)
 _CELL = re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"')
 _CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|\d+|[A-Za-z+-])')
 _MARGIN = re.compile(rb"<(?:\w+:)?\w+(Header|Footer)\b[^>]{0,200}>([^<]{1,2000})<")
 _THREADED = "[Threaded comment]"
-_MAX_ROW = 1 << 21
 _RECORD = struct.Struct("<HH")
 _OLD_NOTES = (0x1C, 0x1B6)
 """The records of a comment and of the text of a shape."""
+_PASSWORD = 0x2F
+_OLD_BEGIN = (b"\x09\x00", b"\x09\x02", b"\x09\x04")
+"""The first bytes of workbooks of Excel 2 to 4, which are no OLE files."""
+
+Row = tuple[list[str], Mapping[int, int]]
+"""The texts of a row, and the columns of cells that are merged over so many rows below."""
 
 
 @dataclass(slots=True)
 class SheetParts:
     """What a sheet holds besides its values. `percents` holds the columns of cells that are shown as percent,
-    by row; rows and columns count from 0. `lines` stand beside the cells, each with its cell or its kind."""
+    and `errors` those that show an error, by row; rows and columns count from 0. `lines` stand beside the
+    cells, each with its cell or its kind."""
 
     height: int = 0
     width: int = 0
     percents: dict[int, list[int]] = field(default_factory=dict)
+    errors: dict[int, dict[int, str]] = field(default_factory=dict)
     uncomputed: int = 0
     first_uncomputed: str = ""
     is_stale: bool = False
@@ -106,7 +117,8 @@ class Excel:
         self._links = archive.links(_WORKBOOK)
         self._parts: dict[str, str] = {}
         self._is_stale = False
-        for element in archive.xml(_WORKBOOK).iter():
+        self._root = archive.xml(_WORKBOOK)
+        for element in self._root.iter():
             if local_name(element) == "sheet":
                 link = self._links.get(attribute(element, "id"))
                 self._parts[attribute(element, "name")] = link.target if link else ""
@@ -132,9 +144,17 @@ class Excel:
             found.is_damaged = True
         return found
 
-    def near_rows(self, name: str) -> tuple[str, bytes] | None:
-        """Return the part of a sheet without the rows that lie far below its others, or None if it has none
-        or holds too many cells to look."""
+    def names(self) -> str:
+        """Return the cells and formulas that have a name, each on a line."""
+        return "".join(
+            f"{attribute(one, 'name')}: {one.text or ''}\n"
+            for one in children(find(self._root, "definedNames"), "definedName")
+            if attribute(one, "hidden") != "1" and not attribute(one, "name").startswith("_xlnm.")
+        )
+
+    def without_far_rows(self, name: str) -> BinaryIO | None:
+        """Return the workbook without the rows of a sheet that lie far below its others, or None if it has
+        none or holds too many cells to look."""
         part = self._parts.get(name, "")
         if part not in self._archive or self._archive.size(part) > _LARGEST_SPARSE:
             return None
@@ -143,8 +163,8 @@ class Excel:
         for row in _ROW.finditer(data):
             if int(row[1]) > last + _FAR:
                 end = data.find(b"</sheetData>", row.start())
-                kept = data[: row.start()] + data[end:] if last and end >= 0 else b""
-                return (part, _DIMENSION_TAG.sub(b"", kept, count=1)) if kept else None
+                kept = _DIMENSION_TAG.sub(b"", data[: row.start()] + data[end:], count=1)
+                return self._archive.changed(part, kept) if last and end >= 0 else None
             last = int(row[1])
         return None
 
@@ -169,6 +189,9 @@ class Excel:
         for cell in self._percent.finditer(data) if self._percent else ():
             if place := _CELL.search(cell[0]):
                 found.percents.setdefault(int(place[2]) - 1, []).append(_column(place[1]))
+        for cell in _ERROR.finditer(data):
+            if place := _CELL.search(cell[0]):
+                found.errors.setdefault(int(place[2]) - 1, {})[_column(place[1])] = cell[1].decode()
         for cell in _NO_VALUE.finditer(data):
             # A formula whose text is empty has a value: it is empty.
             if cell["value"] and b't="str"' in cell["attributes"]:
@@ -254,75 +277,14 @@ def _column(letters: bytes) -> int:
     return found - 1
 
 
-class Calc:
-    """What stands beside the sheets of an ODS. Of one that is too large or damaged, the first sheet says that
-    it was not read."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._sheets: dict[str, SheetParts] = {}
-        self._default = SheetParts()
-        if archive.size("content.xml") > _LARGEST_CALC:
-            self._default.is_damaged = b"<office:annotation" in archive.read("content.xml")
-            return
-        for table in children(find(archive.xml("content.xml"), "body", "spreadsheet"), "table"):
-            found = self._sheets[attribute(table, "name")] = SheetParts()
-            _read_table(table, found, 1)
-
-    def sheet(self, name: str) -> SheetParts:
-        """Return what a sheet holds besides its values."""
-        default, self._default = self._default, SheetParts()
-        return self._sheets.get(name, default)
-
-
-def _read_table(table: Element, found: SheetParts, row: int) -> int:
-    """Read the rows of a table or a group of rows from number `row`. Return the number of the next row."""
-    for part in table:
-        match local_name(part):
-            case "table-row":
-                _read_row(part, found, row)
-                row = min(row + _count(part, "number-rows-repeated"), _MAX_ROW)
-            case "table-header-rows" | "table-rows" | "table-row-group":
-                row = _read_table(part, found, row)
-            case "shapes":
-                _add_shapes(found, part)
-    return row
-
-
-def _read_row(row: Element, found: SheetParts, at: int) -> None:
-    column = 0
-    for cell in row:
-        if not local_name(cell).endswith("table-cell"):
-            continue
-        for part in cell:
-            match local_name(part):
-                case "annotation":
-                    creator = find(part, "creator")
-                    author = "".join(creator.itertext()).strip() if creator is not None else ""
-                    words = " ".join("".join(one.itertext()) for one in children(part, "p"))
-                    found.add(f"{column_letters(column)}{at}", words, author)
-                case "p":
-                    pass
-                case _:
-                    _add_shapes(found, [part])
-        column += _count(cell, "number-columns-repeated")
-
-
-def _add_shapes(found: SheetParts, shapes: Iterable[Element]) -> None:
-    for shape in shapes:
-        paragraphs = ("".join(one.itertext()) for one in shape.iter() if local_name(one) == "p")
-        found.add("Text box", "\n".join(paragraphs))
-        found.pictures += sum(local_name(one) in ("image", "object", "object-ole") for one in shape.iter())
-
-
-def _count(element: Element, name: str) -> int:
-    count = number(element, name)
-    return 1 if count is None else min(count, _MAX_ROW)
-
-
 def has_old_notes(file: BinaryIO) -> bool:
-    """Return whether an XLS holds comments or text boxes."""
+    """Return whether an XLS holds comments or text boxes. Raises Fault for one that is encrypted, or too
+    old."""
     file.seek(0)
-    if file.read(len(olefile.MAGIC)) != olefile.MAGIC:
+    head = file.read(len(olefile.MAGIC))
+    if head != olefile.MAGIC:
+        if head[:2] in _OLD_BEGIN:
+            raise Fault("old", "Excel 4 or older", "save it as .xlsx")
         return False
     file.seek(0)
     try:
@@ -330,11 +292,13 @@ def has_old_notes(file: BinaryIO) -> bool:
             name = next((name for name in ("Workbook", "Book") if compound.exists(name)), None)
             data = compound.openstream(name).read() if name else b""
     except (OSError, ValueError, IndexError, struct.error):
-        return False
+        return False  # calamine says so
     at = 0
+    has_notes = False
     while at + _RECORD.size <= len(data):
         kind, size = _RECORD.unpack_from(data, at)
-        if kind in _OLD_NOTES:
-            return True
+        if kind == _PASSWORD:
+            raise Fault("locked", KNOWN_TO_EXCEL)
+        has_notes = has_notes or kind in _OLD_NOTES
         at += _RECORD.size + size
-    return False
+    return has_notes

@@ -1,21 +1,18 @@
-"""Reading of workbooks (XLSX, XLS, XLSB, ODS) with calamine: each sheet is a document, each row a line."""
+"""Reading of workbooks (ODS; XLSX, XLS, XLSB with calamine): each sheet is a document, each row a line."""
 
 from __future__ import annotations
 
-import io
-import itertools
-import re
-import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import python_calamine as calamine
 
+from rlm.documents.formats import calc
 from rlm.documents.formats.cell_places import HIDDEN
 from rlm.documents.formats.csv_lines import shown, table_lines
 from rlm.documents.formats.office_xml import Archive, refuse_compound
 from rlm.documents.formats.piece import Ended, Fault, Member, Piece, Problem, Text
-from rlm.documents.formats.sheet_parts import Calc, Excel, SheetParts, has_old_notes
+from rlm.documents.formats.sheet_parts import MOST_CELLS, Excel, Row, SheetParts, has_old_notes
 
 __all__ = ["read_workbook"]
 
@@ -27,12 +24,8 @@ _RAISED = {"PanicException", "OSError", "ValueError"}.union(
     name for name in dir(calamine) if name.endswith("Error")
 )
 """The names of what calamine raises."""
-_MOST_CELLS = 30_000_000
 _MANIFEST = "META-INF/manifest.xml"
-_INDENT = re.compile(rb">\s+<(?=/?(?:table|office):)")
-_CONTENT = "content.xml"
 _FAR_ROWS = Problem("rows far below its table were not read", "delete them, or export it as CSV")
-_CHART_SHEET = calamine.SheetTypeEnum.ChartSheet
 
 
 def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
@@ -42,67 +35,105 @@ def read_workbook(file: BinaryIO, size: int) -> Iterator[Piece]:
     was saved. Problems name what was not read. Raises Fault for a workbook that is locked or empty.
     """
     refuse_compound(file, may_be_old=True)
-    parts_of: Excel | Calc | None = None
-    has_notes = False
-    if file.read(2) == b"PK":
-        archive = Archive(file, size)
-        if "xl/workbook.xml" in archive:
-            parts_of = Excel(archive)
-        elif _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
-            raise Fault("locked")
-        elif _CONTENT in archive:
-            parts_of = Calc(archive)
-        has_notes = "xl/workbook.bin" in archive and any(
-            _holds_notes(archive, one) for one in archive.names()
-        )
-    else:
-        has_notes = has_old_notes(file)
-    if has_notes:
+    archive = Archive(file, size) if file.read(2) == b"PK" else None
+    if archive is not None and _MANIFEST in archive and b"encryption-data" in archive.read(_MANIFEST):
+        raise Fault("locked")
+    is_calc = archive is not None and calc.CONTENT in archive
+    is_empty, why, remedy = True, "its sheets are empty", ""
+    for piece in _calc(archive) if archive is not None and is_calc else _excel(file, archive):
+        is_empty = is_empty and not isinstance(piece, Member)
+        if isinstance(piece, Problem) and is_empty:
+            why, remedy = piece.what, piece.remedy
+        yield piece
+    if is_empty:
+        raise Fault("bare", why, remedy)
+    yield Ended()
+
+
+def _calc(archive: Archive) -> Iterator[Piece]:
+    for name, is_hidden, rows, parts in calc.sheets_of(archive):
+        document = name + (HIDDEN if is_hidden else "")
+        yield from _table(document, rows, ())
+        yield from _beside(parts, document)
+
+
+def _excel(file: BinaryIO, archive: Archive | None) -> Iterator[Piece]:
+    excel = Excel(archive) if archive is not None and "xl/workbook.xml" in archive else None
+    if has_old_notes(file) if archive is None else _has_binary_notes(archive):
         yield _OLD_NOTES
     file.seek(0)
     try:
         book = calamine.CalamineWorkbook.from_filelike(file)
     except calamine.PasswordError as error:
         raise Fault("locked") from error
-    except calamine.CalamineError:
-        if not isinstance(parts_of, Calc):
-            raise
-        content = _INDENT.sub(b"><", archive.read(_CONTENT))  # calamine refuses white space between cells
-        book = calamine.CalamineWorkbook.from_filelike(_rewritten(archive, _CONTENT, content))
-    is_empty = True
     for sheet in book.sheets_metadata:
-        name = sheet.name + (HIDDEN if sheet.visible != calamine.SheetVisibleEnum.Visible else "")
-        parts = parts_of.sheet(sheet.name) if parts_of else SheetParts()
-        near, far = book, None
-        is_vast = parts.height * parts.width > _MOST_CELLS
-        changed = parts_of.near_rows(sheet.name) if is_vast and isinstance(parts_of, Excel) else None
-        if changed is not None:
-            near = calamine.CalamineWorkbook.from_filelike(_rewritten(archive, *changed))
-            parts.height, far = 0, _FAR_ROWS
-        values = _values(near, sheet.name, parts, name, far) if sheet.typ != _CHART_SHEET else ()
-        for piece in itertools.chain(values, _beside(parts, name)):
-            is_empty = False
-            yield piece
-    if is_empty:
-        raise Fault("bare", "its sheets are empty")
-    yield Ended()
+        is_hidden = sheet.visible != calamine.SheetVisibleEnum.Visible
+        document = sheet.name + (HIDDEN if is_hidden else "")
+        parts = excel.sheet(sheet.name) if excel else SheetParts()
+        if sheet.typ != calamine.SheetTypeEnum.ChartSheet:
+            yield from _values(book, sheet.name, parts, document, excel)
+        yield from _beside(parts, document)
+    if excel is not None and (names := excel.names()):
+        yield Member("names", "text")
+        yield Text(names)
 
 
-def _rewritten(archive: Archive, part: str, changed: bytes) -> BinaryIO:
-    """Return a workbook with one part changed."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as copy:
-        for name in archive.names():
-            copy.writestr(name, changed if name == part else archive.read(name))
-    made.seek(0)
-    return made
-
-
-def _holds_notes(archive: Archive, name: str) -> bool:
-    """Return whether a part of an XLSB is one of comments or of text boxes."""
-    return name.startswith("xl/comments") or (
-        name.startswith("xl/drawings/drawing") and b":t>" in archive.read(name)
+def _has_binary_notes(archive: Archive) -> bool:
+    """Return whether an XLSB holds comments or text boxes."""
+    return "xl/workbook.bin" in archive and any(
+        name.startswith("xl/comments")
+        or (name.startswith("xl/drawings/drawing") and b":t>" in archive.read(name))
+        for name in archive.names()
     )
+
+
+def _values(
+    book: calamine.CalamineWorkbook, name: str, parts: SheetParts, document: str, excel: Excel | None
+) -> Iterator[Piece]:
+    """Yield the pieces of a sheet, whose document has a name of its own. None for an empty one."""
+    problems = [*parts.problems()]
+    if parts.height * parts.width > MOST_CELLS:
+        near = excel.without_far_rows(name) if excel is not None else None
+        if near is None:
+            yield Member(document, "csv", "sheet")
+            what = f"a sheet that spans {parts.height:,} rows and {parts.width:,} columns"
+            remedy = "delete the cells that lie apart from its table, or export it as CSV"
+            yield Problem(what, remedy, "missing")
+            return
+        book = calamine.CalamineWorkbook.from_filelike(near)
+        problems.append(_FAR_ROWS)
+    try:
+        sheet = book.get_sheet_by_name(name)
+    except BaseException as error:
+        # calamine is written in Rust: a panic is no Exception.
+        if isinstance(error, MemoryError) or type(error).__name__ not in _RAISED:
+            raise
+        yield Member(document, "csv", "sheet")
+        yield Problem("damaged", _REMEDY, "missing")
+        return
+    yield from _table(document, _rows(sheet, parts), problems)
+
+
+def _table(document: str, rows: Iterator[Row], problems: Iterable[Problem]) -> Iterator[Piece]:
+    """Yield a document with a line for each row, and its problems. Empty rows count, unless nothing comes
+    after them."""
+    is_begun, blank = False, 0
+    for line in table_lines(_filled_down(rows)):
+        if line == "\n":
+            blank += 1
+            continue
+        if not is_begun:
+            yield Member(document, "csv", "sheet")
+            is_begun = True
+        yield Text("\n" * blank + line)
+        blank = 0
+    for problem in problems:
+        if is_begun:
+            yield problem
+        else:
+            yield Member(document, "csv", "sheet")
+            yield Problem(f"without any value, and {problem.what}", problem.remedy, "missing")
+            return
 
 
 def _beside(parts: SheetParts, name: str) -> Iterator[Piece]:
@@ -117,57 +148,22 @@ def _beside(parts: SheetParts, name: str) -> Iterator[Piece]:
         yield Problem(f"without text, and {problems[0].what}", problems[0].remedy, "missing")
 
 
-def _values(
-    book: calamine.CalamineWorkbook, name: str, parts: SheetParts, document: str, far: Problem | None
-) -> Iterator[Piece]:
-    """Yield the pieces of a sheet, whose document has a name of its own. None for an empty one."""
-    member = Member(document, "csv", "sheet")
-    if parts.height * parts.width > _MOST_CELLS:
-        yield member
-        yield Problem(
-            f"a sheet that spans {parts.height:,} rows and {parts.width:,} columns",
-            "delete the cells that lie apart from its table, or export it as CSV",
-            "missing",
-        )
-        return
-    try:
-        sheet = book.get_sheet_by_name(name)
-    except BaseException as error:
-        # calamine is written in Rust: a panic is no Exception.
-        if isinstance(error, MemoryError) or type(error).__name__ not in _RAISED:
-            raise
-        yield member
-        yield Problem("damaged", _REMEDY, "missing")
-        return
-    problems = [*parts.problems(), *([far] if far else [])]
-    lines = _lines(sheet, parts)
-    first = next(lines, None)
-    if first is not None:
-        yield member
-        yield Text(first)
-        yield from map(Text, lines)
-        yield from problems
-    elif problems:
-        yield member
-        yield Problem(f"without any value, and {problems[0].what}", problems[0].remedy, "missing")
+def _filled_down(rows: Iterator[Row]) -> Iterator[list[str]]:
+    """Yield the rows. A cell that is merged over several of them counts in each."""
+    held: dict[int, tuple[int, str]] = {}
+    for row, merged in rows:
+        for column, (below, text) in list(held.items()):
+            if column < len(row) and not row[column]:
+                row[column] = text
+            del held[column]
+            if below > 1:
+                held[column] = below - 1, text
+        held |= {column: (below, row[column]) for column, below in merged.items() if row[column : column + 1]}
+        yield row
 
 
-def _lines(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[str]:
-    """Yield the rows as lines. Empty rows count, unless nothing comes after them."""
-    blank = 0
-    for line in table_lines(_rows(sheet, parts)):
-        if line == "\n":
-            blank += 1
-        else:
-            yield "\n" * blank + line
-            blank = 0
-
-
-def _rows(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[Sequence[str]]:
-    """Yield every row from the sheet's first, and every cell from its first column.
-
-    A cell that is merged over several rows counts in each of them.
-    """
+def _rows(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[Row]:
+    """Yield every row from the sheet's first, and every cell from its first column."""
     start = sheet.start
     if start is None:
         return
@@ -175,22 +171,16 @@ def _rows(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[Sequence
     given: Iterator[list[Any]] = sheet.iter_rows()
     # It yields the empty rows above the first cell too, but not the empty columns.
     margin = [""] * left
-    merged: dict[int, list[tuple[int, int]]] = {}
+    merged: dict[int, dict[int, int]] = {}
     for (first, column), (last, _) in sheet.merged_cell_ranges or ():
         if last > first:
-            merged.setdefault(first, []).append((last, column))
-    held: dict[int, tuple[int, str]] = {}
+            merged.setdefault(first, {})[column] = last - first
     for number, values in enumerate(given):
         row = [*margin, *map(shown, values)]
         for column in parts.percents.get(number, ()):
             if left <= column < len(row) and isinstance(value := values[column - left], int | float):
                 row[column] = f"{value * 100:.12g}%"
-        for column, (last, text) in list(held.items()):
-            if number > last:
-                del held[column]
-            elif column < len(row) and not row[column]:
-                row[column] = text
-        for last, column in merged.get(number, ()):
-            if column < len(row) and row[column]:
-                held[column] = last, row[column]
-        yield row
+        for column, error in parts.errors.get(number, {}).items():
+            if column < len(row):
+                row[column] = error
+        yield row, merged.get(number, {})

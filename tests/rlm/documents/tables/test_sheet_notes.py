@@ -9,6 +9,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from compound_file import compound
 from document_tree import names_of, text_of
 from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
@@ -136,25 +137,6 @@ def test_comments_and_text_boxes_of_an_ods_are_read(tmp_path: Path) -> None:
     loaded = load([ods(tmp_path / "a.ods", CELLS.format(rows=3))], tmp_path / "c")
     assert "Text box: Boxed words\nC4, Quimby: 17 weeks\n" in text_of(loaded)
     assert loaded.unread == ()
-
-
-def compound(data: bytes) -> bytes:
-    """Return an OLE file whose stream `Workbook` holds `data`, in sectors of 512 bytes."""
-    data = data.ljust(max(4096, -(-len(data) // 512) * 512), b"\0")
-    count = len(data) // 512
-    chain = [0xFFFFFFFD, 0xFFFFFFFE, *range(3, 2 + count), 0xFFFFFFFE]
-    fat = struct.pack("<128I", *chain, *[0xFFFFFFFF] * (128 - len(chain)))
-
-    def entry(name: str, kind: int, child: int, start: int, size: int) -> bytes:
-        raw = f"{name}\0".encode("utf-16-le") if name else b""
-        tree = struct.pack("<HBBIII", len(raw), kind, 1, 0xFFFFFFFF, 0xFFFFFFFF, child)
-        return raw.ljust(64, b"\0") + tree + bytes(36) + struct.pack("<IQ", start, size)
-
-    entries = [entry("Root Entry", 5, 1, 0xFFFFFFFE, 0), entry("Workbook", 2, 0xFFFFFFFF, 2, len(data))]
-    directory = b"".join(entries).ljust(512, b"\0")
-    head = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(16) + struct.pack("<HHHHH6x", 0x3E, 3, 0xFFFE, 9, 6)
-    head += struct.pack("<9I", 0, 1, 1, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0)
-    return head + struct.pack("<109I", 0, *[0xFFFFFFFF] * 108) + fat + directory + data
 
 
 @pytest.mark.parametrize(("record", "found"), [(0x1C, True), (0x1B6, True), (0x204, False)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import struct
 import subprocess
 import sys
 import zipfile
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from compound_file import compound
 from document_tree import names_of, notes_of, skipped_of, text_of
 from openpyxl.comments import Comment
+from openpyxl.workbook.defined_name import DefinedName
 
 from rlm.answers.citations import cite
 from rlm.documents import Loaded, StreamSource, load
@@ -136,26 +139,94 @@ def test_a_broken_workbook_is_one_clear_line(tmp_path: Path, size: int) -> None:
         load([tmp_path / "book.xlsx"], tmp_path / "c")
 
 
-def test_an_ods_with_indents_is_read(tmp_path: Path) -> None:
-    """As KSpread writes it."""
+def ods(path: Path, content: str, styles: str = "") -> Path:
     names = "".join(
         f' xmlns:{one}="urn:oasis:names:tc:opendocument:xmlns:{one}:1.0"'
-        for one in ("office", "table", "text")
+        for one in ("office", "table", "text", "style")
     )
-    with zipfile.ZipFile(tmp_path / "a.ods", "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         archive.writestr("META-INF/manifest.xml", "<manifest/>")
         archive.writestr(
             "content.xml",
-            f"""<office:document-content{names}> <office:body> <office:spreadsheet>
-            <table:table table:name="Prices"> <table:table-column/> <table:table-row>
-            <table:table-cell office:value-type="string"><text:p>linden</text:p></table:table-cell>
-            <table:table-cell office:value-type="float" office:value="9.5"><text:p>9.50</text:p>
-            </table:table-cell> </table:table-row> </table:table>
-            </office:spreadsheet> </office:body> </office:document-content>""",
+            f"<office:document-content{names}> <office:automatic-styles>{styles}</office:automatic-styles> "
+            f"<office:body> <office:spreadsheet> {content}"
+            "</office:spreadsheet> </office:body> </office:document-content>",
         )
-    loaded = load([tmp_path / "a.ods"], tmp_path / "c")
-    assert (names_of(loaded), text_of(loaded)) == (["a.ods/Prices"], "linden,9.5\n")
+    return path
+
+
+def test_the_values_of_an_ods_are_those_that_it_shows(tmp_path: Path) -> None:
+    """With white space between cells, as KSpread writes it."""
+
+    def cell(shown: str, kind: str = "string", more: str = "") -> str:
+        facts = f'office:value-type="{kind}" {more}'
+        return f" <table:table-cell {facts}><text:p>{shown}</text:p></table:table-cell>"
+
+    row = "</table:table-row> <table:table-row>"
+    spanned = cell("north", more='table:number-rows-spanned="2"')
+    loaded = load(
+        [
+            ods(
+                tmp_path / "a.ods",
+                f"""<table:table table:name="Prices"> <table:table-column/> <table:table-row>
+                {cell("yard")} {cell("rent")} {cell("share")} {cell("at")} {cell("on")} {cell("open")} {row}
+                {spanned} {cell("9.50", "float", 'office:value="9.5"')}
+                {cell("7 %", "percentage", 'office:value="0.07"')}
+                {cell("1", "time", 'office:time-value="PT288H05M00S"')}
+                {cell("x", "date", 'office:date-value="2024-03-01"')}
+                {cell("WAHR", "boolean", 'office:boolean-value="true"')} {row}
+                <table:covered-table-cell/> {cell("a<text:s/>b<text:line-break/>c", "unknown")}
+                <table:table-cell table:number-columns-repeated="16000"/> </table:table-row>
+                <table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row>
+                </table:table> <table:table table:name="Rates" table:style-name="h"> <table:table-row
+                table:number-rows-repeated="2">{cell("17")}</table:table-row></table:table>""",
+                '<style:style style:name="h"><style:table-properties table:display="false"/></style:style>',
+            )
+        ],
+        tmp_path / "c",
+    )
+    assert names_of(loaded) == ["a.ods/Prices", "a.ods/Rates (hidden)"]
+    assert text_of(loaded) == (
+        "yard,rent,share,at,on,open\nnorth,9.5,7%,288:05:00,2024-03-01,TRUE\nnorth,a b ¶ c,,,,\n17\n17\n"
+    )
+    assert loaded.problems == ()
+
+
+def test_an_ods_that_claims_too_many_cells_is_refused(tmp_path: Path) -> None:
+    cells = (
+        '<table:table table:name="a"><table:table-row table:number-rows-repeated="1000000"><table:table-cell '
+        'table:number-columns-repeated="16000"><text:p>x</text:p></table:table-cell></table:table-row>'
+        "</table:table>"
+    )
+    with pytest.raises(DocumentError, match="a sheet of more than 30,000,000 cells"):
+        load([ods(tmp_path / "a.ods", cells)], tmp_path / "c")
+
+
+def test_errors_and_names_of_a_workbook_are_read(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(["#DIV/0!", 5])
+    book.defined_names["Discount"] = DefinedName("Discount", attr_text="Sheet!$B$1")
+    book.defined_names["_xlnm.Secret"] = DefinedName("_xlnm.Secret", attr_text="Sheet!$B$1", hidden=True)
+    book.save(tmp_path / "book.xlsx")
+    loaded = load([tmp_path / "book.xlsx"], tmp_path / "c")
+    assert names_of(loaded) == ["book.xlsx/Sheet", "book.xlsx/names"]
+    assert text_of(loaded) == "#DIV/0!,5\nDiscount: Sheet!$B$1\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (compound(struct.pack("<HH4xHH2x", 0x809, 4, 0x2F, 2)), "protected by a password .perhaps one that"),
+        (compound(struct.pack("<HH4xHH2x", 0x809, 4, 0x1C, 2)), "without any text|damaged"),
+        (b"\x09\x04\x06\0\0\x04\x10\0\0\0", "of a version that is not read .Excel 4 or older"),
+    ],
+)
+def test_why_an_old_workbook_is_not_read(tmp_path: Path, data: bytes, reason: str) -> None:
+    (tmp_path / "a.xls").write_bytes(data)
+    with pytest.raises(DocumentError, match=reason):
+        load([tmp_path / "a.xls"], tmp_path / "c")
 
 
 def test_an_empty_workbook_is_named(tmp_path: Path) -> None:
