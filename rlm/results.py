@@ -102,7 +102,8 @@ NOT_SUPPORTED = "(not supported by its source)"
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
+    """A quote and its place. `line` and `page` are those of the document at the quote's begin, `last_page` is
+    that of its end if it is another one. `message` is the message of a chat,
     with its author or role and its time as given. `heading_path` holds the headings above, the top one
     first. `cell_place` is the place in a workbook or database, as its program names it: `book.xlsx,
     Sheet1!A12:D12`. `part` is what the format counts instead of lines: `slide 3`, `cell 7`, or a time
@@ -126,6 +127,7 @@ class Citation:
     cell_place: str | None = None
     part: str | None = None
     rows_place: str | None = None
+    last_page: int | None = None
 
     @property
     def place(self) -> str:
@@ -141,7 +143,7 @@ class Citation:
             below = self.heading_path[1:]
             return f"{place}, {self.part}" + (f", under “{below[-1]}”" if below else "")
         if self.page is not None:
-            place += f", page {self.page}"
+            place += f", pages {self.page} to {self.last_page}" if self.last_page else f", page {self.page}"
         if self.line is not None:
             place += f":{self.line}" if self.page is None else f", line {self.line}"
         if self.message is not None:

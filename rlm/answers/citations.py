@@ -207,6 +207,9 @@ def _citation(number: int, body: Body, quote: str, place: Span | None) -> Citati
     verified = place is not None and _is_inside(place, body)
     location = body.place(place.start) if place is not None and verified else None
     document = body.document_at(place.start) if place is not None and location is not None else None
+    last_page = None
+    if place is not None and document is not None and document.pages:
+        last_page = body.marks.page(min(place.end, document.end) - 1, document.start)
     return Citation(
         marker=marker(number),
         quote=quote[:_MAX_SHOWN_CHARS],
@@ -222,6 +225,7 @@ def _citation(number: int, body: Body, quote: str, place: Span | None) -> Citati
         heading_path=() if location is None else location.heading_path,
         cell_place=None if place is None or document is None else cell_place(body, document, place),
         part=(part_at(body, place.start) or None) if location is not None and place is not None else None,
+        last_page=None if location is None or last_page == location.page else last_page,
     )
 
 

@@ -125,7 +125,7 @@ _FIELDS: dict[str, _Check] = {
         "scanned_chars sent_chars stdout_chars sub_calls uncovered_chars",
         is_count,
     ),
-    **_named("end line page start", _any(_is_none, is_count)),
+    **_named("end last_page line page start", _any(_is_none, is_count)),
     **_named("cost_usd", _any(_is_none, is_number)),
     **_named("seconds", is_number),
     **_named("cached complete final forced found verified", _is_flag),

@@ -154,8 +154,8 @@ def _annotations(page: Any, forms: Any) -> list[str]:
             continue
         try:
             kind = raw.FPDFAnnot_GetSubtype(annotation)
-            if kind == raw.FPDF_ANNOT_WIDGET and forms is not None:
-                fields.append(_field(forms.raw, annotation))
+            if kind == raw.FPDF_ANNOT_WIDGET:
+                fields.append(_lone_field(annotation) if forms is None else _field(forms.raw, annotation))
             elif kind not in _NO_COMMENTS:
                 words = _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
                 author = _string(raw.FPDFAnnot_GetStringValue, annotation, b"T")
@@ -179,6 +179,14 @@ def _field(forms: Any, annotation: Any) -> str:
         raw.FPDFAnnot_GetFormFieldName, forms, annotation
     )
     return f"{name}: {value}" if value else ""
+
+
+def _lone_field(annotation: Any) -> str:
+    """Return `name: value` of a field whose form is missing: a page that was cut out of its document."""
+    kind, name, value = (
+        _string(raw.FPDFAnnot_GetStringValue, annotation, key) for key in (b"FT", b"T", b"V")
+    )
+    return f"{name}: {value}" if value and kind != "Btn" else ""
 
 
 def _string(get: Callable[..., int], *of: Any) -> str:

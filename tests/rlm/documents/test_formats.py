@@ -12,6 +12,7 @@ import pytest
 from document_tree import guessed_of, notes_of, text_of
 from handmade_pdf import PAGES, pdf_by_hand
 
+from rlm.answers.citations import cite
 from rlm.documents import Loaded, load
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Text
@@ -81,6 +82,15 @@ def test_a_pdf_is_read_page_by_page_whatever_program_made_it(tmp_path: Path, pro
             assert place is not None
             assert (place.document, place.page) == ("report.pdf", number)
             assert " ".join(page.split()) in " ".join(body.text(0, body.chars).split())
+
+
+async def test_a_passage_over_a_page_break_is_cited_with_both_pages(tmp_path: Path) -> None:
+    pdf_by_hand(tmp_path / "a.pdf", PAGES)
+    with load([tmp_path / "a.pdf"], tmp_path / "c").context.open() as body:
+        quotes = ["Two lines of it.\n\nThe second page", "names Edsger."]
+        over, within = (await cite(quotes, "", body)).citations
+    assert over.place == "a.pdf, pages 1 to 2, line 2"
+    assert within.place.startswith("a.pdf, page 3, line ")
 
 
 def test_a_docx_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
@@ -477,3 +487,8 @@ def test_the_form_fields_and_comments_of_a_pdf_are_read(tmp_path: Path, has_word
     assert [note.partition(" pages")[0] for note in notes_of(loaded)] == (
         [] if has_words else ["form.pdf: 1 of 1"]
     )
+    # A page that was cut out of its document has no form, but its fields.
+    del writer.root_object["/AcroForm"]
+    writer.write(tmp_path / "page.pdf")
+    assert "note: Fish" not in (text := text_of(load([tmp_path / "page.pdf"], tmp_path / "d")))
+    assert "tenant: Fish and Wildlife Service\nyard: north\n" in text
