@@ -22,6 +22,7 @@ from rlm.models.base import RetryReason, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import ReplyTooLarge
 from rlm.models.http.wire_messages import field as get
+from rlm.models.http.wire_messages import list_in, text_in
 
 __all__ = [
     "AttemptFailure",
@@ -283,7 +284,8 @@ class ErrorMapper:
             failure = self.map_status(error.status, kinds=kinds, detail=detail, headers=error.headers)
             if error.status not in _REFUSALS:
                 return failure
-            return replace(failure, refusal=self._strip_secrets(_describe_refusal(error.body) or detail))
+            refusal = " ".join(_words(error.body))[:_REFUSAL_CHARS]
+            return replace(failure, refusal=self._strip_secrets(refusal or detail))
         if isinstance(error, TransportFailure):
             return self._map_transport(error)
         if isinstance(error, ReplyTooLarge):  # no honest server sends it, so it is not asked for again
@@ -376,18 +378,15 @@ def _read_retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if isfinite(seconds) and seconds > 0 else None
 
 
-_KIND_CHARS = 100
-_MESSAGE_CHARS = 10_000
-_REFUSAL_CHARS = 4_000
+_KIND_CHARS, _MESSAGE_CHARS, _REFUSAL_CHARS = 100, 10_000, 4_000
 _REFUSAL_FIELDS = frozenset(
     {"message", "msg", "param", "loc", "code", "type", "detail", "details", "error", "errors"}
 )
+"""Fields of an error's body that tell what was refused, and quote nothing of the request."""
 
 
 def error_in(event: object) -> object:
     """Return the error that an event of a stream reports, in any of the protocols; else None."""
-    if not isinstance(event, dict):
-        return None
     if get(event, "error") or get(event, "type") == "error":
         return event
     return get(event, "response") if get(event, "type") == "response.failed" else None
@@ -398,29 +397,14 @@ def read_error(answer: object) -> tuple[tuple[str, ...], str]:
     if isinstance(answer, list):  # Google's compatible servers send a list of one error
         answer = answer[0] if answer else None
     error = get(answer, "error") or answer
-    fields = (get(error, "code"), get(error, "type"), get(get(error, "details"), "error_code"))
+    fields = (get(error, "code"), get(error, "type"), get(error, "details", "error_code"))
     kinds = tuple(str(kind)[:_KIND_CHARS] for kind in fields if isinstance(kind, str | int) and kind)
-    message = error if isinstance(error, str) else get(error, "message") or _read_detail(error)
-    return kinds, message[:_MESSAGE_CHARS] if isinstance(message, str) else ""
-
-
-def _read_detail(error: object) -> str:
-    """Return the message of a server that is made with FastAPI, which names the field first."""
-    detail = get(error, "detail")
-    if isinstance(detail, str):
-        return detail
-    first = detail[0] if isinstance(detail, list) and detail else None
-    place, message = get(first, "loc"), get(first, "msg")
-    if not isinstance(message, str):
-        return ""
-    steps = [str(step)[:_KIND_CHARS] for step in place] if isinstance(place, list) else []
-    return f"{'.'.join(steps[:10])}: {message}" if steps else message
-
-
-def _describe_refusal(answer: object) -> str:
-    """Return the words of an error's body that tell what was refused, and nothing that it quotes of the
-    request."""
-    return " ".join(_words(answer))[:_REFUSAL_CHARS]
+    message = error if isinstance(error, str) else text_in(error, "message") or text_in(error, "detail")
+    # Servers that are made with FastAPI send a list, which names the field first.
+    for first in list_in(error, "detail")[:1] if not message else ():
+        place = ".".join(str(step)[:_KIND_CHARS] for step in list_in(first, "loc")[:10])
+        message = ": ".join(filter(None, (place if get(first, "msg") else "", text_in(first, "msg"))))
+    return kinds, message[:_MESSAGE_CHARS]
 
 
 def _words(value: object) -> Iterator[str]:

@@ -18,7 +18,7 @@ from rlm.models.catalog.info import ModelInfo
 from rlm.models.http.endpoint import Endpoint, encode_json
 from rlm.models.http.errors import StatusFailure, TransportFailure
 from rlm.models.http.reply_limits import ReplyTooLarge, parse_json
-from rlm.models.http.wire_messages import field
+from rlm.models.http.wire_messages import field, list_in, text_in
 from rlm.models.local_servers import PROGRAMS
 from rlm.models.options import ModelOptions
 
@@ -51,7 +51,7 @@ async def find_facts(
         async with asyncio.timeout(seconds), session.HttpSession(endpoint, options) as http:
             server = _Server(http, endpoint)
             if kind == "list":
-                return _read_listing(await server.find_listing(model), prices=True) or ModelInfo()
+                return _read_listing(await server.find_listing(model), prices=True)
             if kind == "gemini":
                 return await _ask_google(server, endpoint, model)
             return await _ask_program(server, model, provider)
@@ -88,11 +88,9 @@ class _Server:
 
 
 def _find_entry(answer: Any, model: str) -> Any:
-    listed = field(answer, "data") if isinstance(answer, dict) else answer
-    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    entries = [one for one in list_in(answer, "data") or list_in(answer) if isinstance(one, dict)]
     for entry in entries:
-        aliases = field(entry, "aliases")
-        if model in (field(entry, "id"), *(aliases if isinstance(aliases, list) else ())):
+        if model in (field(entry, "id"), *list_in(entry, "aliases")):
             return entry
     return entries[0] if len(entries) == 1 else None
 
@@ -103,8 +101,8 @@ async def _ask_google(server: _Server, endpoint: Endpoint, model: str) -> ModelI
     url = f"{server.root.removesuffix('/openai')}/models/{quote(model.removeprefix('models/'))}"
     shown = await server.ask(url, headers={"x-goog-api-key": endpoint.key})
     return ModelInfo(
-        window=_read_size(field(shown, "inputTokenLimit")),
-        output=_read_size(field(shown, "outputTokenLimit")),
+        window=_size_in(shown, "inputTokenLimit"),
+        output=_size_in(shown, "outputTokenLimit"),
         thinks=field(shown, "thinking") is True,
     )
 
@@ -114,27 +112,23 @@ async def _ask_program(server: _Server, model: str, provider: str) -> ModelInfo:
     if provider == "ollama":
         return await _ask_ollama(server, model) or ModelInfo()
     entry = await server.find_listing(model)
-    found = _read_listing(entry, prices=False) or ModelInfo()
-    program = PROGRAMS.get(str(field(entry, "owned_by")), provider if provider != "openai" else "")
+    found = _read_listing(entry, prices=False)
+    program = PROGRAMS.get(text_in(entry, "owned_by"), provider if provider != "openai" else "")
     if program == "llamacpp":
         props = await server.ask(f"{server.root}/props")
-        settings = field(props, "default_generation_settings")
-        context = _read_size(field(settings, "n_ctx")) or _read_size(field(props, "n_ctx"))
-        sees = field(field(props, "modalities"), "vision")
-        found = replace(
-            found, window=context, most_window=None, sees=sees if isinstance(sees, bool) else None
-        )
-    elif program == "lmstudio":
+        window = _size_in(props, "default_generation_settings", "n_ctx") or _size_in(props, "n_ctx")
+        sees = field(props, "modalities", "vision")
+        return replace(found, window=window, most_window=None, sees=sees if isinstance(sees, bool) else None)
+    if program == "lmstudio":
         listed = _find_entry(await server.ask(f"{server.root}/api/v0/models"), model)
-        context = _read_size(field(listed, "loaded_context_length"))
-        found = replace(found, window=context, most_window=_read_size(field(listed, "max_context_length")))
-    elif program == "ollama":
-        # Through Chat Completions the size can't be asked for: what the model's file says, or the program.
-        asked = await _ask_ollama(server, model)
-        if asked is not None:
-            context = asked.window or min(_OLLAMA_CONTEXT, asked.most_window or _OLLAMA_CONTEXT)
-            found = replace(asked, window=context, is_default=asked.window is None or asked.is_default)
-    return found
+        window, most = _size_in(listed, "loaded_context_length"), _size_in(listed, "max_context_length")
+        return replace(found, window=window, most_window=most)
+    asked = await _ask_ollama(server, model) if program == "ollama" else None
+    if asked is None:
+        return found
+    # Through Chat Completions the size can't be asked for: what the model's file says, or the program.
+    window = asked.window or min(_OLLAMA_CONTEXT, asked.most_window or _OLLAMA_CONTEXT)
+    return replace(asked, window=window, is_default=asked.window is None or asked.is_default)
 
 
 async def _ask_ollama(server: _Server, model: str) -> ModelInfo | None:
@@ -144,58 +138,47 @@ async def _ask_ollama(server: _Server, model: str) -> ModelInfo | None:
     if not isinstance(shown, dict):
         return None
     loaded = await server.ask(f"{server.root}/api/ps")
-    info = field(shown, "model_info")
-    sizes = [value for key, value in info.items() if str(key).endswith(".context_length")] if info else []
-    parameters = field(shown, "parameters")
-    match = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
-    capabilities = field(shown, "capabilities")
-    capabilities = capabilities if isinstance(capabilities, list) else []
-    levels = field(field(shown, "thinking"), "values")
-    context = _read_size(match[1]) if match else _find_loaded(loaded, model)
+    info = field(shown, "model_info") or {}
+    sizes = [_size_in(info, key) for key in info if str(key).endswith(".context_length")]
+    match = _NUM_CTX.search(text_in(shown, "parameters"))
+    # A name without a tag means `latest`.
+    running = (one for one in list_in(loaded, "models") if field(one, "name") in (model, f"{model}:latest"))
+    window = _read_size(match[1]) if match else _size_in(next(running, None), "context_length")
+    capabilities = list_in(shown, "capabilities")
+    levels = list_in(shown, "thinking", "values")
     return ModelInfo(
-        window=context,
-        is_default=match is None and context is not None,
-        most_window=_read_size(sizes[0]) if sizes else None,
+        window=window,
+        is_default=match is None and window is not None,
+        most_window=sizes[0] if sizes else None,
         thinks="thinking" in capabilities,
-        think_levels=tuple(level for level in levels if isinstance(level, str))
-        if isinstance(levels, list)
-        else (),
+        think_levels=tuple(level for level in levels if isinstance(level, str)),
         sees="vision" in capabilities if capabilities else None,
     )
 
 
-def _find_loaded(answer: Any, model: str) -> int | None:
-    """Return the size of the context of a loaded model. A name without a tag means `latest`."""
-    listed = field(answer, "models")
-    for entry in listed if isinstance(listed, list) else ():
-        if field(entry, "name") in (model, f"{model}:latest"):
-            return _read_size(field(entry, "context_length"))
-    return None
-
-
-def _read_listing(entry: Any, *, prices: bool) -> ModelInfo | None:
+def _read_listing(entry: Any, *, prices: bool) -> ModelInfo:
     """Return the facts in a model's entry of a list. Providers use different names for them. `prices` tells
     whether to believe its prices: a price of 0 would lift the limit of the cost."""
-    if not isinstance(entry, dict):
-        return None
-    top = field(entry, "top_provider")
-    listed = field(entry, "pricing") if prices else None
-    modalities = field(field(entry, "architecture"), "input_modalities")
-    facts = ModelInfo(
+    top, listed = field(entry, "top_provider"), field(entry, "pricing") if prices else None
+    modalities = list_in(entry, "architecture", "input_modalities")
+    return ModelInfo(
         window=_first_size(_CONTEXT_FIELDS, top, entry),
-        most_window=_read_size(field(field(entry, "meta"), "n_ctx_train")),
+        most_window=_size_in(entry, "meta", "n_ctx_train"),
         output=_first_size(_OUTPUT_FIELDS, top, entry),
         input_price=_read_price(field(listed, "prompt")),
         output_price=_read_price(field(listed, "completion")),
         cached_price=_read_price(field(listed, "input_cache_read")),
-        sees="image" in modalities if isinstance(modalities, list) else None,
+        sees="image" in modalities if modalities else None,
     )
-    return None if facts == ModelInfo() else facts
 
 
 def _first_size(names: tuple[str, ...], *records: Any) -> int | None:
-    sizes = (_read_size(field(record, name)) for record in records for name in names)
+    sizes = (_size_in(record, name) for record in records for name in names)
     return next((size for size in sizes if size is not None), None)
+
+
+def _size_in(record: object, *path: str) -> int | None:
+    return _read_size(field(record, *path))
 
 
 def _read_size(value: object) -> int | None:
