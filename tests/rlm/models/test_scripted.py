@@ -8,7 +8,7 @@ import json
 import pytest
 
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable
-from rlm.models.base import Message, ModelWindow, Reply, Request, TokenUsage
+from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.offline.scripted import ScriptedModel
 
 
@@ -146,15 +146,3 @@ async def test_from_python_answers_may_be_texts_replies_errors_and_functions():
     assert await reply_texts(model, ask("root", "a"), ask("root", "b")) == ["A", "B"]
     with pytest.raises(ModelRejected, match="scripted:memory has no reply left for the role child"):
         await model.generate(ask("child"))
-
-
-async def test_a_function_may_return_the_error_to_raise():
-    model = ScriptedModel.of(child=lambda request: ModelUnavailable("odd"), direct="always")
-    with pytest.raises(ModelUnavailable, match="odd"):
-        await model.generate(ask("child"))
-    assert await reply_texts(model, ask("direct"), ask("direct")) == ["always", "always"]
-
-
-def test_it_has_a_known_window_so_that_nothing_warns():
-    assert ScriptedModel.of().window == ModelWindow(128_000, 8_000, known=True)
-    assert ScriptedModel.of(window=ModelWindow(5, 5)).window == ModelWindow(5, 5)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.errors import ModelUnavailable
-from rlm.models.base import Message, Request, TokenUsage
-from rlm.models.catalog.info import price
+from rlm.models.base import Message, Request
 from rlm.models.options import RetryPolicy
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
@@ -38,30 +37,3 @@ async def test_an_attempt_that_was_refused_at_once_costs_nothing(make_model, pro
     with pytest.raises(ModelUnavailable) as failed:
         await model.generate(REQUEST)
     assert failed.value.spent is None
-
-
-def test_writing_to_a_cache_has_its_own_price():
-    """Anthropic charges a quarter more for writing to its cache, twice as much for keeping it an hour, and a
-    tenth for reading from it."""
-    name = "anthropic:claude-sonnet-4-5"
-    plain = price(name, TokenUsage(input_tokens=1_000))
-    written = price(name, TokenUsage(input_tokens=1_000, cache_write_tokens=1_000))
-    read = price(name, TokenUsage(input_tokens=1_000, cached_tokens=1_000))
-    kept = price(name, TokenUsage(input_tokens=1_000, cache_write_tokens=1_000, cache_write_1h_tokens=1_000))
-    assert plain is not None
-    assert kept == pytest.approx(2 * plain)
-    assert written == pytest.approx(1.25 * plain)
-    assert read == pytest.approx(0.1 * plain)
-
-
-async def test_anthropic_tells_what_it_wrote_to_its_cache(provider_server, providers):
-    from rlm.models.http.endpoint import Endpoint
-    from rlm.models.providers.anthropic import AnthropicModel
-
-    model = AnthropicModel("m", Endpoint(provider_server.url, "key", "ANTHROPIC_API_KEY"))
-    provider_server.play(providers.Answer(usage=(10, 5, 4)))
-    try:
-        usage = (await model.generate(REQUEST)).usage
-    finally:
-        await model.aclose()
-    assert usage == TokenUsage(input_tokens=10, output_tokens=5, cached_tokens=2, cache_write_tokens=2)

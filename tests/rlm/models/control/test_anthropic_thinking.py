@@ -88,10 +88,3 @@ async def test_neither_temperature_nor_seed_is_sent(make, provider_server) -> No
         "anthropic:claude-sonnet-5-5 is asked without a temperature",
         "anthropic:claude-sonnet-5-5 is asked without a seed",
     ]
-
-
-async def test_body_and_headers(make, provider_server) -> None:
-    settings = {"body": {"service_tier": "auto"}, "headers": {"anthropic-beta": "context-1m"}}
-    await make("claude-sonnet-5-5", **settings).generate(ask())
-    sent = provider_server.requests[0]
-    assert (sent.body["service_tier"], sent.headers["anthropic-beta"]) == ("auto", "context-1m")

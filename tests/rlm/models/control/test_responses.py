@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlm.errors import ModelError
-from rlm.models.base import Image, Message, Request, TokenUsage, ToolCall
+from rlm.models.base import Image, Message, Request, TokenUsage
 from rlm.models.call_settings import CallSettings
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.options import ModelOptions, RetryPolicy
@@ -111,33 +110,6 @@ async def test_a_response_that_is_not_complete(make, provider_server, providers,
     provider_server.play(providers.Raw(stream(created(), text("half"), last)))
     reply = await make().generate(ask())
     assert (reply.text, reply.finish_reason) == ("half", finish)
-
-
-async def test_a_refusal_and_a_tool_call(make, provider_server, providers) -> None:
-    refusal = {"type": "response.refusal.delta", "delta": "I will not"}
-    call = {"type": "function_call", "call_id": "c", "name": "python", "arguments": '{"code": "1"}'}
-    provider_server.play(
-        providers.Raw(stream(created(), refusal, ended())),
-        providers.Raw(stream(created(), {"type": "response.output_item.done", "item": call}, ended())),
-    )
-    model = make()
-    reply = await model.generate(ask())
-    assert (reply.text, reply.finish_reason) == ("I will not", "refusal")
-    assert (await model.generate(ask())).tool_calls == (ToolCall("python", '{"code": "1"}'),)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "error", "code": "server_error", "message": "it broke", "param": None},
-        ended("failed", error={"code": "server_error", "message": "it broke"}),
-    ],
-)
-async def test_an_error_within_the_stream(make, provider_server, providers, event) -> None:
-    provider_server.always = providers.Raw(stream(created(), text("half"), event))
-    with pytest.raises(ModelError, match=r"internal error .*it broke"):
-        await make().generate(ask())
-    assert len(provider_server.requests) == 2
 
 
 async def test_thinking_that_the_server_does_not_take_back(make, provider_server, providers) -> None:

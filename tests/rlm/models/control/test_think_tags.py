@@ -44,11 +44,6 @@ def test_whole_and_letter_by_letter(reply: str, text: str, thinking: str) -> Non
     assert split(reply, list(range(len(reply)))) == (text, thinking)
 
 
-@given(st.sampled_from([case[0] for case in CASES]), st.lists(st.integers(0, 60), max_size=8))
-def test_cuts_change_nothing(reply: str, cuts: list[int]) -> None:
-    assert split(reply, cuts) == split(reply, [])
-
-
 @given(st.text(alphabet="<think>/ing a\n", max_size=60), st.lists(st.integers(0, 60), max_size=8))
 def test_any_text(reply: str, cuts: list[int]) -> None:
     assert split(reply, cuts) == split(reply, [])

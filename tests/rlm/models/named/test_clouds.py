@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected
 from rlm.models import Message, ModelOptions, Request, RetryPolicy, resolve
 from rlm.models.http.reply_limits import ReplyTooLarge
 from rlm.models.providers.clouds import EventStreamDecoder
@@ -111,14 +111,6 @@ async def test_azure_takes_a_token_of_entra(pages) -> None:
     await ask("azure:d", env | {"OPENAI_API_VERSION": "2024-10-21"})
     assert pages.asked[0].headers["authorization"] == "Bearer entra-token-1"
     assert "api-key" not in pages.asked[0].headers
-
-
-async def test_azure_errors_are_retried_and_named(pages) -> None:
-    error = json.dumps({"error": {"code": "429", "message": "slow down"}}).encode()
-    pages.pages["/openai/v1/chat/completions"] = lambda _: (429, "application/json", error)
-    with pytest.raises(ModelUnavailable, match=r"azure:d: .* limits the rate .*3 attempts"):
-        await ask("azure:d", AZURE | {"AZURE_OPENAI_ENDPOINT": pages.url})
-    assert len(pages.asked) == 3
 
 
 @pytest.mark.parametrize(

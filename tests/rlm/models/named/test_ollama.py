@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from rlm.errors import ModelRejected
 from rlm.models import Message, ModelOptions, ModelWindow, Request, RetryPolicy, resolve
 from rlm.models.base import Image
 from rlm.models.call_settings import CallSettings
@@ -133,33 +132,6 @@ async def test_a_model_that_does_not_think_is_not_told_to(ollama) -> None:
     await model.generate(REQUEST)
     await model.aclose()
     assert "think" not in sent(ollama)
-
-
-async def test_a_reply_that_was_cut_says_so(ollama) -> None:
-    ollama.pages["/api/chat"] = lambda _: (200, "application/x-ndjson", chat(done_reason="length"))
-    model = make(ollama)
-    assert (await model.generate(REQUEST)).finish_reason == "length"
-    await model.aclose()
-
-
-async def test_a_missing_model_is_named_in_ollamas_words(ollama) -> None:
-    error = b'{"error":"model \\"qwen3:8b\\" not found, try pulling it first"}'
-    ollama.pages["/api/chat"] = lambda _: (404, "application/json", error)
-    model = make(ollama)
-    with pytest.raises(
-        ModelRejected, match=r"knows no model 'qwen3:8b' .*try pulling it first; check the model's name$"
-    ):
-        await model.generate(REQUEST)
-    await model.aclose()
-
-
-async def test_an_error_amid_the_stream_and_a_dropped_one_are_retried(ollama) -> None:
-    broken = lines({"message": {"role": "assistant", "content": "ha"}, "done": False})
-    answers = [broken + lines({"error": "an error was encountered"}), broken, chat("fine")]
-    ollama.pages["/api/chat"] = lambda _: (200, "application/x-ndjson", answers.pop(0))
-    model = make(ollama)
-    assert (await model.generate(REQUEST)).text == "fine"
-    await model.aclose()
 
 
 @pytest.mark.parametrize("url", ["{}", "{}/v1", "{}/v1/", "{}/"])

@@ -10,17 +10,33 @@ from pathlib import Path
 import pytest
 
 from rlm.errors import ConfigurationError
-from rlm.models import Message, Request, default_model, resolve, window_of
+from rlm.models import Message, Request, TokenUsage, default_model, price, resolve, window_of
 from rlm.models import plugins as plugins_module
 from rlm.models.catalog.names import parse_name
 from rlm.models.plugins import load_plugins, plugin_package, plugin_prefixes
-from rlm.models.registry import PROVIDERS
+from rlm.models.registry import PROVIDERS, list_forms
+from rlm.telemetry.spans import _find_provider
 
 MODULE = """
-from rlm.models.registry import COMPATIBLE, ProviderSpec
+from rlm.models.http.model import HttpModel
+from rlm.models.providers.openai import OpenAIModel
+from rlm.models.registry import ProviderSpec
+
+
+class AcmeModel(HttpModel):
+    prefix = "acme"
+    path = "/speak"
+
+    def body(self, request):
+        said = [{"role": "user", "content": request.messages[-1].content}]
+        return {"model": self.provider_model, "max_tokens": self.room(request), "messages": said}
+
+    def accumulator(self, body):
+        return OpenAIModel.accumulator(self, body)
+
 
 SPEC = ProviderSpec(
-    factory=COMPATIBLE,
+    factory="acme_rlm:AcmeModel",
     key_variable="ACME_KEY",
     base_url="https://acme.invalid/v1",
     base_url_variable="ACME_URL",
@@ -28,6 +44,7 @@ SPEC = ProviderSpec(
     telemetry_name="acme.cloud",
     price_list="",
     bare_names="road-",
+    bare_forms=("road-*",),
     windows={"road-2": (77_000, 7_000)},
 )
 
@@ -87,8 +104,14 @@ async def test_its_models_are_named_and_asked(installed, provider_server, entry:
     assert (model.window.context, model.window.output) == (77_000, 7_000)
     assert (await model.generate(Request("child", (Message("user", "hi"),), 10, "task"))).text == "ok"
     await model.aclose()
-    assert provider_server.requests[0].headers["authorization"] == "Bearer sk-acme"
+    (sent,) = provider_server.requests
+    assert (sent.headers["authorization"], sent.body["model"]) == ("Bearer sk-acme", "road-2")
     assert plugin_package("acme") == "acme-rlm"
+    assert "acme:NAME, " in list_forms()
+    assert "road-*" in list_forms()
+    assert price(name, TokenUsage(10, 10)) is None
+    assert [_find_provider(one) for one in ("acme:x", "road-9", "own model")] == ["acme.cloud"] * 2 + ["rlm"]
+    assert parse_name("acme:m@http://host/v1").base_url is None
 
 
 def test_nothing_is_loaded_for_the_names_of_others(installed) -> None:

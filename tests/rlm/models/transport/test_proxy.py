@@ -22,13 +22,6 @@ def ask(content: str = "hello") -> Request:
     return Request("child", (Message("user", content),), 100, "task")
 
 
-async def test_a_proxy_is_used(make_model, provider_server):
-    """The proxy is an option."""
-    reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
-    assert reply.text == "ok"
-    assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
-
-
 async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
     make_model, provider_server, monkeypatch
 ):

@@ -43,19 +43,6 @@ async def test_concurrent_refusals_halve_it_once():
     assert limiter.allowed == 8
 
 
-async def test_success_adds_one_for_each_round_of_requests():
-    """The concurrency grows by one, up to the ceiling."""
-    limiter = Limiter(16)
-    async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
-        limiter.slow_down(began)
-    for _ in range(3):
-        limiter.speed_up()
-    assert limiter.allowed == 3
-    for _ in range(1000):
-        limiter.speed_up()
-    assert limiter.allowed == 16
-
-
 async def test_a_retry_after_holds_for_those_that_wait_too():
     """Every call to that provider honours Retry-After."""
     limiter = Limiter(4)
@@ -64,18 +51,6 @@ async def test_a_retry_after_holds_for_those_that_wait_too():
         paused = time.monotonic()
     async with limiter.slot() as had:
         assert had - paused >= 0.19
-
-
-async def test_slots_are_given_in_the_order_they_were_asked_for():
-    limiter, order = Limiter(1), []
-
-    async def use(number: int) -> None:
-        async with limiter.slot():
-            order.append(number)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(use(number) for number in range(10)))
-    assert order == list(range(10))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["use", "cancel", "slow", "well"])), max_size=40))

@@ -111,17 +111,3 @@ async def test_a_complete_reply_without_an_end_is_accepted(make_model, provider_
     async with asyncio.timeout(60):
         assert [(await model.generate(ask())).text for _ in range(2)] == ["all", "all"]
     assert len(provider_server.requests) == 2
-
-
-async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):
-    """No connection stays open."""
-    provider_server.play(providers.Silence())
-    call = asyncio.create_task(make_model(provider_server.url).generate(ask()))
-    while not provider_server.requests:
-        await asyncio.sleep(0.005)
-    await asyncio.sleep(0.05)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await asyncio.to_thread(provider_server.hung_up.wait, 5)
-    assert len(provider_server.requests) == 1
