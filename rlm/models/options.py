@@ -8,7 +8,7 @@ from dataclasses import field
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import ModelWindow, OnRetry
+from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings
 
 __all__ = ["ModelOptions", "RetryPolicy"]
@@ -60,8 +60,8 @@ class ModelOptions:
     the provider reports rate limits. `proxy` is a URL and replaces the environment's proxies. `ca_file` is a
     PEM file of certificates to trust in addition to the system's. `window` overrides the known window; one
     that is not `known` overrides the limit of the output alone. `calls` are the settings of each request.
-    `on_retry` and `on_refused` are called from the event loop and must not block; a Request may bring a
-    listener of its own. `on_refused` gets a line about a setting or a key that is not sent, once for each.
+    `on_refused` is called from the event loop and must not block. It gets a line about a setting or a key
+    that is not sent, once for each.
     """
 
     idle_seconds: float = 300.0
@@ -71,7 +71,6 @@ class ModelOptions:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     window: ModelWindow | None = None
     calls: CallSettings = field(default_factory=CallSettings)
-    on_retry: OnRetry | None = None
     on_refused: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:

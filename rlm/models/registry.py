@@ -192,6 +192,7 @@ PROVIDERS: dict[str, ProviderSpec] = {
         price_list="azure",
         strip_from_gateway="/openai/v1",
         settings={"api_version": ("OPENAI_API_VERSION", "AZURE_OPENAI_API_VERSION")},
+        refuses=("max_tokens",),
         title="Azure OpenAI",
     ),
     "bedrock": ProviderSpec(

@@ -19,7 +19,6 @@ from rlm.models.base import (
     Reply,
     ReplyListener,
     Request,
-    RetryReason,
 )
 from rlm.models.call_settings import CallSettings, Effort
 from rlm.models.catalog.addresses import is_loopback
@@ -219,18 +218,12 @@ class HttpModel(ABC):
         else."""
         session = await self._lease.get()
         self._tell(self._endpoint.note)
-        heard = (self._options.on_retry, None if request.listener is None else request.listener.on_retry)
-
-        def on_retry(attempt: int, wait: float, reason: RetryReason) -> None:
-            for hear in filter(None, heard):
-                hear(attempt, wait, reason)
-
         return await with_retries(
             lambda: self._attempt(session, request),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             has_answered=lambda: session.has_answered,
-            on_retry=on_retry,
+            on_retry=None if request.listener is None else request.listener.on_retry,
         )
 
     async def _attempt(self, session: HttpSession, request: Request) -> Reply | AttemptFailure:

@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from rlm.models.http.errors import Unsigned
 from rlm.models.http.model import HttpModel
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge, parse_json
 from rlm.models.http.wire_messages import field
-from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
 from rlm.version import install_command
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EventStreamDecoder", "make_azure_model", "make_bedrock_model", "make_vertex_model"]
 
+_MakeClient = Callable[..., Any]
+"""Makes the client of an SDK, with the arguments that all clients get."""
 _PRELUDE = struct.Struct(">II")
 _LEAST_FRAME = 16
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -44,14 +45,15 @@ _VERTEX_HOSTS = {
 
 
 class _CloudModel(HttpModel):
-    """Sends requests as the client of an SDK makes and signs them. The client itself connects to nothing."""
+    """Sends requests as the client of an SDK makes and signs them. The client itself connects to nothing, and
+    `make_client` makes it with the first request."""
 
     prefix = ""
-    _client: Any = None
 
-    @abstractmethod
-    def _make_client(self, **usual: Any) -> Any:
-        """Return the SDK's own client, made with the `usual` arguments and others."""
+    def __init__(self, make_client: _MakeClient, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._make_client = make_client
+        self._client: Any = None
 
     async def route(self, body: dict[str, Any]) -> tuple[str, dict[str, str], bytes]:
         try:
@@ -67,8 +69,9 @@ class _CloudModel(HttpModel):
         headers = {name: value for name, value in request.headers.items() if name != "connection"}
         return str(request.url), headers, request.content
 
+    @abstractmethod
     def _import_client(self) -> Any:
-        return self._make_client(http_client=_make_recorder(), max_retries=0)
+        """Import the SDK and return its client."""
 
 
 def _make_recorder() -> httpx2.AsyncClient:
@@ -115,41 +118,22 @@ class _OpenAICloud(_CloudModel, OpenAIModel):
         return client
 
 
-class AzureV1Model(OpenAIModel):
-    """A deployment on Azure, behind the API without versions."""
+def make_azure_model(model: str, endpoint: Endpoint, **named: Any) -> HttpModel:
+    """Return the model of a deployment: behind the API with versions, which is addressed by its name, or
+    without OPENAI_API_VERSION behind the newer one."""
+    root = endpoint.base_url.removesuffix("/openai")
+    version = endpoint.setting("api_version")
+    if not version:
+        return OpenAIModel(model, replace(endpoint, base_url=f"{root}/openai/v1"), **named)
 
-    prefix = "azure"
-    takes_completion_limit = True
-
-
-class AzureModel(_OpenAICloud):
-    """A deployment behind the API with versions, which is addressed by its name."""
-
-    prefix = "azure"
-    takes_completion_limit = True
-
-    def _make_client(self, **usual: Any) -> Any:
+    def make_client(**usual: Any) -> Any:
         from openai import AsyncAzureOpenAI
 
-        endpoint = self._endpoint
         is_token = endpoint.key_variable == "AZURE_OPENAI_AD_TOKEN"
-        return AsyncAzureOpenAI(
-            azure_endpoint=endpoint.base_url.removesuffix("/openai"),
-            api_version=endpoint.setting("api_version"),
-            api_key=None if is_token else endpoint.key,
-            azure_ad_token=endpoint.key if is_token else None,
-            **usual,
-        )
+        key: Any = {"azure_ad_token" if is_token else "api_key": endpoint.key}
+        return AsyncAzureOpenAI(azure_endpoint=root, api_version=version, **key, **usual)
 
-
-def make_azure_model(
-    model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
-) -> HttpModel:
-    """Return the model of a deployment. Without OPENAI_API_VERSION its API is the newer one."""
-    if endpoint.setting("api_version"):
-        return AzureModel(model, endpoint, name=name, options=options)
-    root = endpoint.base_url.removesuffix("/openai")
-    return AzureV1Model(model, replace(endpoint, base_url=f"{root}/openai/v1"), name=name, options=options)
+    return _OpenAICloud(make_client, model, endpoint, **named)
 
 
 def _aws_credentials(endpoint: Endpoint) -> Mapping[str, Any]:
@@ -166,55 +150,48 @@ def _aws_credentials(endpoint: Endpoint) -> Mapping[str, Any]:
     return {"aws_profile": endpoint.setting("profile") or None}
 
 
-class BedrockMessagesModel(_AnthropicCloud):
+class _BedrockMessagesModel(_AnthropicCloud):
     """A model of Anthropic's on Bedrock, which streams the Messages API in frames of its own."""
 
-    prefix = "bedrock"
     stream_type = "vnd.amazon.eventstream"
 
     def make_decoder(self) -> EventStreamDecoder:
         return EventStreamDecoder()
 
-    def _make_client(self, **usual: Any) -> Any:
-        from anthropic import AsyncAnthropicBedrock
 
-        names = {"aws_access_key_id": "aws_access_key", "aws_secret_access_key": "aws_secret_key"}
-        given = {names.get(name, name): value for name, value in _aws_credentials(self._endpoint).items()}
-        region = self._endpoint.setting("region")
-        return AsyncAnthropicBedrock(aws_region=region, base_url=self._endpoint.base_url, **given, **usual)
-
-
-class BedrockChatModel(_OpenAICloud):
-    """A model of another vendor on Bedrock, over its Chat Completions."""
-
-    prefix = "bedrock"
-
-    def _make_client(self, **usual: Any) -> Any:
-        from openai import AsyncBedrockOpenAI
-
-        given = _aws_credentials(self._endpoint)
-        region = self._endpoint.setting("region")
-        return AsyncBedrockOpenAI(aws_region=region, base_url=f"{self._url}/openai/v1", **given, **usual)
-
-
-def make_bedrock_model(
-    model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
-) -> HttpModel:
-    """Return the model with this id, inference profile or ARN. Raises ConfigurationError if AWS's library is
-    not installed, or if there is half a pair of keys."""
+def make_bedrock_model(model: str, endpoint: Endpoint, **named: Any) -> HttpModel:
+    """Return the model with this id, inference profile or ARN: over the Messages API if it is Anthropic's,
+    else over Bedrock's Chat Completions. Raises ConfigurationError if AWS's library is not installed, or if
+    there is half a pair of keys."""
+    name = named.get("name") or model
     if find_spec("boto3") is None:
-        raise ConfigurationError(f"{name or model} needs the extra `bedrock`: {install_command('bedrock')}")
+        raise ConfigurationError(f"{name} needs the extra `bedrock`: {install_command('bedrock')}")
     if bool(endpoint.setting("access_key")) != bool(endpoint.setting("secret_key")):
         raise ConfigurationError(
-            f"{name or model} needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: set both, or neither"
+            f"{name} needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: set both, or neither"
         )
+    given, region = _aws_credentials(endpoint), endpoint.setting("region")
     if endpoint.key_remedy:
         keys = "AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
         endpoint = replace(endpoint, key_remedy=f"set {keys}")
+
+    def make_messages_client(**usual: Any) -> Any:
+        from anthropic import AsyncAnthropicBedrock
+
+        names = {"aws_access_key_id": "aws_access_key", "aws_secret_access_key": "aws_secret_key"}
+        renamed = {names.get(key, key): value for key, value in given.items()}
+        return AsyncAnthropicBedrock(base_url=endpoint.base_url, aws_region=region, **renamed, **usual)
+
+    def make_chat_client(**usual: Any) -> Any:
+        from openai import AsyncBedrockOpenAI
+
+        url = f"{endpoint.base_url.rstrip('/')}/openai/v1"
+        return AsyncBedrockOpenAI(base_url=url, aws_region=region, **given, **usual)
+
     # A profile's ARN does not tell the vendor: most are of Anthropic's models.
-    is_messages = "anthropic." in model or model.startswith("arn:")
-    make = BedrockMessagesModel if is_messages else BedrockChatModel
-    return make(model, endpoint, name=name, options=options)
+    if "anthropic." in model or model.startswith("arn:"):
+        return _BedrockMessagesModel(make_messages_client, model, endpoint, **named)
+    return _OpenAICloud(make_chat_client, model, endpoint, **named)
 
 
 class EventStreamDecoder:
@@ -264,39 +241,6 @@ class EventStreamDecoder:
         return [base64.b64decode(data)] if isinstance(data, str) else []
 
 
-class VertexMessagesModel(_AnthropicCloud):
-    """A model of Anthropic's on Vertex AI."""
-
-    prefix = "vertex"
-
-    def _make_client(self, **usual: Any) -> Any:
-        from anthropic import AsyncAnthropicVertex
-
-        endpoint = self._endpoint
-        return AsyncAnthropicVertex(
-            project_id=endpoint.setting("project"),
-            region=endpoint.setting("location"),
-            base_url=endpoint.base_url,
-            access_token=None if endpoint.key_remedy else endpoint.key,
-            **usual,
-        )
-
-
-class VertexChatModel(_OpenAICloud):
-    """A model of Google's or another vendor's on Vertex AI. OpenAI's SDK asks for the token of each request:
-    the one of the environment, else one of the application default credentials."""
-
-    prefix = "vertex"
-
-    def _make_client(self, **usual: Any) -> Any:
-        from openai import AsyncOpenAI
-
-        setting = self._endpoint.setting
-        place = f"projects/{setting('project')}/locations/{setting('location')}"
-        key = _GoogleTokens().get if self._endpoint.key_remedy else self._endpoint.key
-        return AsyncOpenAI(api_key=key, base_url=f"{self._url}/{place}/endpoints/openapi", **usual)
-
-
 class _GoogleTokens:
     """Access tokens from the application default credentials. One is renewed shortly before it expires."""
 
@@ -320,19 +264,36 @@ class _GoogleTokens:
             return str(self._credentials.token)
 
 
-def make_vertex_model(
-    model: str, endpoint: Endpoint, *, name: str | None = None, options: ModelOptions | None = None
-) -> HttpModel:
-    """Return a model of the project. Raises ConfigurationError if Google's library is needed and not
-    installed."""
+def make_vertex_model(model: str, endpoint: Endpoint, **named: Any) -> HttpModel:
+    """Return a model of the project: over Anthropic's API if it is a Claude, else over Vertex's Chat
+    Completions. Raises ConfigurationError if Google's library is needed and not installed."""
     if endpoint.key_remedy:
         if find_spec("google") is None or find_spec("google.auth") is None:
-            raise ConfigurationError(f"{name or model} needs the extra `vertex`: {install_command('vertex')}")
+            name = named.get("name") or model
+            raise ConfigurationError(f"{name} needs the extra `vertex`: {install_command('vertex')}")
         endpoint = replace(endpoint, key_remedy=_NO_CREDENTIALS)
-    location = endpoint.setting("location")
+    project, location = endpoint.setting("project"), endpoint.setting("location")
     if endpoint.base_url == f"https://{location}-aiplatform.googleapis.com/v1":
         endpoint = replace(endpoint, base_url=_VERTEX_HOSTS.get(location, endpoint.base_url))
-    if model.removeprefix("anthropic/").startswith("claude"):
-        return VertexMessagesModel(model.removeprefix("anthropic/"), endpoint, name=name, options=options)
+
+    def make_messages_client(**usual: Any) -> Any:
+        from anthropic import AsyncAnthropicVertex
+
+        token = None if endpoint.key_remedy else endpoint.key
+        return AsyncAnthropicVertex(
+            project_id=project, region=location, base_url=endpoint.base_url, access_token=token, **usual
+        )
+
+    def make_chat_client(**usual: Any) -> Any:
+        from openai import AsyncOpenAI
+
+        place = f"projects/{project}/locations/{location}/endpoints/openapi"
+        # The SDK asks for the token of each request: one of the application default credentials is renewed.
+        key = _GoogleTokens().get if endpoint.key_remedy else endpoint.key
+        return AsyncOpenAI(api_key=key, base_url=f"{endpoint.base_url.rstrip('/')}/{place}", **usual)
+
+    bare = model.removeprefix("anthropic/")
+    if bare.startswith("claude"):
+        return _AnthropicCloud(make_messages_client, bare, endpoint, **named)
     full = model if "/" in model else f"google/{model}"
-    return VertexChatModel(full, endpoint, name=name, options=options)
+    return _OpenAICloud(make_chat_client, full, endpoint, **named)

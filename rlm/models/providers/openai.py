@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
@@ -44,8 +44,6 @@ class OpenAIModel(HttpModel):
     it."""
 
     prefix = "openai"
-    takes_completion_limit: ClassVar[bool] = False
-    """Whether the output limit has its new name for every server of this class."""
     path = "/chat/completions"
 
     def headers(self) -> dict[str, str]:
@@ -104,8 +102,9 @@ class OpenAIModel(HttpModel):
 
     @property
     def _limit_field(self) -> str:
-        """Return the field of the output limit. OpenAI refuses the old name; other servers know no other."""
-        return "max_completion_tokens" if self._is_openai or self.takes_completion_limit else "max_tokens"
+        """Return the field of the output limit. OpenAI refuses the old name; most servers know no other."""
+        is_new = self._is_openai or "max_tokens" in PROVIDERS[self._provider].refuses
+        return "max_completion_tokens" if is_new else "max_tokens"
 
     @property
     def _is_openai(self) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 
 from rlm.errors import ModelUnavailable
-from rlm.models.base import Message, Request
+from rlm.models.base import Message, ReplyListener, Request
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.errors import AttemptFailure, ErrorMapper
 from rlm.models.http.rate_limit import Limiter
@@ -21,14 +22,18 @@ REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
 MAPPER = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
 
 
+def heard(notices: list[tuple[object, ...]]) -> Request:
+    return replace(REQUEST, listener=ReplyListener(on_retry=lambda *notice: notices.append(notice)))
+
+
 @pytest.fixture
 def notices():
     return []
 
 
 @pytest.fixture
-def model(make_model, provider_server, notices):
-    return make_model(provider_server.url, on_retry=lambda *notice: notices.append(notice))
+def model(make_model, provider_server):
+    return make_model(provider_server.url)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ async def test_a_status_that_may_pass_is_tried_again(
 ):
     """408, 409, 429 and 500 and above are retried, and `on_retry` is called."""
     provider_server.play(providers.Status(code), providers.Status(code))
-    assert (await model.generate(REQUEST)).text == "ok"
+    assert (await model.generate(heard(notices))).text == "ok"
     assert len(provider_server.requests) == 3
     assert [(attempt, why) for attempt, _, why in notices] == [(1, reason), (2, reason)]
 
@@ -56,7 +61,7 @@ async def test_a_status_that_may_pass_is_tried_again(
 async def test_retry_after_in_seconds_is_waited_for(model, provider_server, providers, notices):
     """Retry-After is honoured."""
     provider_server.play(providers.Status(429, headers={"retry-after": "0.3"}))
-    await model.generate(REQUEST)
+    await model.generate(heard(notices))
     first, second = provider_server.requests
     assert second.at - first.at >= 0.3
     assert 0.3 <= notices[0][1] < 0.31
@@ -64,9 +69,9 @@ async def test_retry_after_in_seconds_is_waited_for(model, provider_server, prov
 
 async def test_retry_after_is_capped(make_model, provider_server, providers, notices):
     policy = RetryPolicy(base=0, retry_after_cap=0.1)
-    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
+    model = make_model(provider_server.url, retry=policy)
     provider_server.play(providers.Status(503, headers={"Retry-After": "86400"}))
-    await model.generate(REQUEST)
+    await model.generate(heard(notices))
     assert notices == [(1, 0.1, "overloaded")]
 
 
@@ -115,16 +120,16 @@ async def test_an_error_within_the_stream_is_tried_again(
 ):
     """Mid-stream overloads are retried, though their HTTP status is 200."""
     provider_server.play(providers.StreamError(kind))
-    assert (await model.generate(REQUEST)).text == "ok"
+    assert (await model.generate(heard(notices))).text == "ok"
     assert [why for _, _, why in notices] == [reason]
 
 
 async def test_no_attempt_begins_after_the_total(make_model, provider_server, providers, notices):
     provider_server.always = providers.Status(429, headers={"retry-after": "0.2"})
     policy = RetryPolicy(attempts=99, base=0, total=0.5)
-    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
+    model = make_model(provider_server.url, retry=policy)
     with pytest.raises(ModelUnavailable, match="limits the rate"):
-        await model.generate(REQUEST)
+        await model.generate(heard(notices))
     assert [wait for _, wait, _ in notices] in ([0.2], [0.2, 0.2])
     assert len(provider_server.requests) == len(notices) + 1
 
@@ -140,9 +145,9 @@ def closed_port():
 async def test_nobody_listening_is_given_up_early(make_model, closed_port, notices):
     """Connection refused before any success: at most 3 attempts and 10 seconds."""
     url = f"http://127.0.0.1:{closed_port}"
-    model = make_model(url, on_retry=lambda *notice: notices.append(notice))
+    model = make_model(url)
     with pytest.raises(ModelUnavailable) as caught:
-        await model.generate(REQUEST)
+        await model.generate(heard(notices))
     assert f"nothing listens at 127.0.0.1:{closed_port} (3 attempts in" in str(caught.value)
     assert str(caught.value).endswith("; start the server there, or correct the base URL")
     assert [(attempt, why) for attempt, _, why in notices] == [(1, "unreachable"), (2, "unreachable")]
@@ -152,10 +157,10 @@ async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model,
     """A restart in the middle of a run is not the same as a wrong address."""
     policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
     with providers.ProviderServer() as server:
-        model = make_model(server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
-        assert (await model.generate(REQUEST)).text == "ok"
+        model = make_model(server.url, retry=policy)
+        assert (await model.generate(heard(notices))).text == "ok"
     with pytest.raises(ModelUnavailable, match="5 attempts"):
-        await model.generate(REQUEST)
+        await model.generate(heard(notices))
     assert len(notices) == 4
 
 
