@@ -132,7 +132,7 @@ _FIELDS: dict[str, _Check] = {
     **_named("passed", _any(_is_none, _is_flag)),
     **_named("gaps read scanned spans", _list_of(_is_span)),
     **_named("heading_path rebound refusals unread variables warnings", _list_of(_is_text)),
-    **_named("answers changed citations gates messages sub_models", _list_of(is_record)),
+    **_named("answers changed citations gates messages problems sub_models", _list_of(is_record)),
     **_named("coverage settings", is_record),
     **_named("support", _any(_is_none, is_record)),
     "claims": _any(_list_of(is_record), is_count),  # of an answer, or how many a model was asked of

@@ -3,85 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rlm.documents import Loaded, Problem
 from rlm.models import Model
 from rlm.models.catalog.info import reported_info
 from rlm.models.catalog.names import parse_name
 
-__all__ = ["pruned_warning", "warnings_of", "window_warnings"]
+__all__ = ["describe", "pruned_warning", "warnings_of", "window_warnings"]
 
-_MAX_ENCODINGS = 3
-_MAX_DOCUMENTS = 20
 _MAX_NAMED = 3
+_MANY_REPLACED = 0.001
+"""The share of characters that were replaced from which words may be lost."""
 _SMALL_WINDOW = 16_000
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
-    """Return warnings about documents that were not read, or only in part, replaced in part, or decoded by a
-    guess. Files that hold nothing to read give none."""
-    missing = [(f"skipped {{}}, {one.what}: {one.remedy}", one.document) for one in loaded.of("missing")]
-    partial = [(_sentence(one), one.document) for one in loaded.of("partial")]
-    warnings = _at_most(_grouped([*missing, *partial]), "documents were not read, or only in part")
-    if others := loaded.of("other"):
-        count = len(others)
-        warnings.append(
-            f"skipped {count:,} source{'' if count == 1 else 's'} "
-            f"({Path(others[0].document).name} is {others[0].what}{', …' if count > 1 else ''})"
-        )
-    remarks = [(_sentence(one), one.document) for one in loaded.of("remark")]
-    warnings += _at_most(_grouped(remarks), "remarks about documents")
-    if loaded.replaced:
+    """Return what the user has to know before an answer is trusted: which documents were not read, or only
+    in part, and why. More than three reasons are one line. `Loaded.problems` has all of them."""
+    unread = loaded.of("missing", "partial")
+    warnings = _grouped(unread)
+    if len(warnings) > _MAX_NAMED:
+        names = ", ".join(dict.fromkeys(problem.document for problem in unread[:_MAX_NAMED]))
+        warnings = [f"{len(unread):,} documents were not read, or only in part ({names}, …)"]
+    warnings += _grouped(loaded.of("remark"))
+    if loaded.replaced > _MANY_REPLACED * loaded.context.chars:
         warnings.append(f"{loaded.replaced:,} bytes are not valid text; replaced by U+FFFD")
-    if guessed := loaded.of("encoding"):
-        warnings.append(_encoding_warning(guessed))
     return warnings
 
 
-def _sentence(problem: Problem) -> str:
-    """Return a problem as a line, with `{}` for the document's name, if it has one."""
-    text = f"{problem.what}: {problem.remedy}" if problem.remedy else problem.what
-    return f"{{}}: {text}" if problem.document else "{}" + text
+def _grouped(problems: Sequence[Problem]) -> list[str]:
+    """Return a line for each problem. More than three that differ in the document only share one."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for one in problems:
+        names.setdefault((one.kind, one.what, one.remedy), []).append(one.document)
+    lines: list[str] = []
+    for (kind, what, remedy), alike in names.items():
+        many = f"{len(alike):,} documents ({', '.join(alike[:_MAX_NAMED])}, …)"
+        shown = alike if len(alike) <= _MAX_NAMED else [many]
+        lines += [describe(Problem(what, remedy, kind, name)) for name in shown]  # type: ignore[arg-type]
+    return lines
 
 
-def _grouped(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return lines with the names that they hold as `{}`. More than three that are the same share a line."""
-    names: dict[str, list[str]] = {}
-    for text, name in lines:
-        names.setdefault(text, []).append(name)
-    shown: list[str] = []
-    for text, alike in names.items():
-        if len(alike) > _MAX_NAMED:
-            shown.append(
-                text.replace("{}", f"{len(alike):,} documents ({', '.join(alike[:_MAX_NAMED])}, …)", 1)
-            )
-        else:
-            shown += [text.replace("{}", name, 1) for name in alike]
-    return shown
-
-
-def _at_most(lines: Sequence[str], of_what: str) -> list[str]:
-    """Return the first lines, and how many more there are of what."""
-    rest = len(lines) - _MAX_DOCUMENTS
-    more = [f"… and {rest:,} more {of_what}"] if rest > 0 else []
-    return [*lines[:_MAX_DOCUMENTS], *more]
-
-
-def _encoding_warning(guessed: Sequence[Problem]) -> str:
-    """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`."""
-    by_encoding: dict[str, list[str]] = {}
-    for guess in guessed:
-        by_encoding.setdefault(guess.what, []).append(guess.document)
-    readings = [
-        f"{encoding} ({documents[0]}{', …' if len(documents) > 1 else ''})"
-        for encoding, documents in by_encoding.items()
-    ]
-    subject = "1 document is" if len(guessed) == 1 else f"{len(guessed):,} documents are"
-    shown = ", ".join(readings[:_MAX_ENCODINGS])
-    rest = len(readings) - _MAX_ENCODINGS
-    more = f" and {rest} other encoding{'' if rest == 1 else 's'}" if rest > 0 else ""
-    return f"{subject} not UTF-8; decoded as {shown}{more}"
+def describe(problem: Problem) -> str:
+    """Return a problem as a line."""
+    remedy = f": {problem.remedy}" if problem.remedy else ""
+    match problem.kind:
+        case "missing" | "other" | "nothing":
+            return f"skipped {problem.document}, {problem.what}{remedy}"
+        case "encoding":
+            return f"{problem.document} is not UTF-8; decoded as {problem.what}"
+        case _:
+            return f"{problem.document}{': ' if problem.document else ''}{problem.what}{remedy}"
 
 
 def window_warnings(models: Sequence[Model]) -> list[str]:

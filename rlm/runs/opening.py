@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from rlm.answers.answer_type import AnswerType
@@ -48,6 +48,7 @@ __all__ = [
     "open_input",
     "open_journal",
     "open_stored",
+    "problem_facts",
     "require_model",
     "stored_run",
     "type_of",
@@ -60,8 +61,8 @@ class OpenInput:
     """Holds the open input of runs and the journal that records them. The input of a session grows.
 
     `sources` are what the journal keeps of the sources. `warnings` are about the input and the models, and
-    `unread` names the documents that were not read. `kernels` are those of one run; None if a job is to make
-    its own. `run_id` names the next run, None for a new name.
+    `unread` names the documents that were not read. `problems` are the JSON of `Loaded.problems`. `kernels`
+    are those of one run; None if a job is to make its own. `run_id` names the next run, None for a new name.
     """
 
     config: RunConfig
@@ -72,6 +73,7 @@ class OpenInput:
     sources: list[dict[str, Any]]
     warnings: list[str]
     unread: list[str]
+    problems: list[dict[str, Any]]
     kernels: KernelPool | None = None
     run_id: str | None = None
 
@@ -92,6 +94,7 @@ class OpenInput:
             "sources": self.sources,
             "warnings": self.warnings,
             "unread": self.unread,
+            "problems": self.problems,
             "answer_schema": None if answer_type is None else answer_type.text,
         }
         kept = input_to_keep(self.journal, context.folder, self.sources, config.settings) if keep else None
@@ -169,6 +172,7 @@ async def open_input(
                 source_facts(sources),
                 warnings,
                 list(loaded.unread),
+                problem_facts(loaded),
                 pool,
             )
             stack.callback(given.close)
@@ -223,10 +227,16 @@ async def open_stored(
             list(stored.facts["sources"]),
             list(stored.facts["warnings"]),
             list(stored.facts.get("unread", ())),
+            list(stored.facts.get("problems", ())),
             pool,
         )
         stack.callback(opened.close)
         yield opened
+
+
+def problem_facts(loaded: Loaded) -> list[dict[str, Any]]:
+    """Return what the journal keeps of the problems of an input."""
+    return [asdict(problem) for problem in loaded.problems[:_MOST_PROBLEMS]]
 
 
 def cache_of(settings: Settings) -> ContextCache | None:
@@ -263,6 +273,8 @@ async def _load(
 
 
 _REPORT_SECONDS = 1.0
+_MOST_PROBLEMS = 20_000
+"""Of an input, in the journal."""
 
 
 def _loading_reporter(config: RunConfig) -> Progress:

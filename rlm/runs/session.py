@@ -29,6 +29,7 @@ from rlm.runs.opening import (
     open_input,
     open_journal,
     open_stored,
+    problem_facts,
     type_of,
     with_journal_failure,
 )
@@ -206,6 +207,7 @@ class Session:
         opened.sources = [*opened.sources, *source_facts(pending)]
         opened.warnings = [*opened.warnings, *warnings_of(loaded)]
         opened.unread = [*opened.unread, *loaded.unread]
+        opened.problems = [*opened.problems, *problem_facts(loaded)]
         if previous.folder.is_relative_to(opened.workspace.folder):
             shutil.rmtree(previous.folder, ignore_errors=True)
 

@@ -13,11 +13,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
+from rlm.cli.app import app
 from rlm.documents import Loaded, Problem, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarted, Warned
@@ -158,18 +161,24 @@ async def test_children_may_have_another_model(run, block) -> None:
     assert [request.role for request in child.requests] == ["child"]
 
 
-async def test_guessed_encodings_are_reported(run, block, tmp_path: Path) -> None:
-    """Text in an unclear encoding gives a warning."""
-    for name in ("a.txt", "notes.txt"):
-        (tmp_path / name).write_bytes("Le café est très agréable à côté de l'hôtel.\n".encode("cp1252"))
-    (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
-    two = await run(ScriptedModel.of(root=[block("finalize(1)")]), [tmp_path / "a.txt", tmp_path / "b.txt"])
-    assert two.warnings[0] == ("2 documents are not UTF-8; decoded as cp1252 (a.txt), cp1251 (b.txt)")
-    run_again = ScriptedModel.of(root=[block("finalize(1)")])
-    same = await run(run_again, [tmp_path / "a.txt", tmp_path / "notes.txt"])
-    assert same.warnings[0] == "2 documents are not UTF-8; decoded as cp1252 (a.txt, …)"
-    one = await run(ScriptedModel.of(root=[block("finalize(1)")]), tmp_path / "notes.txt")
-    assert one.warnings[0] == "1 document is not UTF-8; decoded as cp1252 (notes.txt)"
+async def test_what_the_text_does_not_lack_is_journalled_and_gives_no_warning(
+    run, block, tmp_path: Path
+) -> None:
+    """A guessed encoding, a program and an empty file: `rlm show --problems` lists them."""
+    folder = tmp_path / "d"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes("Le café est très agréable à côté de l'hôtel.\n".encode("cp1252"))
+    (folder / "b.bin").write_bytes(bytes(range(256)) * 9)
+    (folder / "c.txt").write_bytes(b"")
+    result = await run(ScriptedModel.of(root=[block("finalize(1)")]), folder)
+    assert not [warning for warning in result.warnings if ".txt" in warning or ".bin" in warning]
+    command = ["show", result.run_id, "--problems", "--store", str(run.store)]
+    shown = await asyncio.to_thread(CliRunner().invoke, app, command)
+    assert shown.output.splitlines() == [
+        "a.txt is not UTF-8; decoded as cp1252",
+        "skipped b.bin, binary: name a file that holds text",
+        "skipped c.txt, empty: name a file that holds text",
+    ]
 
 
 class Breaking:
@@ -297,41 +306,24 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
     assert result.seconds < 30
 
 
-def test_notes_of_the_same_text_make_one_line() -> None:
+def test_what_was_not_read_is_told_once_or_by_its_number() -> None:
+    """Documents that are unread for one reason share a line. More than three reasons are one line."""
     alike = [Problem("read as a table", document=f"{number}.csv") for number in range(5)]
-    few = [Problem("2 of 9 sheets were read", "export it", document=f"{name}: 1.xls") for name in "ab"]
-    lines = warnings_of(Loaded(None, (*alike, *few)))  # type: ignore[arg-type]
-    assert lines == [
+    locked = Problem("protected by a password", "save it without one", "missing", "contract: 1.pdf")
+    quiet = [
+        Problem("cp1252", kind="encoding", document="c.txt"),
+        Problem("binary", kind="other", document="d"),
+    ]
+
+    def lines(*problems: Problem) -> list[str]:
+        return warnings_of(Loaded(SimpleNamespace(chars=9), problems))  # type: ignore[arg-type]
+
+    assert lines(*alike, locked, *quiet) == [
         "5 documents (0.csv, 1.csv, 2.csv, …): read as a table",
-        "a: 1.xls: 2 of 9 sheets were read: export it",
-        "b: 1.xls: 2 of 9 sheets were read: export it",
+        "skipped contract: 1.pdf, protected by a password: save it without one",
     ]
-
-
-def test_many_guesses_make_one_short_line() -> None:
-    """A folder of many encodings must not bury the answer."""
-    guessed = [
-        Problem(name, kind="encoding", document=f"{name}.txt")
-        for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")
-    ]
-    (line,) = warnings_of(Loaded(None, tuple(guessed)))  # type: ignore[arg-type]
-    assert line == (
-        "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "
-        "and 2 other encodings"
-    )
-
-
-def test_documents_skipped_for_one_reason_share_a_line() -> None:
-    """A folder of recordings gives a line, and hides no other reason."""
-    skipped = [
-        Problem("binary (a recording)", "transcribe it", "missing", f"{number}.wav") for number in range(40)
-    ]
-    skipped.append(Problem("protected by a password", "save it without one", "missing", "contract.pdf"))
-    lines = warnings_of(Loaded(None, tuple(skipped)))  # type: ignore[arg-type]
-    assert lines == [
-        "skipped 40 documents (0.wav, 1.wav, 2.wav, …), binary (a recording): transcribe it",
-        "skipped contract.pdf, protected by a password: save it without one",
-    ]
+    several = [Problem(f"reason {number}", "export it", document=f"{number}.xls") for number in range(4)]
+    assert lines(*several) == ["4 documents were not read, or only in part (0.xls, 1.xls, 2.xls, …)"]
 
 
 async def test_a_guessed_window_is_a_warning_in_the_result_and_in_the_trace(run, block) -> None:

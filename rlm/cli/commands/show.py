@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from rlm.cli.console.run_view import RunView
 from rlm.cli.options import Options, takes
 from rlm.cli.store import RunArgument, with_journal
-from rlm.escaping import json_bytes
+from rlm.documents import Problem
+from rlm.escaping import json_bytes, terminal_line
 from rlm.journal import Journal, JournalEvent
 from rlm.journal.checks import damage_reported
+from rlm.runs.load_warnings import describe
 from rlm.settings_table import JOURNAL
 
 __all__ = ["events_of", "show"]
@@ -20,6 +24,9 @@ __all__ = ["events_of", "show"]
 @takes(JOURNAL, "json", "verbose")
 def show(
     run: RunArgument = "latest",
+    problems: Annotated[
+        bool, typer.Option("--problems", help="List what was not read of the input, and why.")
+    ] = False,
     *,
     options: Options,
 ) -> None:
@@ -29,15 +36,30 @@ def show(
     Examples:
       rlm show
       rlm show 20260131-142501 -v
+      rlm show --problems
     """
 
     events = with_journal(options.store, lambda journal: events_of(journal, run))
-    if options.json:
+    if problems:
+        for line in _problem_lines(events, is_json=options.json):
+            typer.echo(line)
+    elif options.json:
         for event in events:
             typer.echo(json_bytes(asdict(event)))
     else:
         with damage_reported(run):
             RunView(full=options.verbose).show(events)
+
+
+def _problem_lines(events: Sequence[JournalEvent], *, is_json: bool) -> Iterator[bytes | str]:
+    """Yield a line for each document of which something was not read, or is to be known."""
+    found = [
+        one for event in events if event.kind == "run_started" for one in event.data["settings"]["problems"]
+    ]
+    for one in found:
+        yield json_bytes(one) if is_json else terminal_line(describe(Problem(**one)))
+    if not found and not is_json:
+        yield "Everything was read."
 
 
 async def events_of(journal: Journal, run: str) -> tuple[JournalEvent, ...]:
