@@ -19,7 +19,6 @@ from rlm.prompts.tokens.counters import get_counter
 
 if TYPE_CHECKING:
     from rlm.prompts.history import Message as Said
-    from rlm.prompts.history import Summary
 
 __all__ = ["Compactor"]
 
@@ -113,16 +112,19 @@ class Compactor:
         """Return new notes, which continue `notes`, and why the model's are not used: "" when they are or no
         model was asked. `folded` are all rounds that were ever folded."""
         # Most runs end before they fold.
-        from rlm.prompts.history import Folding, drive_async, extract, summary_steps
+        from rlm.prompts.history import Folding, extract, summarize_messages
         from rlm.prompts.history import Message as Said
 
         fault = ""
         if not is_extractive(self._model) and room >= _MIN_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
-            summary: Summary = await drive_async(
-                summary_steps(said, names, folding, so_far=notes),
+            summary = await summarize_messages(
+                said,
+                names,
+                folding,
                 lambda prompt: self._ask(prompt, room, last),
+                so_far=notes,
                 failures=(ModelError, BudgetExhausted),
             )
             if summary.text is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rlm.prompts.errors import InputError
 
-__all__ = ["Bounds", "parse_json", "read", "read_all"]
+__all__ = ["Bounds", "NotBlank", "parse_json", "read", "read_all"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ _WANTED = {
     "literal_error": "{expected}",
     "mapping_type": "an object",
     "named_tuple_type": "an object",
+    "string_pattern_mismatch": "a text that is not blank",
     "string_type": "a text",
     "tuple_type": "a list",
 }
@@ -45,6 +46,13 @@ class Bounds(NamedTuple):
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         bounds = {"ge": self.least} if self.most is None else {"ge": self.least, "le": self.most}
         return {**handler(source), **bounds}
+
+
+class NotBlank(NamedTuple):
+    """The annotation of a text that must have more than white space."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return {**handler(source), "pattern": r"\S"}
 
 
 def parse_json(data: str | bytes) -> Any:
@@ -157,7 +165,9 @@ def _fault(error: Any, path: str) -> InputError:
     if error["type"] == "missing" or error["input"] is None:
         return InputError(path, "is missing", "give it")
     wanted = _WANTED.get(error["type"], "another value").format(**error.get("ctx", {}))
-    return InputError(path, f"is {error['input']!r}"[:60], f"give {wanted}")
+    given = error["input"]
+    shown = "a list" if isinstance(given, list) else "an object" if isinstance(given, dict) else repr(given)
+    return InputError(path, f"is {shown}"[:60], f"give {wanted}")
 
 
 def _steps(steps: Sequence[str | int]) -> str:

@@ -1,14 +1,6 @@
 """Compact chat histories: summarize old messages and keep the rest word for word."""
 
-from rlm.prompts.history.cache import SummaryCache
-from rlm.prompts.history.compaction import (
-    AsyncSummarizer,
-    CompactedHistory,
-    Summarizer,
-    compact_history,
-    compact_history_async,
-    drive_async,
-)
+from rlm.prompts.history.compaction import CompactedHistory, Summarizer, compact_history
 from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.history.extract import Extraction, extract
 from rlm.prompts.history.message import Message
@@ -17,15 +9,14 @@ from rlm.prompts.history.summary import (
     SUMMARY_PROMPT,
     Folding,
     Summary,
-    chunks,
-    summary_steps,
+    SummaryCache,
+    summarize_messages,
 )
 
 __all__ = [
     "BREAK",
     "HEADINGS",
     "SUMMARY_PROMPT",
-    "AsyncSummarizer",
     "CompactedHistory",
     "Extraction",
     "Folding",
@@ -33,10 +24,7 @@ __all__ = [
     "Summarizer",
     "Summary",
     "SummaryCache",
-    "chunks",
     "compact_history",
-    "compact_history_async",
-    "drive_async",
     "extract",
-    "summary_steps",
+    "summarize_messages",
 ]

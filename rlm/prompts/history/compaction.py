@@ -7,40 +7,34 @@ messages that fit are kept. The result carries a warning in both cases.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal
 
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.fitting import trim_text
-from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
 from rlm.prompts.history.message import Message, label, render, units
-from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summary_steps
+from rlm.prompts.history.summary import (
+    MIN_GAIN,
+    Ask,
+    Folding,
+    SummaryCache,
+    chunks,
+    fits_window,
+    summarize_messages,
+)
 from rlm.prompts.tokens.counters import Counter, get_counter
 
-__all__ = [
-    "AsyncSummarizer",
-    "CompactedHistory",
-    "Summarizer",
-    "compact_history",
-    "compact_history_async",
-    "drive",
-    "drive_async",
-]
+__all__ = ["CompactedHistory", "Summarizer", "compact_history"]
 
 Summarizer = Callable[[str], str]
 """Answers a prompt (`SUMMARY_PROMPT`, `BREAK`, messages) with a summary. Any exception counts as a failure.
 """
 
-AsyncSummarizer = Callable[[str], Awaitable[str]]
-
 Kind = Literal["whole", "summary", "recent"]
-
-_Result = TypeVar("_Result")
-_Steps: TypeAlias = Generator[str, str | Failed, _Result]
 
 _JOIN = "\n\n"
 _KEPT_HEADING = "Messages kept word for word:"
@@ -85,78 +79,20 @@ def compact_history(
     alone exceed the budget.
     """
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return drive(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer)
+    ask: Ask | None = None
+    if summarizer is not None:
+        answer = summarizer
 
+        async def ask(prompt: str) -> str:
+            return answer(prompt)
 
-async def compact_history_async(
-    messages: Sequence[Message],
-    *,
-    budget: int,
-    counter: Counter | None = None,
-    summarizer: AsyncSummarizer | None = None,
-    threshold: int = 80,
-    window: int = 32_000,
-    cache: SummaryCache | None = None,
-) -> CompactedHistory:
-    """`compact_history` with an async summarizer."""
-    job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return await drive_async(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer_async)
-
-
-def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
-    """Run steps that yield prompts, answering each with `summarizer`. Return their result."""
+    work = _compact(job, ask)
     try:
-        prompt = next(steps)
-        while True:
-            try:
-                answer = _checked(summarizer(prompt))
-            except Exception as error:  # the boundary to code that is not ours
-                answer = _failure(error)
-            prompt = steps.send(answer)
+        work.send(None)
     except StopIteration as end:
-        result: _Result = end.value
+        result: CompactedHistory = end.value
         return result
-
-
-async def drive_async(
-    steps: _Steps[_Result],
-    summarizer: AsyncSummarizer,
-    *,
-    failures: tuple[type[Exception], ...] = (Exception,),
-) -> _Result:
-    """`drive` with an async summarizer.
-
-    Only exceptions in `failures` count as a failed summary. Others, and cancellation, propagate.
-    """
-    try:
-        prompt = next(steps)
-        while True:
-            try:
-                answer = _checked(await summarizer(prompt))
-            except failures as error:
-                answer = _failure(error)
-            prompt = steps.send(answer)
-    except StopIteration as end:
-        result: _Result = end.value
-        return result
-
-
-def _checked(answer: object) -> str | Failed:
-    if isinstance(answer, str):
-        return answer
-    return Failed(f"the summarizer returned {type(answer).__name__} and not a text")
-
-
-def _failure(error: Exception) -> Failed:
-    return Failed(f"the summarizer failed ({type(error).__name__}: {error})")
-
-
-def _no_summarizer(prompt: str) -> str:
-    raise AssertionError("unreachable: extraction calls no summarizer")
-
-
-async def _no_summarizer_async(prompt: str) -> str:
-    raise AssertionError("unreachable: extraction calls no summarizer")
+    raise AssertionError("unreachable: a summarizer that is no coroutine is not waited for")
 
 
 @dataclass(frozen=True)
@@ -262,7 +198,8 @@ def _omission_note(count: int) -> str:
     return f"[… {count:,} earlier messages left out …]"
 
 
-def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
+async def _compact(job: _Job, ask: Ask | None) -> CompactedHistory:
+    """Compact with the model behind `ask`, or without one."""
     everything = range(len(job.messages))
     whole = job.result(everything, "whole")
     if whole.tokens <= job.budget * job.threshold // 100:
@@ -270,18 +207,18 @@ def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     if whole.tokens > job.budget and job.room < 0:
         job, note = _cut_last_request(job)
         if note:
-            made = yield from _compact(job, extractive=extractive)
+            made = await _compact(job, ask)
             kind: Kind = "recent" if made.kind == "whole" else made.kind
             return replace(made, kind=kind, warnings=(note, *made.warnings))
-    old = job.talk_places[: _tail_start(job, extractive=extractive)]
+    old = job.talk_places[: _tail_start(job, extractive=ask is None)]
     fault = f"a summary would save less than {MIN_GAIN:.0%}"
     actions: tuple[str, ...] = ()
     if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * MIN_GAIN:
-        if extractive:
+        if ask is None:
             max_tokens = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
             result, fault = _extract_within(job, old, max_tokens), "no sentence stands out"
         else:
-            result, fault, actions = yield from _summarize(job, old)
+            result, fault, actions = await _summarize(job, old, ask)
         if result is not None:
             if result.tokens <= whole.tokens * (1 - MIN_GAIN):
                 return result
@@ -384,14 +321,16 @@ def _extract_within(job: _Job, old: Sequence[int], max_tokens: int) -> Compacted
     return None
 
 
-def _summarize(job: _Job, old: Sequence[int]) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
+async def _summarize(
+    job: _Job, old: Sequence[int], ask: Ask
+) -> tuple[CompactedHistory | None, str, tuple[str, ...]]:
     """Return the result (or None), the reason if there is none, and the actions taken."""
     allowance = min(job.room // 2, job.window // 4)
     # The length asked for depends on the budget alone: `room` changes with every last request.
     aim = min(job.budget // 3, job.window // 4)
     folding = Folding(job.counter, allowance, job.window, job.cache, aim=aim)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
-    made = yield from summary_steps(messages, names, folding)
+    made = await summarize_messages(messages, names, folding, ask)
     if made.text is None:
         return None, made.fault, made.actions
     result = job.result(

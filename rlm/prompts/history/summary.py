@@ -1,18 +1,15 @@
-"""Summarize messages chunk by chunk, carrying the summary so far into each prompt.
-
-The work is a generator that yields prompts and is sent the answers. So the same code serves sync and async
-callers.
-"""
+"""Summarize messages chunk by chunk, carrying the summary so far into each prompt."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from hashlib import sha256
+from typing import Protocol
 
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import trim_text
-from rlm.prompts.history.cache import SummaryCache, key_of
 from rlm.prompts.history.message import Message, render, units
 from rlm.prompts.templates import words
 from rlm.prompts.tokens.counters import Counter
@@ -21,13 +18,13 @@ __all__ = [
     "BREAK",
     "MIN_GAIN",
     "SUMMARY_PROMPT",
-    "Failed",
+    "Ask",
     "Folding",
     "Summary",
-    "SummarySteps",
+    "SummaryCache",
     "chunks",
     "fits_window",
-    "summary_steps",
+    "summarize_messages",
 ]
 
 SUMMARY_PROMPT = words("summary.md")
@@ -46,11 +43,20 @@ _JOIN = "\n\n"
 _CUTS = tuple(map(re.compile, (r"\n[ \t]*\n", r"\n", r"[.!?…][\"'”’)]*\s|[。！？]", r"\s|[，、；]")))
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Sent instead of an answer: the summarizer failed for this reason."""
+Ask = Callable[[str], Awaitable[str]]
+"""Answers a prompt (`SUMMARY_PROMPT`, `BREAK`, messages) with a summary."""
 
-    reason: str
+
+class SummaryCache(Protocol):
+    """Maps the hash of a prompt to its summary. A `dict[str, str]` works."""
+
+    def get(self, key: str, /) -> str | None: ...
+
+    def __setitem__(self, key: str, summary: str, /) -> None: ...
+
+
+class _Failed(Exception):
+    """There is no usable summary. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +95,20 @@ class Summary:
     actions: tuple[str, ...] = ()
 
 
-SummarySteps = Generator[str, "str | Failed", Summary]
-
-
-def summary_steps(
-    messages: Sequence[Message], names: Sequence[str], folding: Folding, *, so_far: str = ""
-) -> SummarySteps:
+async def summarize_messages(
+    messages: Sequence[Message],
+    names: Sequence[str],
+    folding: Folding,
+    ask: Ask,
+    *,
+    so_far: str = "",
+    failures: tuple[type[Exception], ...] = (Exception,),
+) -> Summary:
     """Summarize `messages`, citing them by `names`. `so_far` is the summary of earlier messages, if any.
 
-    Yields prompts, and expects each one's answer or Failed. Checks `folding.cache` before each prompt. Stops
-    at the first answer that fails, is empty, or saves too little. An answer that is too long is shortened
-    once by the summarizer, which gets only that answer.
+    Checks `folding.cache` before each prompt. Stops at the first answer that fails, is empty, or saves too
+    little. An answer that is too long is shortened once by the model, which gets only that answer. Only
+    exceptions in `failures` count as a failed summary.
     """
     count = folding.counter.count
     notes: list[str] = []
@@ -110,49 +119,51 @@ def summary_steps(
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
         prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
-        kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
-        answer = yield from _request_summary(prompt, kept, folding, int(replaced * (1 - MIN_GAIN)))
-        if isinstance(answer, Failed):
-            return Summary(None, answer.reason)
-        if answer != kept:
+        key = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+        kept = folding.cache.get(key) if folding.cache is not None else None
+        try:
+            summary = await _fitting(prompt, kept, folding, int(replaced * (1 - MIN_GAIN)), ask)
+        except _Failed as failed:
+            return Summary(None, str(failed))
+        except failures as error:
+            return Summary(None, f"the summarizer failed ({type(error).__name__}: {error})")
+        if summary != kept:
             asked += 1
             if folding.cache is not None:
-                folding.cache[key_of(prompt)] = answer
-        summary = answer
+                folding.cache[key] = summary
     done = (
         f"summarized {len(messages):,} messages in {len(texts):,} chunks, {len(texts) - asked:,} from cache"
     )
     return Summary(summary, actions=(done, *notes))
 
 
-def _request_summary(
-    prompt: str, kept: str | None, folding: Folding, most: int
-) -> Generator[str, str | Failed, str | Failed]:
+async def _fitting(prompt: str, kept: str | None, folding: Folding, most: int, ask: Ask) -> str:
     """Return the answer to `prompt`. One of more than `most` tokens saves too little and is a failure.
 
     One that is too long is sent back once, alone, to be shortened. If it is still too long, it is a failure:
     a summary is never cut.
     """
-    answer: str | Failed = (yield prompt) if kept is None else kept
-    if isinstance(answer, Failed):
-        return answer
-    draft = answer.strip()
+    draft = (await _asked(prompt, ask) if kept is None else kept).strip()
     if not draft:
-        return Failed("the summary was empty")
+        raise _Failed("the summary was empty")
     size = folding.counter.count(draft)
     if size > most:
-        return Failed(f"a summary saved less than {MIN_GAIN:.0%} of what it replaced")
+        raise _Failed(f"a summary saved less than {MIN_GAIN:.0%} of what it replaced")
     if size <= folding.allowance:
         return draft
-    shorter = yield _shorten_request(draft, size, folding.allowance)
-    if isinstance(shorter, Failed):
-        return shorter
-    shorter = shorter.strip()
+    shorter = (await _asked(_shorten_request(draft, size, folding.allowance), ask)).strip()
     if shorter and folding.counter.count(shorter) <= folding.allowance:
         return shorter
-    return Failed(
+    raise _Failed(
         f"the summary took {size:,} tokens, {folding.allowance:,} were allowed, and was not shortened"
     )
+
+
+async def _asked(prompt: str, ask: Ask) -> str:
+    answer = await ask(prompt)
+    if not isinstance(answer, str):
+        raise _Failed(f"the summarizer returned {type(answer).__name__} and not a text")
+    return answer
 
 
 def _size_request(aim: int) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple, cast
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.errors import ScopedInputError
 from rlm.prompts.fitting import Keep, trim_text
-from rlm.prompts.json_input import Bounds, read_all
+from rlm.prompts.json_input import Bounds, NotBlank, read_all
 from rlm.prompts.prompt import (
     JOINER,
     AssembledPrompt,
@@ -57,7 +57,7 @@ _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 class Npc(NamedTuple):
     """A character that is present, most important first. Its segments up to `tier` are used."""
 
-    id: str
+    id: Annotated[str, NotBlank()]
     name: str | None = None
     tier: Annotated[int, Bounds(0)] = 0
 
@@ -70,8 +70,8 @@ class ScopedInput:
     be any value, which is rendered as JSON. Blank ones are left out.
     """
 
-    entry_point_id: str
-    world_id: str
+    entry_point_id: Annotated[str, NotBlank()]
+    world_id: Annotated[str, NotBlank()]
     is_first_turn: bool = False
     token_budget: Annotated[int, Bounds(100)] = 8000
     npc_budget: Annotated[int, Bounds(50)] = 600
@@ -93,10 +93,7 @@ def _read(value: ScopedInput | Mapping[str, Any]) -> ScopedInput:
     given, found = read_all(ScopedInput, data)
     faults += map(str, found)
     if given is not None:
-        names = [("entry_point_id", given.entry_point_id), ("world_id", given.world_id)]
-        names += [(f"npcs[{place}].id", npc.id) for place, npc in enumerate(given.npcs)]
-        faults += [f"$.{path} is empty: give the id" for path, name in names if not name.strip()]
-        counts = Tally(npc.id for npc in given.npcs if npc.id)
+        counts = Tally(npc.id for npc in given.npcs)
         twice = [name for name, count in counts.items() if count > 1]
         faults += [f"$.npcs holds {name!r} more than once: name every character once" for name in twice]
     if faults or given is None:

@@ -56,8 +56,8 @@ def test_the_root_prompt_is_printed(rlm: Run) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
-        ("card", {"messages": [{"role": "user"}]}, "$.messages[0].content is missing: give a text"),
-        ("cited", {"question": "q", "style": "poem"}, "$.style is 'poem': give one of qa, summarize"),
+        ("card", {"messages": [{"role": "user"}]}, "$.messages[0].content is missing: give it"),
+        ("cited", {"question": "q", "style": "poem"}, "$.style is 'poem': give 'qa' or 'summarize'"),
         ("tiles", {"query": "q", "tiles": [{"id": 3}]}, "$.tiles[0].id is 3: give a text"),
         ("tiles", {"query": "q" * 999, "config": {"max_tokens": 9}}, "query can't be dropped"),
         ("child", {"prompt": "x", "window": "big"}, "$.window is 'big'"),

@@ -199,7 +199,7 @@ def test_mistakes_are_one_line_and_code_2(command, tmp_path: Path) -> None:
         ),
         (
             ("assemble", "scoped", str(tmp_path / "turn.json")),
-            "$.entry_point_id is missing: give a text; world_id is empty: give the id; token_budget is 3",
+            "$.entry_point_id is missing: give it; $.world_id is '': give a text",
         ),
         (("assemble", "scoped", str(tmp_path / "bad.json")), "bad.json is not JSON"),
     ):

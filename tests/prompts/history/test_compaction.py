@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from rlm.prompts.history import (
     CompactedHistory,
     Message,
     compact_history,
-    compact_history_async,
 )
 from rlm.prompts.history.message import Role, render, units
 
@@ -315,31 +313,6 @@ def test_code_that_worked_or_failed_stays_as_it_was_written() -> None:
     summary = compact_history(messages, budget=2_500).summary
     assert summary is not None
     assert code.replace("\n", "\n  ") in summary
-
-
-async def test_the_async_function_gives_the_result_of_the_sync_one() -> None:
-    """Prompts and result are the same. Cancellation propagates."""
-    messages = chat(300)
-    waiting = Summarizer()
-    asked: list[str] = []
-
-    async def summarizer(prompt: str) -> str:
-        await asyncio.sleep(0)
-        asked.append(prompt)
-        return waiting._answer(len(asked), prompt)
-
-    expected = compact_history(messages, budget=4_000, summarizer=waiting, window=5_000)
-    assert (
-        await compact_history_async(messages, budget=4_000, summarizer=summarizer, window=5_000) == expected
-    )
-    assert asked == waiting.prompts
-    assert await compact_history_async(messages, budget=4_000) == compact_history(messages, budget=4_000)
-
-    async def cancel(prompt: str) -> str:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        await compact_history_async(messages, budget=4_000, summarizer=cancel)
 
 
 def test_settings_that_cannot_be_are_named_all_at_once() -> None:

@@ -216,22 +216,19 @@ def test_the_budget_is_8000_tokens_by_default() -> None:
 
 
 def test_every_error_of_the_input_is_listed_at_once() -> None:
-    wrong = ScopedInput("e", "w", token_budget=99, npc_budget=49, npcs=(Npc("a", tier=-1),))
+    wrong = ScopedInput("", " ", token_budget=99, npc_budget=49, npcs=(Npc("", tier=-1),))
     with pytest.raises(ScopedInputError) as caught:
         prompt_of().assemble(wrong)
     assert caught.value.faults == (
+        "$.entry_point_id is '': give a text that is not blank",
+        "$.world_id is ' ': give a text that is not blank",
         "$.token_budget is 99: give 100 or more",
         "$.npc_budget is 49: give 50 or more",
+        "$.npcs[0].id is '': give a text that is not blank",
         "$.npcs[0].tier is -1: give 0 or more",
     )
-    with pytest.raises(ScopedInputError) as caught:
-        prompt_of().assemble(ScopedInput("", " ", npcs=(Npc(""), Npc("a"), Npc("a"))))
-    assert caught.value.faults == (
-        "$.entry_point_id is empty: give the id",
-        "$.world_id is empty: give the id",
-        "$.npcs[0].id is empty: give the id",
-        "$.npcs holds 'a' more than once: name every character once",
-    )
+    with pytest.raises(ScopedInputError, match="'a' more than once"):
+        prompt_of().assemble(ScopedInput("e", "w", npcs=(Npc("a"), Npc("a"))))
 
 
 @pytest.mark.parametrize("budget", [0, -1, 99])

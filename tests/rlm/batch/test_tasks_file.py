@@ -57,7 +57,7 @@ def test_an_id_is_made_of_the_content_if_a_line_has_none() -> None:
         (line(question="?"), "$.question is unknown: use id, task,"),
         (line(limits={"dollars": 1}), "there is no limit 'dollars'"),
         (line(limits={"rounds": 0}), "limits.max_rounds is 0"),
-        (line(limits=[]), "$.limits is []: give an object"),
+        (line(limits=[]), "$.limits is a list: give an object"),
         (line(schema="int"), "$.schema is 'int': give an object"),
         (line(schema={"type": "nonsense"}), "schema:"),
     ],
