@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from . import wire
 
@@ -27,13 +27,6 @@ class CallError(Exception):
     def __init__(self, type_: str, message: str) -> None:
         super().__init__(message)
         self.type = type_
-
-
-class Caller(Protocol):
-    """Makes calls to the driver."""
-
-    def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """Return the result of a call and the parts that arrived before it. Raises CallError."""
 
 
 class _Pending:
@@ -58,7 +51,10 @@ class Channel:
         threading.Thread(target=self._read, name="rlm-channel", daemon=True).start()
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """Make a call. An interrupt while waiting cancels it at the driver and is raised again."""
+        """Return the result of a call, and the parts that arrived before it. Raises CallError.
+
+        An interrupt while waiting cancels it at the driver and is raised again.
+        """
         if method not in _LONG:
             return self._call(method, params)
         with self._asking:

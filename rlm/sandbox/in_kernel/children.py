@@ -44,22 +44,6 @@ class ChildResult(str):
     grounded: False if no text was given, so that it is the model's own knowledge.
     """
 
-    __slots__ = (
-        "answered",
-        "cached",
-        "document",
-        "error",
-        "error_type",
-        "evidence",
-        "found",
-        "grounded",
-        "how",
-        "ok",
-        "span",
-        "usage",
-        "value",
-    )
-
     ok: bool
     answered: bool
     found: bool

@@ -11,7 +11,7 @@ from typing import Any
 from ..text.body import Span
 from ..text.quotes import MAX_QUOTE_CHARS
 from . import wire
-from .channel import Caller, CallError
+from .channel import CallError, Channel
 from .children import (
     EMPTY_SLICE,
     ChildResult,
@@ -81,7 +81,7 @@ class Helpers:
     def __init__(
         self,
         handle: Handle,
-        channel: Caller,
+        channel: Channel,
         namespace: dict[str, Any],
         variables: Callable[[], dict[str, str]],
         outputs: Mapping[int, str],
@@ -120,10 +120,7 @@ class Helpers:
         """
         _check_prompt(prompt)
         form, options = AnswerForm(schema), _options(numbered=numbered, sample=sample, model=model)
-        result = self._ask([prompt], [self._slice(slice)], options, form)[0]
-        if not result.ok:
-            raise SubQueryError(result.error)
-        return result
+        return _only(self._ask([prompt], [self._slice(slice)], options, form))
 
     def sub_query_batch(
         self,
@@ -148,7 +145,7 @@ class Helpers:
             numbered=numbered, chunked=isinstance(slices, Listed) and slices.unit == "chunk", model=model
         )
         chosen = self._slices(slices, on_error)
-        return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
+        return _report_failures(self._ask([prompt] * len(chosen), chosen, options, form), on_error)
 
     def sub_query_map(
         self,
@@ -167,7 +164,7 @@ class Helpers:
         _check_on_error(on_error)
         form, options = AnswerForm(schema), _options(numbered=numbered, model=model)
         chosen = self._paired(every, slices, "slices", on_error)
-        return _apply_error_policy(self._ask(every, chosen, options, form), on_error)
+        return _report_failures(self._ask(every, chosen, options, form), on_error)
 
     def look(self, pages: Any, prompt: str, schema: Any = None) -> Any:
         """Let a child see pages of a PDF, or pictures.
@@ -188,11 +185,7 @@ class Helpers:
         results = self._ask([prompt] * len(slices), slices, options, form)
         for result in results:
             result.how = "look"
-        if not is_one:
-            return _apply_error_policy(results, "keep")
-        if not results[0].ok:
-            raise SubQueryError(results[0].error)
-        return results[0]
+        return _only(results) if is_one else _report_failures(results)
 
     def rank(self, query: str, k: int = 10, within: Any = None) -> Records:
         """Return the k packs (passages of about 1,000 characters) that fit the words of the query best.
@@ -219,12 +212,9 @@ class Helpers:
         if isinstance(prompt, (list, tuple)):
             every = _prompts(prompt, "for a single one call sub_rlm(prompt, source)")
             chosen = self._paired(every, source, "sources", "keep")
-            return _apply_error_policy(self._ask_rlms(every, chosen, model), "keep")
+            return _report_failures(self._results("sub_rlms", every, chosen, _routed(model)))
         _check_prompt(prompt)
-        result = self._ask_rlms([prompt], [self._slice(source)], model)[0]
-        if not result.ok:
-            raise _failure(result)
-        return result
+        return _only(self._results("sub_rlms", [prompt], [self._slice(source)], _routed(model)))
 
     def tables(self) -> Tables:
         """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
@@ -298,16 +288,8 @@ class Helpers:
         pieces = [] if evidence is None else self._evidence(evidence)
         read, scanned = self._handle.drain_access()
         try:
-            result, _ = self._call(
-                "finalize",
-                {
-                    "value": value,
-                    "confidence": confidence,
-                    "evidence": pieces,
-                    "read": read,
-                    "scanned": scanned,
-                },
-            )
+            answer = {"value": value, "confidence": confidence, "evidence": pieces}
+            result, _ = self._call("finalize", {**answer, "read": read, "scanned": scanned})
         finally:
             # The report of the cell holds it, too: the journal keeps only that.
             self._handle.restore_access(read, scanned)
@@ -318,22 +300,18 @@ class Helpers:
         raise Finalized
 
     def _ask(
-        self,
-        prompts: list[str],
-        slices: Sequence[Slice],
-        options: Mapping[str, Any],
-        form: AnswerForm,
+        self, prompts: list[str], slices: Sequence[Slice], options: Mapping[str, Any], form: AnswerForm
     ) -> ChildResults:
         """Ask the children. One whose answer `form` refuses is asked once more, and told the reason."""
         options = {**options, "schema": form.schema}
-        results = self._results("children", "slices", prompts, slices, options)
+        results = self._results("children", prompts, slices, options)
         refused = {at: why for at, one in enumerate(results) if (why := form.refusal(one)) is not None}
         if not refused:
             return results
         again = {**options, "chunked": False, "retries": list(refused.values())}
         try:
             second = self._results(
-                "children", "slices", [prompts[at] for at in refused], [slices[at] for at in refused], again
+                "children", [prompts[at] for at in refused], [slices[at] for at in refused], again
             )
         except (ValueError, SubQueryError) as error:
             # The batch as a whole was refused, for example because no calls are left. Keep what was paid.
@@ -348,18 +326,11 @@ class Helpers:
                 results[at] = answer.refused(f"{reason}. Asked again: {answer.error}")
         return results
 
-    def _ask_rlms(self, prompts: list[str], sources: Sequence[Slice], model: str | None) -> ChildResults:
-        return self._results("sub_rlms", "sources", prompts, sources, _routed(model))
-
     def _results(
-        self,
-        method: str,
-        texts: str,
-        prompts: list[str],
-        slices: Sequence[Slice],
-        options: Mapping[str, Any],
+        self, method: str, prompts: list[str], slices: Sequence[Slice], options: Mapping[str, Any]
     ) -> ChildResults:
         """Ask for one answer a prompt. An empty slice is not sent: its slot says so."""
+        texts = "sources" if method == "sub_rlms" else "slices"
         sent = [position for position, one in enumerate(slices) if not one.empty]
         replies: dict[int, Any] = {}
         if sent:
@@ -486,7 +457,7 @@ class ToolError(Exception):
     """A host tool failed, took too long, or returned a value that is not JSON."""
 
 
-def host_tool(tool: Helper, channel: Caller) -> Callable[..., Any]:
+def host_tool(tool: Helper, channel: Channel) -> Callable[..., Any]:
     """Return the function of one host tool, which the driver runs outside the sandbox.
 
     Its arguments and its result are JSON values. It raises ToolError if the tool fails, and TypeError for
@@ -541,8 +512,12 @@ def _check_prompt(prompt: Any) -> None:
         raise TypeError("a prompt must be a non-empty str that tells the child what to do")
 
 
-def _failure(result: ChildResult) -> SubQueryError:
-    return (SliceTooLarge if result.error_type == "slice_too_large" else SubQueryError)(result.error)
+def _only(results: ChildResults) -> ChildResult:
+    """Return the answer of one child, or raise why there is none."""
+    result = results[0]
+    if not result.ok:
+        raise (SliceTooLarge if result.error_type == "slice_too_large" else SubQueryError)(result.error)
+    return result
 
 
 def _prompts(given: Any, single: str) -> list[str]:
@@ -581,7 +556,8 @@ def _check_on_error(on_error: Any) -> None:
         raise ValueError(f"on_error must be 'keep' or 'raise', not {on_error!r:.40}")
 
 
-def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
+def _report_failures(results: ChildResults, on_error: str = "keep") -> ChildResults:
+    """Print which of several children failed, or raise it, and return the answers."""
     lines = failure_lines(results)
     if lines and on_error == "raise":
         raise SubQueryError("\n".join(lines))

@@ -182,9 +182,12 @@ class Place(Record):
         return [self.span if self._reach is None else self._reach(self, use)]
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._beside and name not in self:
-            return self._beside[name](self)
-        return super().__getattr__(name)
+        try:
+            return self[name]
+        except KeyError:
+            if name not in self._beside:
+                raise AttributeError(self._lacks(name)) from None
+        return self._beside[name](self)
 
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
