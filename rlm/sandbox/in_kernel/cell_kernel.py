@@ -14,6 +14,7 @@ from typing import Any
 from ipykernel.ipkernel import IPythonKernel
 from jupyter_client.session import Session
 from traitlets import Any as AnyTrait
+from zmq import Frame
 
 from . import wire
 from .cells import Cells
@@ -56,16 +57,6 @@ class CellStream:
         """Do nothing: what was sent is written."""
 
 
-class _Part(bytes):
-    """What ipykernel expects of a part that it received."""
-
-    @property
-    def bytes(self) -> _Part:
-        return self
-
-    buffer = bytes
-
-
 class CellKernel(IPythonKernel):
     """ipykernel without debugger, history and subshells, and without a thread between a cell and its socket.
 
@@ -95,7 +86,7 @@ class CellKernel(IPythonKernel):
         while True:
             size = wire.body_size(await _receive(cells, wire.HEADER_SIZE))
             parts = wire.split_parts(await _receive(cells, size))
-            await self.dispatch_shell([_Part(part) for part in parts])
+            await self.dispatch_shell([Frame(part) for part in parts])
 
     def pre_handler_hook(self) -> None:
         """Do nothing. ipykernel's would let an interrupt hit its own code: that request has no reply."""

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 from . import wire
@@ -29,21 +30,13 @@ class CallError(Exception):
         self.type = type_
 
 
-class _Pending:
-    __slots__ = ("done", "parts", "reply")
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self.parts: list[Any] = []
-        self.reply: dict[str, Any] | None = None
-
-
 class Channel:
     """Owns the socket. When the driver goes away, every waiting call raises CallError("closed")."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self._pending: dict[int, _Pending] = {}
+        # The messages for each call in flight. None says that the driver has gone away.
+        self._pending: dict[int, SimpleQueue[dict[str, Any] | None]] = {}
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()
         self._asking = threading.BoundedSemaphore(MAX_WAITING_CALLS)
@@ -62,12 +55,14 @@ class Channel:
 
     def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         number = next(self._numbers)
-        pending = self._pending[number] = _Pending()
+        messages = self._pending[number] = SimpleQueue()
+        parts = []
         try:
             self._send({"id": number, "method": method, "params": params})
             if self._closed:
-                raise CallError("closed", "the driver has gone away")
-            pending.done.wait()
+                messages.put(None)
+            while (message := messages.get()) is not None and "part" in message:
+                parts.append(message["part"])
         except CallError:
             raise
         except BaseException:
@@ -76,13 +71,12 @@ class Channel:
             raise
         finally:
             self._pending.pop(number, None)
-        reply = pending.reply
-        if reply is None:
+        if message is None:
             raise CallError("closed", "the driver has gone away")
-        error = reply.get("error")
+        error = message.get("error")
         if error is not None:
             raise CallError(str(error.get("type", "error")), str(error.get("message", "")))
-        return reply.get("result"), pending.parts
+        return message.get("result"), parts
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
@@ -99,18 +93,13 @@ class Channel:
         try:
             while True:
                 message = wire.decode(self._receive(wire.body_size(self._receive(wire.HEADER_SIZE))))
-                pending = self._pending.get(message.get("id", 0))
-                if pending is None:
-                    continue
-                if "part" in message:
-                    pending.parts.append(message["part"])
-                else:
-                    pending.reply = message
-                    pending.done.set()
+                messages = self._pending.get(message.get("id", 0))
+                if messages is not None:
+                    messages.put(message)
         except (OSError, EOFError, wire.WireError):
             self._closed = True
-            for pending in list(self._pending.values()):
-                pending.done.set()
+            for messages in list(self._pending.values()):
+                messages.put(None)
 
     def _receive(self, size: int) -> bytes:
         data = bytearray(size)
