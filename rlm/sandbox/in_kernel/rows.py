@@ -1,4 +1,5 @@
-"""Reads the body by rows of data (JSON Lines, JSON arrays, CSV, messages), lazily, each with its span."""
+"""Reads the body by rows of data (JSON Lines, JSON arrays, CSV, messages, tables drawn with |), lazily, each
+with its span."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from typing import Any
 
 from ..text.body import Body, Document, Span
 from ..text.json_stream import BadJson, JsonStream
+from ..text.search import Scanner
+from ..text.search_pattern import compile_pattern
 from .access_log import AccessLog
 from .columns import distinct
 from .lines import iterate_lines
 from .places import Place
 
-__all__ = ["RawRow", "Rows", "format_of", "is_joined", "raw_rows"]
+__all__ = ["RawRow", "Rows", "drawn_tables", "format_of", "is_joined", "raw_rows"]
 
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
@@ -27,6 +30,12 @@ _LARGEST = 64_000_000
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
 _FORMATS = (*_DATA, "chat", "card", "board", "commits")
+_RULE = r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t\r]*$"
+"""The line between the header and the rows of a drawn table. One of one column is a list."""
+_MOST_DRAWN = 1_000
+_LONGEST_ROW = 20_000
+_CELL_END = re.compile(r"(?<!\\)\|")
+_NOT_DRAWN_IN = frozenset({*_FORMATS, "code"})
 _DELIMITERS = ",;\t|"
 _QUOTED_CELL = re.compile(r'"[^"\n]*"')
 _MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
@@ -37,14 +46,14 @@ RawRow = tuple[int, int, Any, str | None]
 
 
 class Rows(Iterator[Place]):
-    """Records (value, start, end, error, document), one for each row of every document that has rows.
+    """Records (value, start, end, error, document), one for each row of every document that has rows. If none
+    has, the rows of tables that are drawn with | in documents of other kinds.
 
-    `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text; on a
-    board also the facts of a card, such as `state`), and the JSON value otherwise. A row that cannot be read
-    has `value` None and the reason in `error`; a CSV row of the wrong width has both. A `for` loop starts
-    again each time; `next()` continues.
-
-    With `part`, only the rows that are at least partly in it.
+    `value` is a dict for CSV and tables (by the header row) and for messages (message, role, author, time,
+    text; on a board also the facts of a card, such as `state`), and the JSON value otherwise. A row that
+    cannot be read has `value` None and the reason in `error`; a CSV row of the wrong width has both. A `for`
+    loop starts again each time; `next()` continues. With `part`, only the rows that are at least partly in
+    it.
     """
 
     def __init__(self, body: Body, log: AccessLog, part: Span | None = None) -> None:
@@ -53,20 +62,23 @@ class Rows(Iterator[Place]):
         # Without a part, rows that hold no character at either end are in it, too.
         self._low, self._high = part or (-1, body.chars + 1)
         inside = [one for one in body.documents if one.start < self._high and one.end > self._low]
-        self._plan = [(document, format_of(body, document)) for document in inside]
+        formats = [(document, format_of(body, document)) for document in inside]
+        self._plan = [(document, form) for document, form in formats if form]
+        if inside and not self._plan:
+            looked = Span(inside[0].start, min(self._high, inside[-1].end))
+            self._plan = [(table, "drawn") for table in drawn_tables(body, looked) if table.end > self._low]
         self._own: Iterator[Place] | None = None
-        if not any(form for _, form in self._plan):
+        if not self._plan:
             kinds = ", ".join(sorted({document.kind for document in inside})) or "none"
             raise ValueError(
-                f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
+                f"no document here holds JSON Lines, JSON, CSV, a chat or a table (kinds: {kinds}): "
                 "use read_lines() and split the lines yourself; for CSV in a document of another kind, "
                 "csv.DictReader(io.StringIO(read_all()))"
             )
 
     def __iter__(self) -> Iterator[Place]:
         for document, form in self._plan:
-            if form is not None:
-                yield from self._rows(document, form)
+            yield from self._rows(document, form)
 
     def _rows(self, document: Document, form: str) -> Iterator[Place]:
         # Between two rows of data there are only line ends, commas or a header, which count as read. Between
@@ -92,14 +104,14 @@ class Rows(Iterator[Place]):
         return next(self._own)
 
     def __repr__(self) -> str:
-        found = [f"{document.name} ({form})" for document, form in self._plan if form]
+        found = [f"{document.name} ({form})" for document, form in self._plan]
         more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
         return f"rows of {', '.join(found[:3])}{more}: iterate (each has value, start, end, error, document)"
 
 
 def is_joined(form: str) -> bool:
     """Return whether there is nothing but rows in a document of this format."""
-    return form in _DATA
+    return form in _DATA or form == "drawn"
 
 
 def raw_rows(body: Body, document: Document, form: str, low: int = 0) -> Iterator[RawRow]:
@@ -279,10 +291,54 @@ def _cards(body: Body, document: Document) -> Iterator[RawRow]:
         yield start, end, {"id": value["author"], "title": title, **known, **value}, error
 
 
+def drawn_tables(body: Body, within: Span) -> Iterator[Document]:
+    """Yield the first 1,000 tables that are drawn with pipes, as Markdown has them, in documents that are
+    neither data nor code: header, rule and rows. Each is its document, cut to the table."""
+    documents = body.documents
+    if all(document.kind in _NOT_DRAWN_IN for document in documents):
+        return
+    part = body.window(*within)
+    rules, _ = Scanner(part).first(compile_pattern(_RULE, ascii_body=part.ascii), _MOST_DRAWN)
+    for rule in rules:
+        at = within.start + rule.start
+        document, line = body.document_at(at), body.line_of(at)
+        start = body.line_start(line - 1)
+        if document is None or document.kind in _NOT_DRAWN_IN or line == 0 or start < document.start:
+            continue
+        header = body.text(start, min(at, start + _LONGEST_ROW))
+        if len(_cells(header)) != len(_cells(part.text(*rule))):
+            continue
+        end = body.line_start(line + 1)
+        for row_start, row in _lines(body, replace(document, start=end)):
+            if "|" not in row or not row.strip():
+                break
+            end = row_start + len(row.rstrip("\r\n"))
+        yield replace(document, start=start, end=end)
+
+
+def _drawn(body: Body, table: Document) -> Iterator[RawRow]:
+    lines = _lines(body, table)
+    columns = distinct(_cells(next(lines)[1]))
+    for start, line in islice(lines, 1, None):
+        text = line.rstrip("\r\n")
+        yield start, start + len(text), dict(zip(columns, _cells(text), strict=False)), None
+
+
+def _cells(line: str) -> list[str]:
+    text = line.strip().removeprefix("|")
+    if text.endswith("|") and not text.endswith("\\|"):
+        text = text[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _CELL_END.split(text)]
+
+
 def _lines(body: Body, document: Document) -> Iterator[tuple[int, str]]:
     return iterate_lines(body, body.byte_of(document.start), body.byte_of(document.end))
 
 
-_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "board": _cards} | dict.fromkeys(
-    ("chat", "card", "commits"), _messages
-)
+_READERS = {
+    "jsonl": _json_lines,
+    "json": _json,
+    "csv": _csv,
+    "board": _cards,
+    "drawn": _drawn,
+} | dict.fromkeys(("chat", "card", "commits"), _messages)

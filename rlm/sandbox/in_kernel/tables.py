@@ -19,13 +19,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..text.body import Body, Document, Span
-from ..text.search import Scanner
-from ..text.search_pattern import compile_pattern
 from .access_log import AccessLog, bounded
 from .columns import MISSING, SAMPLED, column_types, distinct
-from .lines import iterate_lines
 from .places import Later, Place, Record, Records, Use
-from .rows import format_of, is_joined, raw_rows
+from .rows import drawn_tables, format_of, is_joined, raw_rows
 
 if TYPE_CHECKING:
     import sqlite3
@@ -62,44 +59,29 @@ _ONLY_READS = (
 _NO_TABLE = re.compile(r"no such table: (?:main\.)?(.*)", re.DOTALL)
 _NO_COLUMN = re.compile(r"no such column: (.*)", re.DOTALL)
 
-_RULE = r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)+\|?[ \t\r]*$"
-"""The line between the header and the rows of a drawn table. One of one column is a list."""
-_MOST_DRAWN = 1_000
-_LONGEST_ROW = 20_000
-_CELL_END = re.compile(r"(?<!\\)\|")
-_NOT_DRAWN_IN = frozenset({"csv", "jsonl", "json", "code", "chat", "card", "board", "commits"})
-
 
 class Table:
-    """One table: `name` (for SQL), `document`, `form` (jsonl, json, csv, drawn, or a kind
-    of messages) and `span`.
+    """One table: `name` (for SQL), `document`, of which it may be a part, and `form` (jsonl, json, csv, chat,
+    board, … or drawn).
 
     Nothing of it is read before it is asked for. Types and columns are those of its first 1,000 rows, which
     then count as scanned.
     """
 
-    def __init__(
-        self, body: Body, log: AccessLog, name: str, document: Document, form: str, span: Span
-    ) -> None:
+    def __init__(self, body: Body, log: AccessLog, name: str, document: Document, form: str) -> None:
         self._body = body
         self._log = log
         self.name = name
         self.document = document
         self.form = form
-        self.span = span
-        self.unreadable = 0
-
-    @property
-    def from_json(self) -> bool:
+        self.span = Span(document.start, document.end)
+        self.from_json = form not in ("csv", "drawn")
         """Whether its values have types of their own. Those of CSV are texts."""
-        return self.form not in ("csv", "drawn")
+        self.unreadable = 0
 
     def rows(self) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
         """Yield start, end and fields of each row that can be read. A row that is no object has one field,
         `value`. At the end, `unreadable` is how many rows cannot be read."""
-        if self.form == "drawn":
-            yield from _drawn_rows(self._body, self.span)
-            return
         unreadable = 0
         for start, end, value, error in raw_rows(self._body, self.document, self.form):
             if value is None and error is not None:
@@ -275,14 +257,12 @@ class Database:
     @cached_property
     def tables(self) -> list[Table]:
         """The tables of the body: documents with rows first, then the tables drawn within documents."""
-        found: list[tuple[Document, str, Span]] = [
-            (document, form, Span(document.start, document.end))
-            for document in self.body.documents
-            if (form := format_of(self.body, document))
-        ]
-        found += [(document, "drawn", span) for document, span in _drawn_tables(self.body)]
-        names = distinct([_table_name(document.name) for document, _, _ in found], str.casefold)
-        return [Table(self.body, self._log, name, *one) for name, one in zip(names, found, strict=True)]
+        body = self.body
+        formats = [(document, format_of(body, document)) for document in body.documents]
+        found = [(document, form) for document, form in formats if form]
+        found += [(part, "drawn") for part in drawn_tables(body, Span(0, body.chars))]
+        names = distinct([_table_name(document.name) for document, _ in found], str.casefold)
+        return [Table(body, self._log, name, *one) for name, one in zip(names, found, strict=True)]
 
     def query(self, query: str, params: Any = ()) -> SqlRows:
         """Return the rows of one SELECT. Raises ValueError with the remedy for a query that SQLite refuses,
@@ -429,8 +409,8 @@ class Database:
             if isinstance(error, connection.OperationalError):
                 raise ValueError(f"the table {table.name} cannot be loaded: {error}") from None
             raise
-        whole = is_joined(table.form) or table.form == "drawn"
-        self._loaded[table.name.casefold()] = table, [table.span] if whole else bounded(spans)
+        read = [table.span] if is_joined(table.form) else bounded(spans)
+        self._loaded[table.name.casefold()] = table, read
         if table.unreadable:
             sys.stderr.write(
                 f"{table.name}: {table.unreadable:,} rows cannot be read and are left out; read_records() "
@@ -541,41 +521,3 @@ def _regexp(pattern: Any, value: Any) -> bool | None:
         return re.search(str(pattern), str(value)) is not None
     except re.error as error:
         raise ValueError(f"REGEXP {str(pattern)[:80]!r}: {error}") from None
-
-
-def _drawn_tables(body: Body) -> Iterator[tuple[Document, Span]]:
-    """Yield the first 1,000 tables that are drawn with pipes, as Markdown has them, in documents that are
-    neither data nor code: header, rule and rows."""
-    if all(document.kind in _NOT_DRAWN_IN for document in body.documents):
-        return
-    rules, _ = Scanner(body).first(compile_pattern(_RULE, ascii_body=body.ascii), _MOST_DRAWN)
-    for rule in rules:
-        document, line = body.document_at(rule.start), body.line_of(rule.start)
-        start = body.line_start(line - 1)
-        if document is None or document.kind in _NOT_DRAWN_IN or line == 0 or start < document.start:
-            continue
-        header = body.text(start, min(rule.start, start + _LONGEST_ROW))
-        if len(_cells(header)) != len(_cells(body.text(*rule))):
-            continue
-        end = body.line_start(line + 1)
-        for row_start, row in iterate_lines(body, body.byte_of(end), body.byte_of(document.end)):
-            if "|" not in row or not row.strip():
-                break
-            end = row_start + len(row.rstrip("\r\n"))
-        yield document, Span(start, end)
-
-
-def _drawn_rows(body: Body, span: Span) -> Iterator[tuple[int, int, dict[str, str]]]:
-    """Yield start, end and cells of each row of a drawn table."""
-    lines = iterate_lines(body, body.byte_of(span.start), body.byte_of(span.end))
-    columns = distinct(_cells(next(lines)[1]))
-    for start, line in islice(lines, 1, None):
-        text = line.rstrip("\r\n")
-        yield start, start + len(text), dict(zip(columns, _cells(text), strict=False))
-
-
-def _cells(line: str) -> list[str]:
-    text = line.strip().removeprefix("|")
-    if text.endswith("|") and not text.endswith("\\|"):
-        text = text[:-1]
-    return [cell.strip().replace("\\|", "|") for cell in _CELL_END.split(text)]

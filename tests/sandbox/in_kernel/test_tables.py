@@ -45,6 +45,15 @@ def test_tables_have_names_rows_and_typed_columns(make_views) -> None:
     counts = [handle.sql(f"select count(*) from {one.name}")[0][0] for one in tables]
     assert counts == [2, 2, 2, 1]
     assert [row.value["id"] for row in handle.read_records(within=tables[0])] == ["1", "2"]
+    cities = list(handle.read_records(within=tables[2]))
+    assert [row.value for row in cities] == [
+        {"city": "Bern", "n | m": "3"},
+        {"city": "Basel | BS", "n | m": "4"},
+    ]
+    assert handle.peek(cities[1].start, cities[1].end) == "| Basel \\| BS | 4 |"
+    assert [row.value["a"] for row in handle.read_records(within=handle.search("1 [|] 2", context=0)[0])] == [
+        "1"
+    ]
     assert handle.sql('select city from report where "n | m" > 3') == [("Basel | BS",)]
 
 
