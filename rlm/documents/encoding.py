@@ -253,6 +253,7 @@ def _wide_encoding(head: bytes) -> str | None:
     """
     if b"\0" not in head[:_WIDE_SAMPLE]:
         return None
+    found: dict[str, int] = {}
     for encoding in _WIDE:
         width = 4 if encoding.startswith("utf-32") else 2
         sample = head[: min(_WIDE_SAMPLE, len(head) - len(head) % width)]
@@ -264,8 +265,8 @@ def _wide_encoding(head: bytes) -> str | None:
         odd = sum(char not in "\t\n\r\f" and unicodedata.category(char) in _ODD for char in text)
         longest = max(map(len, re.split(r"[\s、。，．]+", text)))
         if len(text) >= _MIN_WIDE and odd <= _MAX_ODD * len(text) and longest <= _LONGEST_WORD:
-            return encoding
-    return None
+            found[encoding] = sum(map(str.isascii, text))
+    return max(found, key=found.__getitem__, default=None)
 
 
 def _guess(data: bytes) -> str:

@@ -20,7 +20,8 @@ _FIELD = re.compile(
     r"(?P<name>[A-Za-z][\w.-]{0,80})(?P<parameters>(?:;(?:\"[^\"\n]*\"|[^:\"\n])*)?):(?P<value>.*)"
 )
 _PARAMETER = re.compile(r"([\w-]+)=(\"[^\"]*\"|[^;]*)")
-_SHOWN = ("CN", "TYPE", "TZID", "PARTSTAT", "ROLE", "VALUE")
+_NAMELESS = ("CN", "TYPE", "TZID", "PARTSTAT", "ROLE", "VALUE")
+"""Parameters whose values need no name."""
 _ESCAPED = re.compile(r"\\([nN,;:\\\"])")
 _ENTRIES = {"VEVENT": "Event", "VTODO": "Task", "VJOURNAL": "Note", "VFREEBUSY": "Busy", "VCARD": "Contact"}
 _TITLES = ("SUMMARY", "FN", "N")
@@ -59,7 +60,11 @@ def read_calendar(file: BinaryIO, size: int) -> Iterator[Piece]:
             yield from _lines(entry)
             entry = []
         elif name not in ("BEGIN", "END"):
-            shown = ", ".join(given[one] for one in _SHOWN if given.get(one))
+            shown = ", ".join(
+                value if one in _NAMELESS else f"{one}={value}"
+                for one, value in given.items()
+                if value and one not in ("ENCODING", "CHARSET")
+            )
             entry.append((f"{field['name']} ({shown})" if shown else field["name"], value))
     yield from _lines(entry)
     if strange := fields.count(None):

@@ -69,7 +69,9 @@ def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-@pytest.mark.parametrize("text", [FRENCH, RUSSIAN * 3, JAPANESE * 300, "id;name\r\n1;Ann\r\n"])
+@pytest.mark.parametrize(
+    "text", [FRENCH, RUSSIAN * 3, JAPANESE * 300, "id;name\r\n1;Ann\r\n", "<p>Мост über</p>"]
+)
 def test_wide_encodings_need_no_byte_order_mark(tmp_path: Path, tree: Path, encoding: str, text: str) -> None:
     """Programs of Windows write logs and exports this way."""
     (tree / "a.txt").write_bytes(text.encode(encoding))

@@ -22,6 +22,7 @@ BEGIN:VEVENT\r
 SUMMARY:Board meeting\r
 DTSTART;TZID=Europe/Berlin:20261123T090000\r
 ORGANIZER;CN="Ann Vos":mailto:ann@example.org\r
+ATTENDEE;DELEGATED-TO="mailto:b@example.org";CN=Eve:mailto:e@example.org\r
 DESCRIPTION:The notice period of the northern ya\r
  rd is three weeks\\, not two.\\nBring the lease.\r
 END:VEVENT\r
@@ -56,6 +57,7 @@ def test_events_are_sections_with_decoded_fields(tmp_path: Path) -> None:
     assert "DESCRIPTION: The notice period of the northern yard is three weeks, not two.\n" in text
     assert "DTSTART (Europe/Berlin): 20261123T090000\n" in text
     assert "ORGANIZER (Ann Vos): mailto:ann@example.org\n" in text
+    assert "ATTENDEE (DELEGATED-TO=mailto:b@example.org, Eve): mailto:e@example.org\n" in text
     assert notes_of(loaded) == ()
 
 
