@@ -165,7 +165,7 @@ def test_a_damaged_slide_is_named_and_the_others_are_read(tmp_path: Path) -> Non
                 FILES / "talk.odp",
                 content_dot_xml=b"<d><body><presentation><page/></presentation></body></d>",
             ),
-            r"an ODP without any text \(pictures",
+            r"an ODP without any text \(its slides are empty",
         ),
     ],
 )
