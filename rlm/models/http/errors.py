@@ -115,87 +115,71 @@ class _Row(NamedTuple):
     quotes: bool = True
 
 
+def _rejected(what: str, remedy: str, *, quotes: bool = True) -> _Row:
+    return _Row(ModelRejected, what, remedy, quotes=quotes)
+
+
+def _unavailable(what: str, remedy: str, reason: RetryReason | None = None) -> _Row:
+    return _Row(ModelUnavailable, what, remedy, reason)
+
+
+def _broken(what: str, remedy: str, reason: RetryReason | None = None) -> _Row:
+    return _Row(ModelProtocolError, what, remedy, reason)
+
+
 _LATER = "try again later, or with fewer calls at a time"
 _NETWORK = "check the network and the provider's status"
 _API = "check that the base URL is that of this provider's API"
 _ERRORS: dict[int | str, _Row] = {
-    300: _Row(ModelRejected, "{url} redirects", "set the base URL to where the API really is", quotes=False),
-    400: _Row(
-        ModelRejected, "{address} refuses the request", "correct what it names, or choose another model"
-    ),
+    300: _rejected("{url} redirects", "set the base URL to where the API really is", quotes=False),
+    400: _rejected("{address} refuses the request", "correct what it names, or choose another model"),
     # Never quote the provider where it refuses the key: some repeat parts of it.
-    401: _Row(
-        ModelRejected,
-        "the key in {variable} is refused by {address}",
-        "set {variable} to a valid key",
-        quotes=False,
+    401: _rejected(
+        "the key in {variable} is refused by {address}", "set {variable} to a valid key", quotes=False
     ),
-    402: _Row(
-        ModelRejected,
-        "the account has no credit left",
-        "add credit with the provider, or set {variable} to another key",
+    402: _rejected(
+        "the account has no credit left", "add credit with the provider, or set {variable} to another key"
     ),
-    403: _Row(
-        ModelRejected,
-        "the key in {variable} may not use this model",
-        "ask for access, or choose another model",
-    ),
-    404: _Row(ModelRejected, "{address} knows no model {model!r}", "check the model's name{v1_hint}"),
-    408: _Row(ModelUnavailable, "{address} timed out", _LATER, "timeout"),
-    409: _Row(ModelUnavailable, "{address} reports a conflict", _LATER, "conflict"),
-    413: _Row(
-        ModelRejected,
+    403: _rejected("the key in {variable} may not use this model", "ask for access, or choose another model"),
+    404: _rejected("{address} knows no model {model!r}", "check the model's name{v1_hint}"),
+    408: _unavailable("{address} timed out", _LATER, "timeout"),
+    409: _unavailable("{address} reports a conflict", _LATER, "conflict"),
+    413: _rejected(
         "the prompt is longer than the model takes",
         "send smaller slices, or choose a model with a larger window",
     ),
-    429: _Row(ModelUnavailable, "{address} limits the rate of requests", _LATER, "rate_limited"),
-    500: _Row(ModelUnavailable, "{address} has an internal error", _LATER, "server_error"),
-    503: _Row(ModelUnavailable, "{address} is overloaded", _LATER, "overloaded"),
-    504: _Row(ModelUnavailable, "{address} timed out", _LATER, "timeout"),
-    529: _Row(ModelUnavailable, "{address} is overloaded", _LATER, "overloaded"),
-    "no key": _Row(ModelRejected, "{address} wants a key, and none is set for it", "{key_remedy}"),
-    "no credentials": _Row(ModelRejected, "no credentials for {address}", "{credentials_remedy}"),
-    "silent": _Row(ModelUnavailable, "{address} fell silent", _NETWORK, "timeout"),
-    "dropped": _Row(ModelUnavailable, "{address} ended the reply before it was whole", _NETWORK, "dropped"),
-    "invalid": _Row(
-        ModelRejected,
-        "no valid HTTP request can be made for {url}",
-        "check the base URL and {variable}",
-    ),
-    "certificate": _Row(
-        ModelUnavailable,
+    429: _unavailable("{address} limits the rate of requests", _LATER, "rate_limited"),
+    500: _unavailable("{address} has an internal error", _LATER, "server_error"),
+    503: _unavailable("{address} is overloaded", _LATER, "overloaded"),
+    504: _unavailable("{address} timed out", _LATER, "timeout"),
+    529: _unavailable("{address} is overloaded", _LATER, "overloaded"),
+    "no key": _rejected("{address} wants a key, and none is set for it", "{key_remedy}"),
+    "no credentials": _rejected("no credentials for {address}", "{credentials_remedy}"),
+    "silent": _unavailable("{address} fell silent", _NETWORK, "timeout"),
+    "dropped": _unavailable("{address} ended the reply before it was whole", _NETWORK, "dropped"),
+    "invalid": _rejected("no valid HTTP request can be made for {url}", "check the base URL and {variable}"),
+    "certificate": _unavailable(
         "the certificate of {address} is not trusted",
         "set ca_file to the PEM file of the authority that signed it",
     ),
-    "unknown host": _Row(
-        ModelUnavailable, "the host of {address} is not known", "{reach_remedy}", "unreachable"
+    "unknown host": _unavailable("the host of {address} is not known", "{reach_remedy}", "unreachable"),
+    "refused": _unavailable("nothing listens at {address}", "{reach_remedy}", "unreachable"),
+    "unreachable": _unavailable("{address} can't be reached", "{reach_remedy}", "unreachable"),
+    "garbled": _broken("{address} sent what its protocol does not allow ({given})", _API, "garbled"),
+    "too large": _broken("{address} sent {given}, more than a reply holds", _API),
+    "wrong type": _broken(
+        "{url} answers with {given!r}, not with a stream of events", "check the base URL{v1_hint}"
     ),
-    "refused": _Row(ModelUnavailable, "nothing listens at {address}", "{reach_remedy}", "unreachable"),
-    "unreachable": _Row(ModelUnavailable, "{address} can't be reached", "{reach_remedy}", "unreachable"),
-    "garbled": _Row(
-        ModelProtocolError, "{address} sent what its protocol does not allow ({given})", _API, "garbled"
-    ),
-    "too large": _Row(ModelProtocolError, "{address} sent {given}, more than a reply holds", _API),
-    "wrong type": _Row(
-        ModelProtocolError,
-        "{url} answers with {given!r}, not with a stream of events",
-        "check the base URL{v1_hint}",
-    ),
-    "no batch": _Row(
-        ModelRejected,
+    "no batch": _rejected(
         "the batch {given} is not known to the provider (404)",
         "use the key of the account that sent it, or rlm runs waiting --forget to send its calls again",
     ),
-    "no result": _Row(ModelProtocolError, "the batch ended without a result for this request", "ask again"),
-    "unanswered": _Row(
-        ModelUnavailable,
-        "the batch {given} before this request was answered",
-        "ask again later, or without --slow",
+    "no result": _broken("the batch ended without a result for this request", "ask again"),
+    "unanswered": _unavailable(
+        "the batch {given} before this request was answered", "ask again later, or without --slow"
     ),
-    "batch too small": _Row(
-        ModelProtocolError,
-        "a request of {given} bytes is larger than a batch may be",
-        "send smaller slices",
+    "batch too small": _broken(
+        "a request of {given} bytes is larger than a batch may be", "send smaller slices"
     ),
 }
 """All errors, by HTTP status or by a word of ours. A status that is not here has the hundreds of its own."""

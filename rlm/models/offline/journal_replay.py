@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,23 +54,9 @@ class ReplayModel:
     @classmethod
     def of(cls, run: str, store: str | Path) -> ReplayModel:
         """Return the model for the run with this name or a unique start of it. Raises JournalError."""
-        outcomes: list[ReplayModel | BaseException] = []
-
-        def work() -> None:
-            # A boundary: the calling thread raises any exception of this one.
-            try:
-                outcomes.append(asyncio.run(cls._read(run, store)))
-            except BaseException as error:
-                outcomes.append(error)
-
         # The caller may already run in an event loop, so this one needs its own thread.
-        thread = threading.Thread(target=work, name="rlm-replay")
-        thread.start()
-        thread.join()
-        (outcome,) = outcomes
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+        with ThreadPoolExecutor(1, "rlm-replay") as thread:
+            return thread.submit(lambda: asyncio.run(cls._read(run, store))).result()
 
     @classmethod
     async def _read(cls, run: str, store: str | Path) -> ReplayModel:
