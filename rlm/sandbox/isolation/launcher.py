@@ -1,11 +1,4 @@
-"""Confines a child, which becomes a kernel or a worker. The process that launched it stays and cleans up.
-
-A kernel's watcher calls `launch`. A worker is launched by a program:
-`python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`.
-
-The layers are reported on REPORT_FD (`report.py`). SIGTERM to the program ends the worker and all that it
-started.
-"""
+"""Confines a child, which becomes a kernel or a program. The watcher that launched it stays and cleans up."""
 
 from __future__ import annotations
 
@@ -30,7 +23,7 @@ from rlm.sandbox.isolation.layers import (
 from rlm.sandbox.isolation.layers.cgroup import Cgroup
 from rlm.sandbox.isolation.policy import LEVELS, Confinement, Layer, LayerFailed, LayerReport
 
-__all__ = ["become", "close_other_fds", "confine", "inside", "launch", "main", "wait_for"]
+__all__ = ["become", "close_other_fds", "confine", "inside", "launch"]
 
 _REFUSED = 3
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
@@ -43,16 +36,8 @@ Serve = Callable[[int, int], int]
 does."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command line. Returns the worker's exit status, or 3 if a layer failed."""
-    confinement = Confinement.from_json(arguments[0])
-    report = LayerReport(int(arguments[1]))
-    command = arguments[3:]
-    return launch(confinement, report, command, lambda: become(command, confinement), _serve)
-
-
 def inside(arguments: Sequence[str]) -> NoReturn:
-    """Go on as `main` inside the namespaces and the root that bubblewrap created."""
+    """Go on as `launch` inside the namespaces and the root that bubblewrap created."""
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     log, begun = int(arguments[2]), int(arguments[3])
@@ -136,7 +121,7 @@ class _Launcher:
                 kernel = os.fork()
                 if kernel:
                     report.close()
-                    os._exit(wait_for(kernel))
+                    os._exit(_wait_for(kernel))
             confine(self._confinement, report, user)
             _take_over(report, self._layers, run)
         except LayerFailed:
@@ -202,7 +187,7 @@ class _Launcher:
         if first is not None and os.read(begun, 1):
             report.close()
             return self._serve(first, child)
-        wait_for(child)
+        _wait_for(child)
         said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
         report.fail("namespaces", said or "bubblewrap ended at once")
         return _REFUSED
@@ -296,25 +281,13 @@ def become(command: Sequence[str], confinement: Confinement) -> NoReturn:
     os.execve(command[0], list(command), dict(confinement.environment))  # noqa: S606 - that is its purpose
 
 
-def wait_for(child: int) -> int:
+def _wait_for(child: int) -> int:
     """Reap processes until `child` has ended. Return its status as a shell does."""
     while True:
         pid, status = os.wait()
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
-
-
-def _serve(first: int, child: int) -> int:
-    """Wait for a worker. SIGTERM ends it."""
-
-    def end(*_: object) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(first, signal.SIGKILL)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, end)
-    return wait_for(child)
 
 
 def close_other_fds(keep: set[int]) -> None:
@@ -325,7 +298,3 @@ def close_other_fds(keep: set[int]) -> None:
             # The list holds the descriptor of the listing itself, which is closed by now.
             with suppress(OSError):
                 os.close(descriptor)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Finds the levels that this machine really supports, by running the attacks that each level must stop.
 
-A probe goes through the launcher as a kernel does and takes about a tenth of a second. What it has proved is
+A probe is launched and watched as a kernel is, and takes about a tenth of a second. What it has proved is
 noted in a file, and holds until the next boot for processes with the same rights: each kernel's own launch
 reports its layers anyway. What failed is tried again by the next process, because it may have been mended.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,8 +24,9 @@ from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
 from rlm.sandbox.isolation.layers import cgroup
-from rlm.sandbox.isolation.policy import Candidate, Confinement, Launcher, read_report
+from rlm.sandbox.isolation.policy import Candidate, Confinement, Launcher
 from rlm.sandbox.isolation.views import interpreter_paths
+from rlm.sandbox.launch.program import ConfinedProgram, LayersRefused
 from rlm.version import __version__ as version
 
 __all__ = ["ATTACKS", "Probed", "candidates", "examine", "probe_until_safe"]
@@ -39,14 +39,10 @@ _MEMORY_MB = 64
 _PROOFS = "isolation.json"
 """The file of the proofs, in rlm's folder of the user's caches."""
 _LONGEST_TOP = 50
+_LONGEST_REPORT = 4096
 _IMPORTED_FROM = Path(__file__).resolve().parents[3]
-_BOOT = (
-    f"import sys; sys.path.insert(0, {str(_IMPORTED_FROM)!r}); "
-    "from rlm.sandbox.isolation.launcher import main; sys.exit(main(sys.argv[1:]))"
-)
-
 _ATTACKER = """
-import json, mmap, os, signal, socket, sys, time
+import json, mmap, os, socket, sys, time
 planted = json.loads(sys.argv[1])
 def read_a_file():
     open(planted["file"]).read()
@@ -76,7 +72,7 @@ for name in planted["attacks"]:
     except (OSError, ValueError):
         continue
     through.append(name)
-print(json.dumps(through))
+socket.socket(fileno=int(sys.argv[2])).send(json.dumps(through).encode())
 """
 
 ATTACKS: Mapping[int, tuple[str, ...]] = {
@@ -200,7 +196,7 @@ def _probe(candidate: Candidate) -> Probed:
         return Probed(candidate, failed=failed, seconds=time.monotonic() - began)
     try:
         layers, through = _attack(candidate)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+    except (OSError, ValueError) as error:
         layers, through = {}, {"probe": f"{type(error).__name__}: {error}"}
     probed = Probed(candidate, layers, through, time.monotonic() - began)
     _note_proof(probed)
@@ -260,40 +256,19 @@ def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]
             "attacks": ATTACKS[candidate.level],
             "memory": (_MEMORY_MB + confinement.scratch_mb) * 2 * 2**20 + 2**27,
         }
-        attacker = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
-        reading, writing = os.pipe()
+        command = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
         try:
-            done = subprocess.run(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-c",
-                    _BOOT,
-                    confinement.to_json(),
-                    str(writing),
-                    "--",
-                    *attacker,
-                ],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=dict(confinement.environment),
-                pass_fds=(writing,),
-                timeout=_SECONDS,
-                start_new_session=True,
-                check=False,
-            )
+            program = ConfinedProgram(confinement, command, seconds=_SECONDS)
+        except LayersRefused as refusal:
+            return {}, refusal.failed
+        try:
+            program.channel.settimeout(_SECONDS)
+            said = program.channel.recv(_LONGEST_REPORT)
+            if not said:
+                return program.report.layers, {"probe": program.last_line() or "it ended at once"}
+            return program.report.layers, dict.fromkeys(json.loads(said), "an attack got through")
         finally:
-            os.close(writing)
-            with os.fdopen(reading, "rb") as report:
-                said = report.read()
-    isolation, _ = read_report(candidate.level, said)
-    if isolation.failed:
-        return isolation.layers, isolation.failed
-    if done.returncode != 0:
-        complaint = done.stderr.decode(errors="replace").strip().splitlines()
-        return isolation.layers, {"probe": complaint[-1] if complaint else f"it ended with {done.returncode}"}
-    return isolation.layers, dict.fromkeys(json.loads(done.stdout), "an attack got through")
+            program.end()
 
 
 def _top() -> Path:

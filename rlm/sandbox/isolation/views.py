@@ -13,9 +13,8 @@ from rlm.sandbox.isolation.policy import Candidate, Confinement
 from rlm.sandbox.types import KernelLimits
 
 __all__ = [
-    "PACKAGE",
+    "boot",
     "clean_environment",
-    "import_path",
     "interpreter_paths",
     "kernel_confinement",
     "kernel_package",
@@ -27,6 +26,18 @@ _ANY_BODY = 2**40
 before the first cell."""
 _PARTS = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
 PACKAGE = Path(__file__).resolve().parents[2]
+_BOOT = """
+import importlib.util, sys
+folder, path, module = sys.argv[1:4]
+del sys.argv[1:4]
+spec = importlib.util.spec_from_file_location(
+    "rlm", folder + "/__init__.py", submodule_search_locations=[folder]
+)
+sys.modules["rlm"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["rlm"])
+sys.path += [place for place in path.split(":") if place not in sys.path]
+importlib.import_module("rlm.sandbox." + module).main(sys.argv[1:])
+"""
 _SITES = ("site-packages", "dist-packages")
 _OPEN_FILES = 4096
 _PROCESSES = 8192
@@ -100,12 +111,16 @@ def code_folders() -> tuple[Path, ...]:
     return (PACKAGE, *dict.fromkeys(sites))
 
 
-def import_path() -> list[str]:
-    """Return what a worker adds to its `sys.path`. This package is imported by its folder."""
-    return [str(folder) for folder in code_folders() if folder != PACKAGE]
+def boot(module: str) -> list[str]:
+    """Return an interpreter's arguments to run `main` of a module of the sandbox with the arguments after.
+
+    This package is imported by its folder: what lies beside that folder is neither listed nor imported.
+    """
+    folders = ":".join(str(folder) for folder in code_folders() if folder != PACKAGE)
+    return ["-c", _BOOT, str(PACKAGE), folders, module]
 
 
-def worker_confinement(way: Candidate, folder: Path, memory_mb: int, control: int) -> Confinement:
+def worker_confinement(way: Candidate, folder: Path, memory_mb: int) -> Confinement:
     """Return the confinement of a worker in `folder`, which holds `root` and `scratch`."""
     inside = way.level >= 2
     scratch = "/scratch" if inside else str(folder / "scratch")
@@ -131,7 +146,6 @@ def worker_confinement(way: Candidate, folder: Path, memory_mb: int, control: in
             "LC_ALL": "C.UTF-8",
             "MALLOC_ARENA_MAX": "2",
         },
-        keep_fds=(control,),
         role="worker",
     )
 

@@ -1,4 +1,4 @@
-"""The driver's end of a forkserver, which has imported everything and forks watchers with their kernels.
+"""The driver's end of a forkserver, which forks watchers with their kernels and confined programs.
 
 `forkserver_process` is the other end.
 """
@@ -14,15 +14,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from rlm.sandbox.isolation.views import clean_environment
+from rlm.sandbox.isolation.views import boot, clean_environment
+from rlm.sandbox.launch import WARM, WATCH
 
 __all__ = [
-    "WATCH",
     "Forkserver",
     "ForkserverFailed",
     "WatcherLink",
@@ -32,8 +33,6 @@ __all__ = [
 
 MAX_FAILURES = 3
 """Failures in a row after which it is not tried again."""
-WATCH = b"w"
-"""The request for a watcher, with three descriptors: its channel, the kernel's helper channel, its stderr."""
 _END = b"e"
 """Exit. This is a normal shutdown, nothing has to be cleaned up."""
 _HELLO_SECONDS = 30.0
@@ -51,8 +50,8 @@ class ForkserverFailed(Exception):
 class WatcherLink:
     """A watcher that waits for its start request. The owner closes the sockets and the pidfd.
 
-    `channel` leads to the watcher, `helper` is the kernel's helper channel. Unlike a pid, the pidfd cannot
-    come to mean another process.
+    `channel` leads to the watcher, `helper` to the kernel or program. Unlike a pid, the pidfd cannot come to
+    mean another process.
     """
 
     pidfd: int
@@ -60,7 +59,7 @@ class WatcherLink:
     helper: socket.socket
 
     def kill(self) -> None:
-        """Kill the watcher, and with it its kernel. Does nothing if it has ended."""
+        """Kill the watcher, and with it what it watches. Does nothing if it has ended."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
@@ -90,33 +89,56 @@ class Forkserver:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def warm(self) -> None:
-        """Start the process now, so that its imports overlap the caller's work. Returns at once.
+        """Have the process import what kernels need, so that it overlaps the caller's work. Returns at once.
 
         Raises ForkserverFailed.
         """
-        with self._lock:
-            self._ensure()
+        with self._lock, suppress(OSError):  # it is busy or has died: the next kernel tells why
+            self._ensure()[0].send(WARM)
 
     async def open(self, log: int) -> WatcherLink:
-        """Fork a watcher, whose stderr is the file `log`. The first call waits for the forkserver's imports.
+        """Fork a watcher for a kernel, whose stderr is the file `log`. The first call waits for the imports.
 
         Raises ForkserverFailed.
         """
-        channel, channel_theirs = socket.socketpair()
-        helper, helper_theirs = socket.socketpair()
-        for end in (helper, helper_theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELPER_BUFFER)
-        asked: subprocess.Popen[bytes] | None = None
-        try:
+        with self._asking([WARM, WATCH], log, socket.SOCK_STREAM) as (channel, helper):
             channel.setblocking(False)
             helper.setblocking(False)
+            async with asyncio.timeout(_HELLO_SECONDS):
+                await _readable(channel.fileno())
+            return WatcherLink(_receive_pidfd(channel), channel, helper)
+
+    def open_for_program(self, log: int) -> WatcherLink:
+        """Fork a watcher for a program, whose output is the file `log`. `helper` keeps messages apart.
+
+        Raises ForkserverFailed.
+        """
+        with self._asking([WATCH], log, socket.SOCK_SEQPACKET) as (channel, helper):
+            channel.settimeout(_HELLO_SECONDS)
+            return WatcherLink(_receive_pidfd(channel), channel, helper)
+
+    @contextmanager
+    def _asking(
+        self, words: Sequence[bytes], log: int, kind: socket.SocketKind
+    ) -> Iterator[tuple[socket.socket, socket.socket]]:
+        """Ask for a watcher. Yield the channel to it, and ours of a pair of sockets of that kind.
+
+        They are closed if the body fails, and so is the forkserver. Raises ForkserverFailed.
+        """
+        channel, channel_theirs = socket.socketpair()
+        helper, helper_theirs = socket.socketpair(socket.AF_UNIX, kind)
+        asked: subprocess.Popen[bytes] | None = None
+        try:
             with channel_theirs, helper_theirs:
+                for end in (helper, helper_theirs):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELPER_BUFFER)
                 with self._lock:
                     requests, asked = self._ensure()
-                # A sequenced socket sends a message whole or not at all, even with concurrent callers.
                 given = [channel_theirs.fileno(), helper_theirs.fileno(), log]
-                socket.send_fds(requests, [WATCH], given)
-            pidfd = await asyncio.wait_for(_receive_pidfd(channel), _HELLO_SECONDS)
+                for word in words:
+                    # A sequenced socket sends a message whole or not at all, even with concurrent callers.
+                    socket.send_fds(requests, [word], given if word == WATCH else [])
+            yield channel, helper
         except BaseException as error:
             channel.close()
             helper.close()
@@ -127,7 +149,6 @@ class Forkserver:
                 raise ForkserverFailed(f"the forkserver gave no watcher: {reason}") from error
             raise
         self._failures = 0
-        return WatcherLink(pidfd, channel, helper)
 
     def close(self) -> None:
         """Shut down the forkserver. Its watchers keep running. A later `open` starts a new one."""
@@ -159,7 +180,7 @@ class Forkserver:
                 process = subprocess.Popen(
                     [
                         # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
-                        *(sys.executable, "-s", "-P", "-m", "rlm.sandbox.launch.forkserver_process"),
+                        *(sys.executable, "-s", "-P", *boot("launch.forkserver_process")),
                         *(str(theirs.fileno()), str(driver), self._way, tempfile.gettempdir()),
                     ],
                     stdin=subprocess.DEVNULL,
@@ -209,9 +230,8 @@ class Forkserver:
         return said.splitlines()[-1] if said else ""
 
 
-async def _receive_pidfd(channel: socket.socket) -> int:
+def _receive_pidfd(channel: socket.socket) -> int:
     """Receive a watcher's first message: a pidfd of itself."""
-    await _readable(channel.fileno())
     data, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if not data or not descriptors:
         raise ConnectionResetError("it ended")

@@ -1,9 +1,9 @@
-"""The forkserver: forks watchers, with their kernels.
+"""The forkserver: forks watchers, with their kernels and confined programs.
 
-`python -s -P -m rlm.sandbox.launch.forkserver_process SOCKET_FD DRIVER WAY TEMP`: SOCKET_FD leads to the
+Its arguments are SOCKET_FD DRIVER WAY TEMP: SOCKET_FD leads to the
 driver, DRIVER is a pidfd of it, and its private folders are in TEMP. With the WAY `fork`, it imports all that
-a kernel needs, once, and each kernel is forked. With `program`, each kernel is started as a program: slower,
-but it works where an imported library starts a thread.
+a kernel needs when it is told to warm up, and each kernel is forked. With `program`, each kernel is started
+as a program: slower, but it works where an imported library starts a thread.
 
 It runs trusted code only, in a clean environment, without threads until a kernel has its own process.
 """
@@ -31,8 +31,8 @@ from rlm.sandbox.in_kernel import launch
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import close_other_fds
 from rlm.sandbox.isolation.policy import Confinement, LayerReport
-from rlm.sandbox.launch.forkserver import WATCH
-from rlm.sandbox.launch.watcher import BecomeKernel, watch_kernel
+from rlm.sandbox.launch import WARM, WATCH
+from rlm.sandbox.launch.watcher import BecomeKernel, watch
 
 __all__: list[str] = []
 
@@ -40,13 +40,14 @@ _DESCRIPTORS = 3
 _DYING_SECONDS = 10.0
 _PACKAGE_FOLDER = Path(launch.__file__).resolve().parent
 _LOADED_LATE = (
+    "rlm.sandbox.launch.kernel_messages",
     "IPython.core.completerlib",
     "IPython.core.logger",
     "IPython.core.oinspect",
     "faulthandler",
     "unicodedata",
 )
-"""Modules that ipykernel and IPython would import only while a kernel starts."""
+"""Modules that a watcher, ipykernel and IPython would import only while a kernel starts."""
 
 _ours: list[str] = []
 """The modules that a kernel forgets, listed before the fork. Searching all modules after it would touch, and
@@ -58,21 +59,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
     If the driver was killed, its private folders are removed: they hold documents.
     """
-    (requests_fd, driver, way, top), command = arguments, sys.orig_argv[:5]
+    (requests_fd, driver, way, top), command = arguments, sys.orig_argv[: -len(arguments)]
     requests = socket.socket(fileno=int(requests_fd))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     become_kernel: BecomeKernel | None = None
-    if way == "fork":
-        _preload()
-        if len(list(Path("/proc/self/task").iterdir())) > 1:
-            # A fork would take a broken copy of its locks.
-            requests.set_inheritable(True)
-            os.set_inheritable(int(driver), True)
-            os.execv(sys.executable, [*command, requests_fd, driver, "program", top])  # noqa: S606 - itself
-        become_kernel = _become_kernel
-    gc.collect()
-    # Objects made so far stay in every child. If the collector skips them, their pages stay shared.
-    gc.freeze()
     # Without namespaces, what a kernel has started outlives a watcher that is killed. It becomes our child.
     orphans.adopt()
     watchers: set[int] = set()
@@ -89,6 +79,16 @@ def main(arguments: Sequence[str]) -> NoReturn:
         data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
         if not data:
             _after_the_driver(int(driver), Path(top))
+        if data == WARM:
+            if way == "fork" and become_kernel is None:
+                _preload()
+                if len(list(Path("/proc/self/task").iterdir())) > 1:
+                    # A fork would take a broken copy of its locks. What was requested since stays queued.
+                    requests.set_inheritable(True)
+                    os.set_inheritable(int(driver), True)
+                    os.execv(sys.executable, [*command, requests_fd, driver, "program", top])  # noqa: S606
+                become_kernel = _become_kernel
+            continue
         if data != WATCH:
             os._exit(0)
         pid = os.fork()
@@ -112,6 +112,9 @@ def _preload() -> None:
     _ours[:] = launch.our_modules()
     # Each kernel sees different folders.
     sys.path_importer_cache.clear()
+    gc.collect()
+    # Objects made so far stay in every child. If the collector skips them, their pages stay shared.
+    gc.freeze()
 
 
 def _reap(watchers: set[int]) -> None:
@@ -149,7 +152,7 @@ def _become_watcher(descriptors: list[int], become_kernel: BecomeKernel | None) 
         pidfd = os.pidfd_open(os.getpid())
         socket.send_fds(link, [b"\0"], [pidfd])
         os.close(pidfd)
-        watch_kernel(link, helper, become_kernel)
+        watch(link, helper, become_kernel)
         status = 0
     except BaseException:
         # A forked watcher must end here and never return into the forkserver's frames.
@@ -199,7 +202,3 @@ def _start_afresh(environment: Mapping[str, str], package: str) -> list[ModuleTy
     sys.path_importer_cache.clear()
     gc.enable()
     return launch.hide_our_packages(_ours)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -17,7 +17,7 @@ from jupyter_client.session import Session
 
 from rlm.sandbox.in_kernel import wire
 
-__all__ = ["KernelEnded", "KernelMessages", "outcome_of"]
+__all__ = ["KernelMessages"]
 
 _BLOCK = 2**18
 _SIGNATURE = 64
@@ -28,10 +28,6 @@ _TRACEBACK_LIMIT = 8_200
 _RESULT_LIMIT = 21_000
 _STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
 """Characters of each stream of one cell: the kernel's own limit, plus room for its note about a gap."""
-
-
-class KernelEnded(Exception):
-    """The kernel closed its end of the socket."""
 
 
 class KernelMessages:
@@ -69,7 +65,7 @@ class KernelMessages:
     def receive(self) -> dict[str, Any] | None:
         """Read what is there, some at a time. Return the reply once it is complete.
 
-        Raises KernelEnded, or WireError if the kernel sends anything but the reply.
+        Raises EOFError, or WireError if the kernel sends anything but the reply.
         """
         try:
             piece = self.cells.recv(_BLOCK)
@@ -78,7 +74,7 @@ class KernelMessages:
         except ConnectionResetError:
             piece = b""
         if not piece:
-            raise KernelEnded
+            raise EOFError
         self._received += piece
         if len(self._received) < wire.HEADER_SIZE:
             return None
@@ -108,28 +104,28 @@ class KernelMessages:
             raise wire.WireError(f"not a message of Jupyter: {type(error).__name__}") from error
         return content
 
+    @staticmethod
+    def outcome_of(reply: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what an execute reply says of its cell. What is missing or of another type is empty.
 
-def outcome_of(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an execute reply says of its cell. What is missing or of another type is empty.
-
-    An honest kernel bounds its output. A hostile one may not, so everything is bounded again here. A report
-    that is cut does not parse, and the driver ends its kernel.
-    """
-    cell = reply.get("cell")
-    if not isinstance(cell, dict):
-        cell = {}
-    result = cell.get("result")
-    lines = reply.get("traceback")
-    joined = "\n".join(line for line in lines[:8] if isinstance(line, str)) if isinstance(lines, list) else ""
-    return {
-        "ok": reply.get("status") == "ok",
-        **{name: _slim(_text(cell.get(name), limit)) for name, limit in _STREAM_LIMITS.items()},
-        "result": _text(result, _RESULT_LIMIT) if isinstance(result, str) else None,
-        "report": _text(cell.get("report"), wire.MAX_CALL),
-        "ename": _text(reply.get("ename"), _NAME_LIMIT),
-        "evalue": _text(reply.get("evalue"), _MESSAGE_LIMIT),
-        "traceback": joined[:_TRACEBACK_LIMIT],
-    }
+        An honest kernel bounds its output. A hostile one may not, so everything is bounded again here. A
+        report that is cut does not parse, and the driver ends its kernel.
+        """
+        cell = reply.get("cell")
+        if not isinstance(cell, dict):
+            cell = {}
+        result = cell.get("result")
+        lines = reply.get("traceback")
+        texts = [line for line in lines[:8] if isinstance(line, str)] if isinstance(lines, list) else []
+        return {
+            "ok": reply.get("status") == "ok",
+            **{name: _slim(_text(cell.get(name), limit)) for name, limit in _STREAM_LIMITS.items()},
+            "result": _text(result, _RESULT_LIMIT) if isinstance(result, str) else None,
+            "report": _text(cell.get("report"), wire.MAX_CALL),
+            "ename": _text(reply.get("ename"), _NAME_LIMIT),
+            "evalue": _text(reply.get("evalue"), _MESSAGE_LIMIT),
+            "traceback": "\n".join(texts)[:_TRACEBACK_LIMIT],
+        }
 
 
 def _slim(text: str) -> str:

@@ -1,7 +1,8 @@
 """The process that watches one kernel: launches it, gives it cells, interrupts and ends it, and cleans up.
 
-It stays outside the kernel's namespaces. When the driver closes its channel, by closing it or by ending, the
-watcher ends the kernel with all that it started, and removes its folder.
+It watches a confined program, too: a worker that parses documents, or a probe. It stays outside the
+namespaces. When the driver closes its channel, by closing it or by ending, the watcher ends the kernel with
+all that it started, and removes its folder.
 
 The kernel computes only while a cell runs. When a cell has ended, the kernel's process is stopped with its
 threads until the next one begins, and every other process of the kernel is killed. While a cell runs, the
@@ -23,16 +24,18 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rlm.sandbox.folders import remove
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation import orphans
 from rlm.sandbox.isolation.launcher import become, launch
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport, LayerReport, read_report
-from rlm.sandbox.launch.kernel_messages import KernelEnded, KernelMessages, outcome_of
 
-__all__ = ["BecomeKernel", "watch_kernel"]
+if TYPE_CHECKING:
+    from rlm.sandbox.launch.kernel_messages import KernelMessages
+
+__all__ = ["BecomeKernel", "watch"]
 
 BecomeKernel = Callable[[Confinement, Mapping[str, Any], str, LayerReport], NoReturn]
 """Makes the forked and confined process a kernel, with its configuration and the folder of its code. It
@@ -51,11 +54,12 @@ _NICE = 10
 _MEMORY = 512 * 2**20
 
 
-def watch_kernel(channel: socket.socket, helper: int, become_kernel: BecomeKernel | None) -> None:
-    """Watch one kernel until the driver closes its end of `channel`.
+def watch(channel: socket.socket, helper: int, become_kernel: BecomeKernel | None) -> None:
+    """Watch one kernel, or one program, until the driver closes its end of `channel`.
 
-    The first message tells what to start. `helper` is the kernel's end of the helper channel. Without
-    `become_kernel`, the kernel is started as a program. This process must have no other thread.
+    The first message tells what to start. `helper` is the kernel's end of the helper channel; a program gets
+    it as its last argument. Without `become_kernel`, a kernel is started as a program, too. This process must
+    have no other thread.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -63,29 +67,34 @@ def watch_kernel(channel: socket.socket, helper: int, become_kernel: BecomeKerne
         request = _receive(channel)
     except (EOFError, OSError):
         return
-    package = request["package"]
-    cells, cells_theirs = socket.socketpair()
     reading, writing = os.pipe()
-    confinement = replace(
-        Confinement.from_json(request["confinement"]), keep_fds=(helper, cells_theirs.fileno())
-    )
-    key = os.urandom(32).hex()
-    config = {"helper_fd": helper, "cells_fd": cells_theirs.fileno(), "key": key}
-    # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
-    command = [sys.executable, "-s", "-P", f"{package}/launch.py", json.dumps(config)]
+    given, config, messages = [helper], {}, None
+    if "package" in request:
+        # A program is started without the messages of Jupyter, whose imports take longer than its own.
+        from rlm.sandbox.launch.kernel_messages import KernelMessages
+
+        cells, cells_theirs = socket.socketpair()
+        given.append(cells_theirs.detach())
+        key = os.urandom(32).hex()
+        config = {"helper_fd": helper, "cells_fd": given[1], "key": key}
+        messages = KernelMessages(cells, key.encode())
+        # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
+        command = [sys.executable, "-s", "-P", f"{request['package']}/launch.py", json.dumps(config)]
+    else:
+        command = [*request["command"], str(helper)]
+    confinement = replace(Confinement.from_json(request["confinement"]), keep_fds=tuple(given))
     report = LayerReport(writing)
-    messages = KernelMessages(cells, key.encode())
     watcher = _Watcher(channel, messages, reading, confinement)
 
     def run() -> NoReturn:
-        if become_kernel is None:
+        if become_kernel is None or messages is None:
             become(command, confinement)
-        become_kernel(confinement, config, package, report)
+        become_kernel(confinement, config, request["package"], report)
 
     def serve(first: int, child: int) -> int:
-        # Kept open here, the kernel's ends would never end.
-        os.close(helper)
-        cells_theirs.close()
+        # Kept open here, their ends would never end.
+        for descriptor in given:
+            os.close(descriptor)
         # A hostile reply ends its own kernel only.
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         return watcher.serve(first, child)
@@ -95,14 +104,15 @@ def watch_kernel(channel: socket.socket, helper: int, become_kernel: BecomeKerne
         report.close()
         watcher.tell_refusal()
     finally:
-        remove(Path(request["folder"]))
+        if messages is not None:
+            remove(Path(request["folder"]))
 
 
 class _Watcher:
     """Serves the driver on `channel`. The layers of the kernel's confinement come on the pipe `layers`."""
 
     def __init__(
-        self, channel: socket.socket, messages: KernelMessages, layers: int, confinement: Confinement
+        self, channel: socket.socket, messages: KernelMessages | None, layers: int, confinement: Confinement
     ) -> None:
         self._channel = channel
         self._messages = messages
@@ -137,7 +147,7 @@ class _Watcher:
                 os.read(woken, 4096)
             if self._layers in ready:
                 self._read_layers()
-            if self._messages.cells.fileno() in ready:
+            if self._messages is not None and self._messages.cells.fileno() in ready:
                 self._exchange()
             if self._channel.fileno() in ready:
                 self._serve_driver()
@@ -178,7 +188,10 @@ class _Watcher:
             self._kill()
             return
         self._report = report
-        self._ask("kernel_info", {})
+        if self._messages is None:
+            self._tell_ready()
+        else:
+            self._ask("kernel_info", {})
 
     def _serve_driver(self) -> None:
         try:
@@ -219,18 +232,20 @@ class _Watcher:
         self._ask("execute", content, str(message["round"]))
 
     def _ask(self, kind: str, content: Mapping[str, Any], cell_id: str | None = None) -> None:
+        assert self._messages is not None
         self._messages.ask(kind, content, cell_id)
         self._poll.register(self._messages.cells, select.POLLIN | self._writing())
 
     def _writing(self) -> int:
-        return select.POLLOUT if self._messages.has_unsent else 0
+        return select.POLLOUT if self._messages is not None and self._messages.has_unsent else 0
 
     def _exchange(self) -> None:
         """Send and receive what the kernel's socket takes and holds."""
+        assert self._messages is not None
         try:
             self._messages.send()
             reply = self._messages.receive()
-        except KernelEnded:
+        except EOFError:
             self._poll.unregister(self._messages.cells)
             self._doomed = time.monotonic() + _ENDING_SECONDS
             return
@@ -245,12 +260,11 @@ class _Watcher:
         self._poll.unregister(self._messages.cells)
         if self._cell is None:
             self._pin()
-            assert self._report is not None
-            self._tell(event="ready", level=self._report.level, layers=dict(self._report.layers))
+            self._tell_ready()
             self._begin_next()
             return
         seconds, number = time.monotonic() - self._began, self._cell
-        self._tell(event="result", id=number, seconds=seconds, **outcome_of(reply))
+        self._tell(event="result", id=number, seconds=seconds, **self._messages.outcome_of(reply))
         self._end_cell()
         self._begin_next()
 
@@ -291,6 +305,11 @@ class _Watcher:
         self._doomed = None
         with suppress(ProcessLookupError):
             os.kill(self._first, signal.SIGKILL)
+
+    def _tell_ready(self) -> None:
+        assert self._report is not None
+        layers = dict(self._report.layers)
+        self._tell(event="ready", level=self._report.level, layers=layers, first=self._first)
 
     def _tell_computing(self) -> None:
         before, self._used = self._used, max(self._used or 0.0, self._seconds(orphans.descendants()))

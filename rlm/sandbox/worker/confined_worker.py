@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import select
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,35 +12,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
-from rlm.sandbox.isolation.policy import Candidate, read_report
-from rlm.sandbox.isolation.views import PACKAGE, import_path, worker_confinement
+from rlm.sandbox.isolation.policy import Candidate
+from rlm.sandbox.isolation.views import boot, worker_confinement
+from rlm.sandbox.launch.program import ConfinedProgram, LayersRefused
 
 __all__ = ["ConfinedWorker", "WorkerFailed", "WorkerTimeout", "WorkerUnavailable"]
 
 _START_SECONDS = 30.0
-_END_SECONDS = 2.0
 _TICK_SECONDS = 0.1
 _DYING_SECONDS = 1.0
 _LONGEST_LINE = 4096
 _BLOCK = 1 << 20
-_BOOT = """
-import importlib.util, sys
-folder, path = sys.argv[1:3]
-del sys.argv[1:3]
-spec = importlib.util.spec_from_file_location(
-    "rlm", folder + "/__init__.py", submodule_search_locations=[folder]
-)
-sys.modules["rlm"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["rlm"])
-sys.path += path.split(":")
-from rlm.sandbox.{module} import main
-sys.exit(main(sys.argv[1:]))
-"""
-"""Imports this package by its folder: what lies beside that folder is neither listed nor imported."""
 
 
 class WorkerFailed(Exception):
@@ -67,7 +50,7 @@ class ConfinedWorker:
     be read: it imports and opens what the job needs. The job itself can open nothing: no file, socket or
     process. Whatever it does not trust must come over the channel or from the files.
 
-    The worker is started by the first job, by the launcher of kernels: from level 2 on in namespaces and a
+    The worker is started by the first job, and watched as kernels are: from level 2 on in namespaces and a
     root of its own. It is started again if it has died. Safe to use from any thread. A context manager.
     """
 
@@ -77,13 +60,13 @@ class ConfinedWorker:
         self._memory_mb = memory_mb
         self._ways = ways
         self._lock = threading.Lock()
-        self._running: _Running | None = None
+        self._running: ConfinedProgram | None = None
         self._refused: dict[str, str] = {}
 
     @property
     def level(self) -> int | None:
         """Return the isolation level of the running worker, or None if none runs."""
-        return None if self._running is None else self._running.way.level
+        return None if self._running is None else self._running.report.level
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -93,7 +76,7 @@ class ConfinedWorker:
     @property
     def pid(self) -> int | None:
         """Return the process whose end ends the worker and its jobs, or None if none runs."""
-        return None if self._running is None else self._running.init
+        return None if self._running is None else self._running.pid
 
     def start(self) -> None:
         """Start the worker now, if it does not run. Raises WorkerUnavailable."""
@@ -158,7 +141,7 @@ class ConfinedWorker:
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
-            running.kill()
+            running.end()
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +164,7 @@ class ConfinedWorker:
             if "error" in answer:
                 raise WorkerFailed(answer["error"])
             if answer["failed"]:
-                if running.way.level > 0:
+                if running.report.level > 0:
                     reasons = "; ".join(f"{wall}: {reason}" for wall, reason in answer["failed"].items())
                     raise WorkerFailed(f"the process was not confined: {reasons}")
                 self._refused.update(answer["failed"])
@@ -190,115 +173,47 @@ class ConfinedWorker:
             raise
         return channel
 
-    def _send(self, message: bytes, descriptors: Sequence[int]) -> _Running:
+    def _send(self, message: bytes, descriptors: Sequence[int]) -> ConfinedProgram:
         with self._lock:
             running = self._ensure()
             try:
                 # A sequenced socket sends a message whole or not at all.
-                socket.send_fds(running.requests, [message], descriptors)
+                socket.send_fds(running.channel, [message], descriptors)
             except (BrokenPipeError, ConnectionResetError) as error:
-                running.kill()
+                running.end()
                 self._running = None
                 raise EOFError("the worker has died") from error
         return running
 
-    def _drop_if_dead(self, running: _Running) -> None:
+    def _drop_if_dead(self, running: ConfinedProgram) -> None:
         """Clean up after a worker that has died. Its other jobs keep one that lives."""
         with self._lock:
             if running.has_ended(_DYING_SECONDS):
-                running.kill()
+                running.end()
                 if self._running is running:
                     self._running = None
 
-    def _ensure(self) -> _Running:
+    def _ensure(self) -> ConfinedProgram:
         if self._running is None:
             self._running = self._launch()
         return self._running
 
-    def _launch(self) -> _Running:
+    def _launch(self) -> ConfinedProgram:
         refused: dict[str, str] = {}
         for way in self._ways or _every_way():
             try:
-                running = _Running.launch(way, self._memory_mb)
-            except _Refused as refusal:
+                running = _launch(way, self._memory_mb)
+            except LayersRefused as refusal:
                 for layer, reason in refusal.failed.items():
                     refused.setdefault(layer, reason)
+                continue
+            except (OSError, ValueError) as error:
+                refused.setdefault(f"worker at {way}", str(error))
                 continue
             self._refused = refused
             return running
         reasons = "; ".join(f"{layer}: {reason}" for layer, reason in refused.items())
         raise WorkerUnavailable(f"no confined process can be started here ({reasons})")
-
-
-class _Refused(Exception):
-    """This machine does not give one way's layers."""
-
-    def __init__(self, failed: Mapping[str, str]) -> None:
-        super().__init__()
-        self.failed = dict(failed)
-
-
-class _Running:
-    """A started worker: its launcher and its channel."""
-
-    def __init__(
-        self,
-        way: Candidate,
-        launcher: subprocess.Popen[bytes],
-        requests: socket.socket,
-        init: int | None,
-    ) -> None:
-        self.way = way
-        self.requests = requests
-        self.init = init
-        self._launcher = launcher
-
-    @classmethod
-    def launch(cls, way: Candidate, memory_mb: int) -> Self:
-        """Start a worker and wait until it takes jobs. Raises _Refused."""
-        folder = private_folder("worker", Path(tempfile.gettempdir()))
-        launcher: subprocess.Popen[bytes] | None = None
-        requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            for name in ("root", "scratch"):
-                (folder / name).mkdir(0o700)
-            until = time.monotonic() + _START_SECONDS
-            with theirs, tempfile.TemporaryFile() as log:
-                launcher, report = _start(way, folder, memory_mb, theirs.fileno(), log)
-                theirs.close()
-                with report:
-                    said = _read_to_end(report.fileno(), until)
-                isolation, init = read_report(way.level, said)
-                if isolation.failed:
-                    raise _Refused(isolation.failed)
-                requests.settimeout(max(0.0, until - time.monotonic()))
-                if requests.recv(16) != b"ready":
-                    raise EOFError(_last_line(log) or "it ended at once")
-                requests.settimeout(None)
-        except BaseException as error:
-            requests.close()
-            if launcher is not None:
-                _end(launcher, None)
-            remove(folder)
-            if isinstance(error, OSError | EOFError | ValueError):
-                raise _Refused({f"worker at {way}": str(error)}) from error
-            raise
-        # It holds what it needs of the folder. Removed now, nothing is left of it whatever ends this process.
-        remove(folder)
-        return cls(way, launcher, requests, init)
-
-    def has_ended(self, seconds: float) -> bool:
-        """Return whether the worker ends within that time, as the end of its channel tells."""
-        if self.requests.fileno() < 0:
-            return True
-        ending = select.poll()
-        ending.register(self.requests, select.POLLRDHUP)
-        return bool(ending.poll(seconds * 1000))
-
-    def kill(self) -> None:
-        """End the worker with all its jobs, and wait for it."""
-        self.requests.close()
-        _end(self._launcher, self.init)
 
 
 def _every_way() -> list[Candidate]:
@@ -309,52 +224,28 @@ def _every_way() -> list[Candidate]:
     return [*ways, Candidate(1), Candidate(0)]
 
 
-def _start(
-    way: Candidate, folder: Path, memory_mb: int, control: int, log: IO[bytes]
-) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    confinement = worker_confinement(way, folder, memory_mb, control)
-
-    def program(module: str) -> list[str]:
-        boot = _BOOT.format(module=module)
-        return [sys.executable, "-I", "-S", "-c", boot, str(PACKAGE), os.pathsep.join(import_path())]
-
-    reading, writing = os.pipe()
-    report = os.fdopen(reading, "rb")
+def _launch(way: Candidate, memory_mb: int) -> ConfinedProgram:
+    """Start a worker and wait until it takes jobs. Raises LayersRefused, or OSError."""
+    folder = private_folder("worker", Path(tempfile.gettempdir()))
+    until = time.monotonic() + _START_SECONDS
     try:
-        launcher = subprocess.Popen(
-            [
-                *(*program("isolation.launcher"), confinement.to_json(), str(writing)),
-                *("--", *program("worker.template"), str(control), str(way.level)),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            env=dict(confinement.environment),
-            pass_fds=(writing, control),
-            cwd="/",
-            start_new_session=True,
-        )
-    except BaseException:
-        report.close()
-        raise
+        for name in ("root", "scratch"):
+            (folder / name).mkdir(0o700)
+        # A program and no fork: its memory is laid out as no kernel's is, and holds nothing of one.
+        command = [sys.executable, "-I", "-S", *boot("worker.template"), str(way.level)]
+        running = ConfinedProgram(worker_confinement(way, folder, memory_mb), command, seconds=_START_SECONDS)
+        try:
+            running.channel.settimeout(max(0.001, until - time.monotonic()))
+            if running.channel.recv(16) != b"ready":
+                raise ConnectionResetError(running.last_line() or "it ended at once")
+            running.channel.settimeout(None)
+        except BaseException:
+            running.end()
+            raise
     finally:
-        os.close(writing)
-    return launcher, report
-
-
-def _end(launcher: subprocess.Popen[bytes], init: int | None) -> None:
-    # As for kernels: SIGKILL to the first process ends everything in its namespaces, SIGTERM has the launcher
-    # end the rest, which it finds without namespaces, too.
-    if init is not None and launcher.poll() is None:
-        with suppress(ProcessLookupError):
-            os.kill(init, signal.SIGKILL)
-    launcher.terminate()
-    try:
-        launcher.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(launcher.pid, signal.SIGKILL)
-        launcher.wait()
+        # It holds what it needs of the folder. Removed now, nothing is left of it whatever ends this process.
+        remove(folder)
+    return running
 
 
 def _exchange(
@@ -397,20 +288,3 @@ def _read_line(channel: socket.socket, until: float) -> bytes:
         line += byte
     channel.settimeout(None)
     return bytes(line)
-
-
-def _read_to_end(descriptor: int, until: float) -> bytes:
-    data = bytearray()
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    while waiting.poll(max(0.0, until - time.monotonic()) * 1_000):
-        piece = os.read(descriptor, 4096)
-        if not piece:
-            return bytes(data)
-        data += piece
-    raise TimeoutError("the launcher did not answer")
-
-
-def _last_line(log: IO[bytes]) -> str:
-    said = os.pread(log.fileno(), 100_000, 0).decode(errors="replace").strip()
-    return said.splitlines()[-1] if said else ""

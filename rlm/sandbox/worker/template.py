@@ -14,7 +14,6 @@ import resource
 import select
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,12 +31,12 @@ _LAST_WORDS_SECONDS = 5
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Serve jobs. The arguments are the descriptor of the channel of requests, and the isolation level."""
+    """Serve jobs. The arguments are the isolation level, and the descriptor of the channel of requests."""
+    level, requests = map(int, arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    level = int(arguments[1])
     if level:
         _hide_from_tracing()
-    _Template(socket.socket(fileno=int(arguments[0])), is_strict=level > 0).serve()
+    _Template(socket.socket(fileno=requests), is_strict=level > 0).serve()
 
 
 class _Template:
@@ -191,7 +190,3 @@ def _limit(cpu_seconds: int | None) -> None:
 
 def _line(**values: object) -> bytes:
     return json.dumps(values).encode() + b"\n"
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

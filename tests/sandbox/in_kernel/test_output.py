@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.output import BoundedStream
 from rlm.sandbox.in_kernel.variables import MAX_CHANGES, VariableWatch, describe
-from rlm.sandbox.launch.kernel_messages import outcome_of
+from rlm.sandbox.launch.kernel_messages import KernelMessages
+
+outcome_of = KernelMessages.outcome_of
 
 
 def test_head_and_tail_are_kept_however_they_are_written() -> None:

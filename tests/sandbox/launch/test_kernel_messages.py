@@ -18,7 +18,7 @@ from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import KernelProcess
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.isolation.policy import Candidate
-from rlm.sandbox.launch.kernel_messages import KernelEnded, KernelMessages
+from rlm.sandbox.launch.kernel_messages import KernelMessages
 from rlm.sandbox.types import KernelLimits
 
 KEY = b"key"
@@ -108,7 +108,7 @@ def test_what_is_no_reply_breaks_the_protocol(peer, name) -> None:
 
 def test_the_end_of_the_kernel_is_noticed(peer) -> None:
     peer.socket.close()
-    with pytest.raises(KernelEnded):
+    with pytest.raises(EOFError):
         peer.receive()
 
 

@@ -71,7 +71,7 @@ def call(worker: ConfinedWorker, job: str, request: bytes = b"", seconds: float 
 
 
 def descendants() -> set[int]:
-    """Return the processes below this one."""
+    """Return the living processes below this one."""
     above = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -79,7 +79,8 @@ def descendants() -> set[int]:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            above[int(entry.name)] = int(fields[1])
+            if fields[0] != "Z":
+                above[int(entry.name)] = int(fields[1])
     found = {os.getpid()}
     while more := {pid for pid, parent in above.items() if parent in found} - found:
         found |= more
