@@ -10,13 +10,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlm.sandbox.launch.forkserver import shared_forkserver
+
 Events = list[tuple[str, dict[str, Any]]]
 """Kind and data of each event, in order."""
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the child processes of a process."""
+    with suppress(OSError):
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+    return []
+
+
+def kernel_watchers() -> list[int]:
+    """Return the watchers of kernels below the forkserver of this process, not those of workers."""
+
+    def is_of_worker(pid: int) -> bool:
+        with suppress(OSError):
+            if b"worker.template" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        return any(map(is_of_worker, children_of(pid)))
+
+    server = shared_forkserver().pid
+    return [pid for pid in children_of(server) if not is_of_worker(pid)] if server else []
 
 
 @contextmanager

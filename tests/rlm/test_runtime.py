@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from driver_processes import kernel_watchers
 from typer.testing import CliRunner
 
 import rlm
@@ -27,7 +28,6 @@ from rlm.events import ContextLoaded, KernelOpened, Loading, RunEnded, RunStarte
 from rlm.models import ModelWindow
 from rlm.runs.load_warnings import warnings_of
 from rlm.sandbox.errors import SandboxRefused
-from rlm.sandbox.launch.forkserver import shared_forkserver
 from rlm.testing import ScriptedModel
 
 
@@ -231,16 +231,10 @@ async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatc
     assert run.events == []
 
 
-def watchers() -> str:
-    """The kernels' watchers that there are: the forkserver's children."""
-    server = shared_forkserver().pid
-    return Path(f"/proc/{server}/task/{server}/children").read_text() if server else ""
-
-
 async def no_watcher_is_left() -> None:
     async with asyncio.timeout(10):
         # An ended one is a child until it has been reaped.
-        while watchers():
+        while kernel_watchers():
             await asyncio.sleep(0.01)
 
 
@@ -249,9 +243,9 @@ class WaitsForAKernel(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         end = time.monotonic() + 20
-        while not watchers() and time.monotonic() < end:
+        while not kernel_watchers() and time.monotonic() < end:
             time.sleep(0.01)
-        self.seen = bool(watchers())
+        self.seen = bool(kernel_watchers())
         return super().read(size)
 
 
@@ -271,12 +265,12 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
     seen = []
 
     def direct(_request) -> str:
-        seen.append(watchers())
+        seen.append(kernel_watchers())
         return "NOT_FOUND"
 
     settings = Settings(strategy=strategy)
     await run(ScriptedModel.of(direct=direct, root=["no block"] * 9), "one two three\n", settings=settings)
-    assert seen == [""]
+    assert seen == [[]]
     await no_watcher_is_left()
 
 
@@ -286,9 +280,9 @@ async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
 
     async def root(request) -> str:
         end = time.monotonic() + 20
-        while len(watchers().split()) < 2 and time.monotonic() < end:
+        while len(kernel_watchers()) < 2 and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        seen.append(len(watchers().split()))
+        seen.append(len(kernel_watchers()))
         return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
 
     result = await run(ScriptedModel.of(root=root), limits=Limits(max_depth=2))

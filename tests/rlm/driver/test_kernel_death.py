@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from driver_processes import children_of, kernel_watchers
 
 from rlm import Limits
 from rlm.journal import Journal
@@ -165,7 +166,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     async def child(request):
         if request.task == "now" and not done:
             done.append(True)
-            for watcher in watchers():
+            for watcher in kernel_watchers():
                 os.kill(watcher if victim == "watcher" else leaf(watcher), signal.SIGKILL)
             await asyncio.sleep(0.2)
         return f"to {request.task}"
@@ -191,7 +192,7 @@ async def test_a_sub_rlm_of_the_killed_block_goes_on_where_it_stopped(run, block
 
     async def child(request):
         if request.task == "q2" and not killed:
-            killed.append(watchers()[0])
+            killed.append(kernel_watchers()[0])
             os.kill(killed[0], signal.SIGKILL)
             await asyncio.sleep(0.3)
         return f"{request.task};"
@@ -231,38 +232,12 @@ def parent_of(pid: int, _what: str) -> int:
     above = int(stat[1])
     while above not in (1, os.getpid()):
         pid, above = above, int(Path(f"/proc/{above}/stat").read_text().rpartition(")")[2].split()[1])
-        if "forkserver" in Path(f"/proc/{above}/cmdline").read_text() and above in direct_children():
+        if "forkserver" in Path(f"/proc/{above}/cmdline").read_text() and above in children_of(os.getpid()):
             return pid
     return pid
 
 
-def direct_children() -> list[int]:
-    return [
-        int(child)
-        for task in Path("/proc/self/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
-
-
-def watchers() -> list[int]:
-    """Return the running watchers of this process's forkserver."""
-    (server,) = [pid for pid in children(os.getpid()) if b"forkserver_process" in command(pid)]
-    return children(server)
-
-
 def leaf(pid: int) -> int:
     """Return the last of the line of processes that begins with a watcher: its kernel."""
-    below = children(pid)
+    below = children_of(pid)
     return leaf(below[0]) if below else pid
-
-
-def children(pid: int) -> list[int]:
-    return [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
-
-
-def command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from pathlib import Path
 
 import pytest
+from driver_processes import kernel_watchers
 
 from rlm import Limits, Settings
 from rlm.driver.reply_contract import Cell, parse
@@ -15,7 +15,6 @@ from rlm.events import CellRun, RoundStarted, Violated
 from rlm.journal import Journal
 from rlm.models.base import Reply, TokenUsage
 from rlm.results import RunResult
-from rlm.sandbox.launch.forkserver import shared_forkserver
 from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
@@ -311,12 +310,9 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
     async with Journal.open(run.store) as journal:
         (summary,) = await journal.runs()
         assert (summary.state, summary.stop_reason) == ("interrupted", "cancelled")
-    server = shared_forkserver().pid
-    assert server is not None
-    watchers = Path(f"/proc/{server}/task/{server}/children")
     async with asyncio.timeout(10):
         # An ended one is a child process until the forkserver has reaped it.
-        while watchers.read_text():
+        while kernel_watchers():
             await asyncio.sleep(0.01)
 
 
