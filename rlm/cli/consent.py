@@ -14,7 +14,7 @@ import typer
 from rlm.cli.console.exits import say
 
 if TYPE_CHECKING:
-    from rlm.sandbox.isolation.probe import Probed
+    from rlm.sandbox.launch.probe import Probed
 
 __all__ = ["allowed_level", "consent_file", "has_consent"]
 
@@ -37,7 +37,7 @@ def allowed_level(option: str, *, model_written: bool = True) -> int | Literal["
     path = consent_file(os.environ)
     if not model_written or not (path.exists() or _on_terminal()):
         return "auto"
-    from rlm.sandbox.isolation.probe import probe_until_safe
+    from rlm.sandbox.launch.probe import probe_until_safe
 
     tried = probe_until_safe()
     if max((probed.candidate.level for probed in tried if probed.holds), default=0) != 1:

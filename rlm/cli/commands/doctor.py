@@ -39,7 +39,7 @@ from rlm.models.plugins import load_plugins
 from rlm.models.registry import PROVIDERS
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
-from rlm.sandbox.isolation.probe import examine, probe_until_safe
+from rlm.sandbox.launch.probe import examine, probe_until_safe
 from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
 
 __all__ = ["doctor"]

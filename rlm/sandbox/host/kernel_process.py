@@ -24,9 +24,9 @@ from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
 from rlm.sandbox.isolation.policy import Candidate, IsolationReport
-from rlm.sandbox.isolation.probe import candidates
 from rlm.sandbox.isolation.views import kernel_confinement, kernel_package
 from rlm.sandbox.launch.forkserver import Forkserver, ForkserverFailed, WatcherLink, shared_forkserver
+from rlm.sandbox.launch.probe import candidates
 from rlm.sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]

@@ -26,18 +26,6 @@ _ANY_BODY = 2**40
 before the first cell."""
 _PARTS = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
 PACKAGE = Path(__file__).resolve().parents[2]
-_BOOT = """
-import importlib.util, sys
-folder, path, module = sys.argv[1:4]
-del sys.argv[1:4]
-spec = importlib.util.spec_from_file_location(
-    "rlm", folder + "/__init__.py", submodule_search_locations=[folder]
-)
-sys.modules["rlm"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["rlm"])
-sys.path += [place for place in path.split(":") if place not in sys.path]
-importlib.import_module("rlm.sandbox." + module).main(sys.argv[1:])
-"""
 _SITES = ("site-packages", "dist-packages")
 _OPEN_FILES = 4096
 _PROCESSES = 8192
@@ -112,12 +100,9 @@ def code_folders() -> tuple[Path, ...]:
 
 
 def boot(module: str) -> list[str]:
-    """Return an interpreter's arguments to run `main` of a module of the sandbox with the arguments after.
-
-    This package is imported by its folder: what lies beside that folder is neither listed nor imported.
-    """
+    """Return an interpreter's arguments to run `main` of a module of the sandbox with the arguments after."""
     folders = ":".join(str(folder) for folder in code_folders() if folder != PACKAGE)
-    return ["-c", _BOOT, str(PACKAGE), folders, module]
+    return [str(PACKAGE / "sandbox" / "launch" / "boot.py"), folders, module]
 
 
 def worker_confinement(way: Candidate, folder: Path, memory_mb: int) -> Confinement:

@@ -9,9 +9,9 @@ import pytest
 
 from rlm.cli import consent
 from rlm.cli.consent import allowed_level, consent_file
-from rlm.sandbox.isolation import probe
 from rlm.sandbox.isolation.policy import Candidate
-from rlm.sandbox.isolation.probe import Probed
+from rlm.sandbox.launch import probe
+from rlm.sandbox.launch.probe import Probed
 
 
 @pytest.fixture

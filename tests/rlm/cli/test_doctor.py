@@ -11,9 +11,9 @@ import pytest
 from rlm.cli.commands import doctor_attacks
 from rlm.cli.commands.doctor import _levels, _sandbox
 from rlm.cli.commands.sandbox import run_cell
-from rlm.sandbox.isolation import probe
 from rlm.sandbox.isolation.policy import Candidate
-from rlm.sandbox.isolation.probe import Probed
+from rlm.sandbox.launch import probe
+from rlm.sandbox.launch.probe import Probed
 
 
 @pytest.fixture

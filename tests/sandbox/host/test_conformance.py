@@ -12,8 +12,8 @@ import pytest
 
 from rlm.sandbox.errors import KernelDied
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import probe
 from rlm.sandbox.isolation.policy import Candidate
+from rlm.sandbox.launch import probe
 from rlm.sandbox.protocol import KernelHandler, Sandbox
 from rlm.sandbox.types import CellResult, ChildAnswer, ChildBatch, ChildSlice, Finalization, Span
 from rlm.testing import FakeSandbox

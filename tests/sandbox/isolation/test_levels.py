@@ -17,10 +17,11 @@ import pytest
 
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.isolation import probe, views
+from rlm.sandbox.isolation import views
 from rlm.sandbox.isolation.layers import cgroup
 from rlm.sandbox.isolation.policy import LEVELS, Candidate
-from rlm.sandbox.isolation.probe import Probed
+from rlm.sandbox.launch import probe
+from rlm.sandbox.launch.probe import Probed
 from rlm.sandbox.types import KernelLimits
 
 WAYS = (Candidate(3), Candidate(2), Candidate(2, "bubblewrap"), Candidate(1))
