@@ -118,7 +118,7 @@ def test_any_part_of_a_text_is_found_in_it(make_handle, text: str, other: str, s
 def test_the_search_for_what_is_not_there_is_bounded(make_handle) -> None:
     """A text full of the quote's words, and one of look-alikes, end in time."""
     common = "the plan of the board for the year was agreed and the report of the board was read "
-    handle = make_handle(common * 60_000)
+    handle = make_handle(common * 12_000)
     began = time.process_time()
     with pytest.raises((ValueError, TimeoutError)):
         handle.quote("the report of the chair for the year was refused and the plan of the board was lost")
