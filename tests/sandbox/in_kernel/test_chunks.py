@@ -145,8 +145,8 @@ def test_chunks_are_a_sequence(make_body) -> None:
 
 @pytest.mark.parametrize("by", [None, "lines"])
 def test_chunks_of_a_large_body_cost_little_memory(make_body, by: Any) -> None:
-    """1 GB in chunks of 20,000 characters costs < 50 MB (5 MB in chunks of 100 are as many)."""
-    body = make_body("a line of the text, of which there are many\n" * 110_000)
+    """1 GB in chunks of 20,000 characters costs < 50 MB: here a tenth as many."""
+    body = make_body("a line of the text, of which there are many\n" * 12_000)
     tracemalloc.start()
     chunks = Handle(body).chunk(100, by=by)
     total = sum(len(chunk.text) for chunk in chunks)
@@ -155,9 +155,9 @@ def test_chunks_of_a_large_body_cost_little_memory(make_body, by: Any) -> None:
     everything, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert total == body.chars
-    assert len(all_chunks) > 49_000
-    assert peak < 3_000_000
-    assert everything < 50_000_000
+    assert len(all_chunks) > 5_000
+    assert peak < 500_000
+    assert everything < 5_000_000
 
 
 def test_chunk_coverage_finds_the_gaps(make_body) -> None:
