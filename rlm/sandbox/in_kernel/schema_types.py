@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args, is_typeddict
 
 from .children import ChildResult
@@ -54,21 +54,53 @@ class AnswerForm:
 
     def __init__(self, schema: Any = None) -> None:
         self.schema = None if schema is None else json_schema_of(schema)
-        self._reader = None if schema is None else _reader_of(schema)
+        self._given = schema
+        self._adapters: dict[int, Any] = {}
 
     def refusal(self, result: ChildResult) -> str | None:
         """Return why an answer is refused, or None. Its value becomes an instance of the schema's model.
 
         A failed answer, and one that found nothing, is not judged.
         """
-        if self._reader is None or result.value is None:
+        if self._given is None or result.value is None:
             return None
         try:
-            result.value = self._reader(result.value)
+            result.value = self._instances(self._given, result.value)
         except ValueError as error:
             result.value = None
             return f"it does not match the schema {error}" if result.answered else None
         return None
+
+    def _instances(self, given: Any, value: Any) -> Any:
+        """Return an answer with instances of the models that the schema `given` holds.
+
+        Raises ValueError, with the place and the reason, for a value that a model refuses.
+        """
+        if isinstance(given, Mapping):
+            fields, other, item = given, None, None
+            if _is_json_schema(given):
+                fields, other = given.get("properties", {}), given.get("additionalProperties")
+                item = given.get("items")
+            if isinstance(value, Mapping):
+                return {name: self._instances(fields.get(name, other), one) for name, one in value.items()}
+            return [self._instances(item, one) for one in value] if isinstance(value, list) else value
+        if isinstance(given, (list, tuple)):
+            is_list = given and isinstance(value, list)
+            return [self._instances(given[0], one) for one in value] if is_list else value
+        return self._instance(given, value) if _holds_model(given) else value
+
+    def _instance(self, model: Any, value: Any) -> Any:
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter = self._adapters.get(id(model))
+        if adapter is None:
+            adapter = self._adapters[id(model)] = TypeAdapter(model)
+        try:
+            return adapter.validate_json(json.dumps(value))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            at = "".join(f"[{step!r}]" for step in first["loc"]) or "the value"
+            raise ValueError(f"at {at}: {first['msg'][:300]}") from None
 
 
 def json_schema_of(schema: Any) -> Any:
@@ -169,58 +201,9 @@ def _inlined(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     return inlined
 
 
-def _reader_of(schema: Any) -> Callable[[Any], Any] | None:
-    """Return the function that turns an answer into instances of the models in `schema`. None: it has none.
-
-    It raises ValueError, with the place and the reason, for a value that a model refuses.
-    """
-    if not _holds_model(schema):
-        return None
-    if isinstance(schema, Mapping) and _is_json_schema(schema):
-        return _reader_of_json_schema(schema)
-    if isinstance(schema, Mapping):
-        readers = {key: _reader_of(inner) for key, inner in schema.items()}
-        return lambda value: {key: _read(readers.get(key), inner) for key, inner in value.items()}
-    if isinstance(schema, (list, tuple)):
-        reader = _reader_of(schema[0])
-        return lambda value: [_read(reader, inner) for inner in value]
-    from pydantic import TypeAdapter, ValidationError
-
-    adapter = TypeAdapter(schema)
-
-    def read(value: Any) -> Any:
-        try:
-            return adapter.validate_json(json.dumps(value))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            at = "".join(f"[{step!r}]" for step in first["loc"]) or "the value"
-            raise ValueError(f"at {at}: {first['msg'][:300]}") from None
-
-    return read
-
-
 def _is_json_schema(schema: Mapping[str, Any]) -> bool:
     """Return whether a mapping is a JSON Schema that holds a model, and no object of named types."""
     return schema.get("type") in ("array", "object") and set(schema) <= _SCHEMA_KEYS
-
-
-def _reader_of_json_schema(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the reader of the models under `items`, `properties` and `additionalProperties`."""
-    item, other = (_reader_of(schema.get(name)) for name in ("items", "additionalProperties"))
-    fields = {name: _reader_of(inner) for name, inner in schema.get("properties", {}).items()}
-
-    def read(value: Any) -> Any:
-        if isinstance(value, list):
-            return [_read(item, inner) for inner in value]
-        if isinstance(value, Mapping):
-            return {name: _read(fields.get(name, other), inner) for name, inner in value.items()}
-        return value
-
-    return read
-
-
-def _read(reader: Callable[[Any], Any] | None, value: Any) -> Any:
-    return value if reader is None else reader(value)
 
 
 def _holds_model(given: Any) -> bool:
