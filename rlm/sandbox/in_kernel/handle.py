@@ -83,6 +83,8 @@ class Handle:
         self._scanner = Scanner(body)
         self._second_looks = 0
         self._documents: list[Place] | None = None
+        # Attributes of a document that are no fields: dict(document) reads no text.
+        self._of_document = {"text": self._whole_text, "page": lambda place: partial(self.page, place)}
 
     def _show(self, chars: int) -> None:
         """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
@@ -129,15 +131,6 @@ class Handle:
 
     def _document(self, document: Document) -> Place:
         counts = {"messages": document.messages, "pages": document.pages}
-
-        def text(place: Place) -> Text:
-            if place.end - place.start > MAX_READ_ALL:
-                raise ValueError(
-                    f"the document has {place.end - place.start:,} characters, .text returns up to "
-                    f"{MAX_READ_ALL:,}: use chunk(within=document) or read_lines(within=document)"
-                )
-            return self._text(place.start, place.end)
-
         return Place(
             {
                 "index": document.index,
@@ -147,8 +140,17 @@ class Handle:
                 "end": document.end,
                 **{name: count for name, count in counts.items() if count is not None},
             },
-            beside={"text": text, "page": lambda place: partial(self.page, place)},
+            beside=self._of_document,
         )
+
+    def _whole_text(self, document: Place) -> Text:
+        start, end = document.span
+        if end - start > MAX_READ_ALL:
+            raise ValueError(
+                f"the document has {end - start:,} characters, .text returns up to {MAX_READ_ALL:,}: "
+                "use chunk(within=document) or read_lines(within=document)"
+            )
+        return self._text(start, end)
 
     def page(self, document: Any, number: Any) -> Place:
         """Return document, page, start and end of a page, counted from 1. `document` is one of documents() or
@@ -281,9 +283,9 @@ class Handle:
                 f"by={by!r} is not known: use 'sentence' or 'section', or leave it out for lines"
             )
         extra = max(0, whole_number("lines", lines))
-        # Two offsets in a list are two places; a tuple is a span.
-        one = isinstance(where, (str, Mapping)) or (isinstance(where, tuple) and is_pair(where))
-        if one or not hasattr(where, "__iter__") or hasattr(type(where), "stands_for"):
+        # Two offsets in a list are two places; a tuple is a span, or a row of a query.
+        is_list = hasattr(where, "__iter__") and not isinstance(where, (str, Mapping))
+        if not is_list or (isinstance(where, tuple) and (is_pair(where) or hasattr(where, "stands_for"))):
             return self._bounded(*self._reach(place_of(self.body, where), extra, by))
         windows: list[list[int]] = []
         for start, end in sorted(self._reach(place_of(self.body, one), extra, by) for one in where):

@@ -70,6 +70,7 @@ def test_a_row_is_tuple_record_and_evidence(handle) -> None:
     assert dict(row) == {"id": 3, "day": "2024-02-09", "a": 7.0, "_start": row.span[0], "_end": row.span[1]}
     assert handle.peek(*row.span).startswith("3,2024-02-09")
     assert [first for first, *_ in rows] == [3, 1]
+    assert [str(text)[:12] for text in handle.around(rows, lines=0)] == ["1,2024-01-02", "3,2024-02-09"]
     assert spans_of(handle.sql("select id, id from orders")[0]) == [Span(0, len(ORDERS))]
     with pytest.raises(KeyError, match=r"there is no column 'x'\. The columns are id, day, a"):
         row["x"]
