@@ -12,7 +12,7 @@ import anyio
 from mcp.server.mcpserver import Context
 
 from rlm import events
-from rlm.telemetry.lines import describe
+from rlm.status import RunStatus, describe
 
 __all__ = ["Call", "Calls"]
 
@@ -23,27 +23,23 @@ _REPLACED = (events.Loading, events.ChildEnded)
 
 
 class Call:
-    """A call while it runs. `run_id` is None until its run has started. `doing` is the last line of
-    progress."""
+    """A call while it runs, with the `status` of its run."""
 
     def __init__(self) -> None:
-        self.run_id: str | None = None
-        self.doing = ""
+        self.status = RunStatus()
         self._lines: deque[tuple[type[object], str]] = deque()
         self._has_lines = asyncio.Event()
         self._sent = 0
 
     def on_event(self, event: events.Event) -> None:
         """Take an event of the run for the progress notifications."""
-        if isinstance(event, events.RunStarted | events.Resumed) and self.run_id is None:
-            self.run_id = event.run_id
+        self.status.on_event(event)
         line = describe(event)
         if line is not None:
             self.say(line, type(event))
 
     def say(self, line: str, kind: type[object] = str) -> None:
         """Send a line as progress. It replaces a figure of the same kind that was not sent yet."""
-        self.doing = line
         if kind in _REPLACED and self._lines and self._lines[-1][0] is kind:
             self._lines.pop()
         self._lines.append((kind, line))
@@ -108,7 +104,8 @@ class Calls:
 
     async def _in_turn(self, call: Call, work: Callable[[Call], Awaitable[_T]]) -> _T:
         if self._places.locked():
-            call.say(f"waiting: {self._concurrency} calls are running")
+            call.status.doing = f"waiting: {self._concurrency} calls are running"
+            call.say(call.status.doing)
         async with self._places:
             return await work(call)
 

@@ -171,7 +171,7 @@ class RunLine(BaseModel):
 
     run_id: str
     task: str
-    state: str = Field(description="running, finished or interrupted; an interrupted run can be resumed")
+    state: str = Field(description="running, answered, not found or stopped; resume continues a stopped run")
     stop_reason: str | None
     started_at: str
     rounds: int

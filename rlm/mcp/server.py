@@ -170,9 +170,7 @@ def _add_reading(server: MCPServer[None], service: Service) -> None:
 
         async def work(_: Call) -> CallToolResult:
             found = await service.runs(run, limit)
-            lines = [
-                f"{one.run_id}  {one.doing or one.stop_reason or one.state}  {one.task}" for one in found.runs
-            ]
+            lines = [f"{one.run_id}  {one.doing or one.state}  {one.task}" for one in found.runs]
             return _result("\n".join(lines) or "no runs", found)
 
         return await _serve(service, context, work)

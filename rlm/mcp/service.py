@@ -22,6 +22,7 @@ from rlm.mcp.results import MAX_TEXT, Answer, Found, Hit, Passage, RunLine, Runs
 from rlm.results import Citation, RunResult
 from rlm.runs.stored_run import stored_result
 from rlm.runtime import RLM
+from rlm.status import StatusReader
 from rlm.tasks.comparison.table import Comparison
 from rlm.tasks.passages import find_matches, find_passages
 from rlm.tasks.question import ask
@@ -122,7 +123,7 @@ class Service:
 
     async def runs(self, run: str | None, limit: int) -> Runs:
         """List the newest runs whose files may be read. Raises JournalError."""
-        doing = {one.run_id: one.doing for one in self.calls.running if one.run_id is not None}
+        doing = {call.status.run_id: call.status.line for call in self.calls.running if call.status.run_id}
         self._own_runs.update(doing)
         async with self.open_journal() as journal:
             if run is not None:
@@ -130,20 +131,22 @@ class Service:
             else:
                 every = await journal.runs(_SCANNED_RUNS)
                 listed = [one for one in every if self._may_see(one.run_id, one.settings)]
+            reader = StatusReader(journal)
+            shown = [(one, await reader.read(one)) for one in listed[: max(1, min(limit, _MAX_RUNS))]]
         return Runs(
             runs=[
                 RunLine(
                     run_id=one.run_id,
                     task=cut(terminal_line(one.task), _MAX_TASK),
-                    state=one.state,
+                    state=status.state,
                     stop_reason=one.stop_reason,
                     started_at=datetime.fromtimestamp(one.started_at, UTC).isoformat(timespec="seconds"),
-                    rounds=one.totals.rounds,
-                    sub_calls=one.totals.sub_calls,
-                    cost_usd=one.totals.cost_usd,
+                    rounds=status.round,
+                    sub_calls=status.done,
+                    cost_usd=status.cost_usd,
                     doing=doing.get(one.run_id),
                 )
-                for one in listed[: max(1, min(limit, _MAX_RUNS))]
+                for one, status in shown
             ]
         )
 
@@ -211,8 +214,8 @@ class Service:
 
         def observe(event: Any) -> None:
             call.on_event(event)
-            if call.run_id is not None:
-                self.note_run(call.run_id)
+            if call.status.run_id:
+                self.note_run(call.status.run_id)
 
         rlm = self.make_rlm(observe)
         try:

@@ -12,7 +12,7 @@ from rlm.events import ChildEnded, Event, Loading
 from rlm.results import RunResult
 from rlm.server.errors import ApiError, no_answer
 from rlm.server.live import LiveRun, Runs
-from rlm.telemetry.lines import describe
+from rlm.status import describe
 
 __all__ = ["Progress", "annotations_of", "answer_of", "pieces", "usage_of", "wait_for"]
 

@@ -117,7 +117,7 @@ def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
     assert run_id in rlm("runs").stdout
     shown = rlm("show", run_id[:15]).stdout
     assert "round 1: ok" in shown
-    assert "finalized: Extracts" in shown
+    assert "answered: Extracts" in shown
     events = [json.loads(line) for line in rlm("show", run_id, "--json").stdout.splitlines()]
     assert [events[0]["kind"], events[-1]["kind"]] == ["run_started", "finished"]
     assert rlm("runs", "rm", run_id).code == 0

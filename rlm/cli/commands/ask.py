@@ -110,13 +110,13 @@ def ask(
             )
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id, progress.waiting) from None
+            raise report_interrupt(progress.run_id, progress.status.waiting) from None
     print_and_exit(
         answered.result,
         as_json=options.json,
         quiet=options.quiet,
         verbose=options.verbose,
-        documents=progress.documents,
+        documents=progress.status.documents,
         data=answered.to_json(),
     )
 

@@ -16,6 +16,7 @@ import typer
 
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.outcome import say_left
 from rlm.cli.options import Options, takes
 from rlm.errors import ConfigurationError
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
@@ -113,10 +114,10 @@ def batch(
     """Run many tasks, with one line of results for each. The same command resumes a batch."""
     from rlm.batch import ResultsFile, TasksFile, local_engine, run_batch
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
-    from rlm.cli.console.render_result import plural
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import default_store, new_run_id
     from rlm.runtime import RLM
+    from rlm.status import plural
     from rlm.trace import TraceFile
 
     _refuse_cluster_options(engine, {"--address": address, "--workers": workers})
@@ -193,8 +194,7 @@ def _refuse_cluster_options(engine: str, given: Mapping[str, object]) -> None:
 
 def _say_interrupted(written: str, display: BatchDisplay) -> None:
     say(f"interrupted; {written}; the same command resumes the batch")
-    if display.waiting.ids:
-        say(display.waiting.describe_left())
+    say_left(display.waiting)
 
 
 def _floor(rlm: RLM, budget: float | None) -> float:
@@ -245,8 +245,8 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from rlm.cli.console.render_result import dollars, plural
     from rlm.escaping import json_bytes
+    from rlm.status import dollars, plural
 
     if as_json:
         typer.echo(json_bytes(plan, indent=2))

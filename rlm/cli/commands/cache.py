@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlm.cli.console.render_result import plural
 from rlm.documents.folder_cache import FolderCache
+from rlm.status import plural
 
 __all__ = ["cache"]
 

@@ -97,7 +97,7 @@ class _Talk:
 
     def on_text(self, delta: TextDelta) -> None:
         """Show the answer while it is written."""
-        if self._progress is not None and self._progress.can_show_drafts:
+        if self._progress is not None:
             self._progress.on_text(delta)
 
     def close(self) -> None:

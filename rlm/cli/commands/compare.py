@@ -10,12 +10,13 @@ import typer
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.outcome import print_plan, report_interrupt
-from rlm.cli.console.render_result import answer_text, dollars, share
+from rlm.cli.console.render_result import answer_text
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
+from rlm.status import dollars, share
 from rlm.tasks.comparison.compare import compare as run_comparison
 from rlm.tasks.comparison.compare import plan_comparison
 from rlm.tasks.comparison.table import METHODS, Comparison, MethodRow
@@ -74,7 +75,7 @@ def compare(
             found = run_with(rlm, run_comparison(rlm, question, sources, methods=chosen))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(progress.run_id, progress.waiting) from None
+            raise report_interrupt(progress.run_id, progress.status.waiting) from None
     print_comparison(found, as_json=options.json)
 
 

@@ -25,7 +25,6 @@ from rlm.cli.commands.sandbox import run_cell
 from rlm.cli.consent import consent_file, has_consent
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.render_result import plural
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.options import Options, read_files, takes
 from rlm.errors import ConfigurationError, JournalError
@@ -41,6 +40,7 @@ from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
 from rlm.sandbox.launch.probe import examine, probe_until_safe
 from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
+from rlm.status import plural
 
 __all__ = ["doctor"]
 

@@ -13,12 +13,12 @@ import typer
 
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import check_out, open_output
-from rlm.cli.console.render_result import plural
 from rlm.cli.options import Options, takes
 from rlm.escaping import json_bytes
 from rlm.journal import Journal, default_store
 from rlm.replay import read_conversations
 from rlm.settings_table import JOURNAL
+from rlm.status import plural
 
 __all__ = ["export"]
 

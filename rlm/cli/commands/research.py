@@ -11,12 +11,13 @@ from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_account, print_plan, report_interrupt
-from rlm.cli.console.render_result import account, dollars, full_account, plural
+from rlm.cli.console.render_result import account, full_account
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
+from rlm.status import dollars, plural
 from rlm.tasks.reports.account import QuestionAccount
 from rlm.tasks.reports.questions import Plan, from_markdown
 from rlm.tasks.reports.research import Research, estimate_research, plan_research
@@ -81,7 +82,7 @@ def research(
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
-            raise report_interrupt(None if plan_only else progress.run_id, progress.waiting) from None
+            raise report_interrupt(None if plan_only else progress.run_id, progress.status.waiting) from None
     if plan_only:
         write_output(made.markdown().rstrip("\n"), out)
         if not options.quiet:

@@ -34,7 +34,7 @@ from rlm.tasks.resuming import RESUMED_JOBS
 __all__ = ["replay", "resume"]
 
 
-@takes(JOURNAL, "option", "sub_option", "mcp", "sandbox", "json", "quiet", tables=("models",))
+@takes(JOURNAL, "option", "sub_option", "mcp", "sandbox", "json", "quiet", "verbose", tables=("models",))
 def resume(
     run: RunArgument = "latest",
     *,
@@ -54,7 +54,7 @@ def resume(
     """
     stored, job = with_journal(options.store, lambda journal: _resumable(journal, run))
     if stored.result is not None and job is None:
-        print_and_exit(stored.result, as_json=options.json, quiet=options.quiet)
+        print_and_exit(stored.result, as_json=options.json, quiet=options.quiet, verbose=options.verbose)
         return
     store = options.store
     settings = Settings(
@@ -65,7 +65,8 @@ def resume(
         facts=stored.model_facts,
     )
     start_telemetry()
-    with Progress(quiet=options.quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
+    seconds = stored.facts["limits"]["seconds"]
+    with Progress(quiet=options.quiet, seconds=seconds, verbose=options.verbose) as progress:
         rlm = RLM(
             stored.facts["model"],
             sub_models=stored.sub_models,
@@ -73,18 +74,19 @@ def resume(
             settings=settings,
             mcp_servers=options.files.servers(options.mcp or (), os.environ),
             observe=progress.on_event,
+            observe_text=progress.text_observers,
         )
         try:
             found = run_with(rlm, resume_job(rlm, stored.run_id))
         except KeyboardInterrupt:
             progress.close()
-            raise report_interrupt(stored.run_id, progress.waiting) from None
+            raise report_interrupt(stored.run_id, progress.status.waiting) from None
     if isinstance(found, RunResult):
-        print_and_exit(found, as_json=options.json, quiet=options.quiet)
+        print_and_exit(found, as_json=options.json, quiet=options.quiet, verbose=options.verbose)
     elif isinstance(found, Comparison):
         print_comparison(found, as_json=options.json)
     else:
-        print_research(found, None, as_json=options.json, quiet=options.quiet)
+        print_research(found, None, as_json=options.json, quiet=options.quiet, verbose=options.verbose)
 
 
 @takes(JOURNAL, "sandbox", "json", "quiet")

@@ -6,37 +6,26 @@ import re
 import shutil
 import sys
 import time
-from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from rlm.cli.commands.waiting import waiting
-from rlm.cli.console.render_result import dollars, plural
 from rlm.cli.options import Options, takes
 from rlm.cli.store import with_journal
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.journal import Journal
-from rlm.results import RunTotals
+from rlm.journal.events import RunSummary
 from rlm.settings_table import JOURNAL
+from rlm.status import RunStatus, StatusReader, dollars, plural
 
 __all__ = ["runs_app"]
 
 _MAX_TASK_CHARS = 60
 _WIDE = 120
 """Columns of a terminal that shows all totals. A narrower one shows a line of state, cost and question."""
-_NOUNS = {"rounds": ("round", "rounds"), "sub_calls": ("child", "children")}
-_WIDTHS = {"rounds": 3, "sub_calls": 5}
-_LISTED_FIELDS = (
-    "run_id",
-    "task",
-    "state",
-    "stop_reason",
-    "started_at",
-    *(field.name for field in fields(RunTotals)),
-)
 
 runs_app = typer.Typer(invoke_without_command=True)
 
@@ -65,49 +54,41 @@ def runs(
 
 
 def _list(limit: int, *, as_json: bool, store: str | None) -> None:
-    async def read(journal: Journal) -> list[dict[str, Any]]:
-        return [
-            {
-                key: value
-                for key, value in {**asdict(run), **asdict(run.totals)}.items()
-                if key in _LISTED_FIELDS
-            }
-            for run in await journal.runs(limit)
-        ]
+    async def read(journal: Journal) -> list[tuple[RunSummary, RunStatus]]:
+        reader = StatusReader(journal)
+        return [(run, await reader.read(run)) for run in await journal.runs(limit)]
 
     found = with_journal(store, read)
     if as_json:
-        typer.echo(json_bytes(found, indent=2))
+        typer.echo(json_bytes([_facts(*both) for both in found], indent=2))
         return
     if not found:
         typer.echo("no runs yet", err=True)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
-    for run in found:
-        task = " ".join(str(run["task"]).split())
-        state = run["stop_reason"] or run["state"]
+    for run, status in found:
+        task = " ".join(run.task.split())
+        cost = f"{'-' if status.cost_usd is None else dollars(status.cost_usd):>8}"
         if columns < _WIDE:
-            cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
-            line = terminal_text(f"{run['run_id']}  {state:<12} {cost:>8}  {task}")
+            line = terminal_text(f"{run.run_id}  {status.state:<9} {cost}  {task}")
             typer.echo(line if len(line) <= columns else f"{line[: columns - 1]}…")
             continue
         preview = task if len(task) <= _MAX_TASK_CHARS else task[: _MAX_TASK_CHARS - 1] + "…"
-        started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
-        typer.echo(terminal_text(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
+        started = datetime.fromtimestamp(run.started_at).strftime("%Y-%m-%d %H:%M")
+        counts = f"{plural(status.round, 'round'):>10} {plural(status.done, 'child', 'children'):>14}"
+        typer.echo(terminal_text(f"{run.run_id}  {started}  {status.state:<9} {counts} {cost}  {preview}"))
 
 
-def _totals_text(run: dict[str, Any]) -> str:
-    """Return the totals of a run in columns. A new field of RunTotals becomes a column by itself."""
-    columns = []
-    for total in fields(RunTotals):
-        value = run[total.name]
-        if total.name == "cost_usd":
-            columns.append(f"{'-' if value is None else dollars(value):>8}")
-        else:
-            one, many = _NOUNS.get(total.name, (total.name, total.name))
-            columns.append(
-                f"{value:>{_WIDTHS.get(total.name, 9)}} {one if value == 1 else many:<{len(many)}}"
-            )
-    return " ".join(columns)
+def _facts(run: RunSummary, status: RunStatus) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "task": run.task,
+        "state": run.state,
+        "stop_reason": run.stop_reason,
+        "started_at": run.started_at,
+        "rounds": status.round,
+        "sub_calls": status.done,
+        "cost_usd": status.cost_usd,
+    }
 
 
 runs_app.command(hidden=True)(waiting)  # the help of `rlm runs` names it

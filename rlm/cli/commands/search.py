@@ -12,13 +12,13 @@ import typer
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.render_result import share
 from rlm.cli.console.streams import unfiltered
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_line, terminal_text
 from rlm.settings_table import INPUT
+from rlm.status import share
 
 if TYPE_CHECKING:
     from rlm.documents import Source

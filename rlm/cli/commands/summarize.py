@@ -13,14 +13,15 @@ from rlm.accounting.run_plan import RunPlan
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.out import OutOption, write_output
-from rlm.cli.console.outcome import print_account, print_plan
-from rlm.cli.console.render_result import account, answer_text, full_account, plural
+from rlm.cli.console.outcome import print_account, print_plan, say_left
+from rlm.cli.console.render_result import account, answer_text, full_account
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
 from rlm.documents import Source
 from rlm.escaping import json_bytes, terminal_text
 from rlm.runtime import RLM
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
+from rlm.status import plural
 from rlm.tasks.summaries.summarize import Summary
 from rlm.tasks.summaries.summarize import summarize as run_summarize
 
@@ -96,8 +97,7 @@ def summarize(
             progress.close()
             run_id = progress.run_id
             say("interrupted" + (f"; to resume: the same command with --since {run_id}" if run_id else ""))
-            if progress.waiting.ids:
-                say(progress.waiting.describe_left())
+            say_left(progress.status.waiting)
             raise typer.Exit(Exit.INTERRUPTED) from None
     write_output(json_bytes(found.to_json(), indent=2).decode() if options.json else _text(found), out)
     if not options.quiet:

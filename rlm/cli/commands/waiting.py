@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from rlm.cli.console.render_result import plural
 from rlm.cli.options import Options, takes
 from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
@@ -20,6 +19,7 @@ from rlm.journal.provider_batches import BatchLedger, BatchRecord
 from rlm.models import resolve
 from rlm.models.http.batches import batch_api_of
 from rlm.settings_table import JOURNAL
+from rlm.status import plural
 
 __all__ = ["waiting"]
 

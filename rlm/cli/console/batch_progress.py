@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlm import events
 from rlm.cli.console.display import ProgressDisplay
-from rlm.cli.console.render_result import dollars, plural
-from rlm.cli.console.waiting import WaitingBatches
+from rlm.status import WaitingBatches, dollars, plural
 
 if TYPE_CHECKING:
     from rlm.batch import BatchSummary

@@ -22,8 +22,8 @@ _MAX_LINES, _FIRST_LINES = 40, 30
 class ProgressDisplay:
     """Shows progress within a `with` block. `quiet` leaves alerts only.
 
-    `text` is the live line at the start. Where there is no terminal, `show_progress` prints a line at most
-    every `interval` seconds.
+    `text` is the live line at the start. Where there is no terminal, `show_line` prints at most every
+    `interval` seconds.
     """
 
     def __init__(self, text: str, *, quiet: bool, interval: float = 5.0) -> None:
@@ -45,6 +45,16 @@ class ProgressDisplay:
     ) -> None:
         self.close()
 
+    @property
+    def is_live(self) -> bool:
+        """Return whether there is a live line."""
+        return self._live is not None
+
+    @property
+    def can_show_drafts(self) -> bool:
+        """Return whether a person sees the drafts, and the answer after them, in one terminal."""
+        return self.is_live and sys.stdout.isatty()
+
     def close(self) -> None:
         """Remove the live line. Safe to call twice."""
         live, self._live = self._live, None
@@ -62,55 +72,46 @@ class ProgressDisplay:
         if self._quiet or not text.strip():
             return
         lines = text.strip("\n").expandtabs(4).split("\n")
-        if len(lines) > _MAX_LINES:
-            hidden = len(lines) - _MAX_LINES + 1
-            lines = [
-                *lines[:_FIRST_LINES],
-                f"… {hidden:,} lines …",
-                *lines[-(_MAX_LINES - _FIRST_LINES - 1) :],
-            ]
+        hidden = len(lines) - _MAX_LINES + 1
+        if hidden > 1:
+            lines[_FIRST_LINES : _FIRST_LINES + hidden] = [f"… {hidden:,} lines …"]
         if is_code and self._live is not None:
             self._live.print_code("\n".join(map(terminal_text, lines)))
             return
         for line in lines:
             self._print(f"    {line}", "")
 
-    def alert(self, text: str) -> None:
-        """Print a line that stays, even if `quiet`."""
-        self._print(text, "bold red")
-
     def alert_isolation(self, event: events.KernelOpened) -> None:
-        """Warn of a kernel below level 2."""
+        """Print a line that stays about a kernel below level 2, even if `quiet`."""
         if event.level < 2:
             strength = "NO ISOLATION" if event.level == 0 else "PARTIAL ISOLATION"
-            self.alert(f"{strength} (level {event.level}): {event.missing or 'as requested'}")
+            self._print(f"{strength} (level {event.level}): {event.missing or 'as requested'}", "bold red")
 
-    def show_activity(self, text: str) -> None:
-        """Put the current activity on the live line. Prints nothing elsewhere."""
-        if self._live is not None:
-            self._live.text = terminal_line(text)
+    def show_activity(self, text: str, facts: str = "") -> bool:
+        """Put the current activity and figures on the live line. Return False where there is none."""
+        if self._live is None:
+            return False
+        self._live.text, self._live.facts = terminal_line(text), terminal_line(facts)
+        return True
 
-    def show_progress(self, text: str, *, prefix: str = "", at_once: bool = False) -> None:
-        """Put a figure on the live line. Elsewhere, print it after `prefix` if `interval` is over or
-        `at_once`."""
-        if self._live is not None:
-            self.show_activity(text)
-            return
+    def show_line(self, text: str) -> bool:
+        """Print a line if `interval` is over. Return whether it was printed."""
         now = time.monotonic()
-        if at_once or now - self._last_line > self._interval:
-            self._last_line = now
-            if not self._quiet:
-                self._print(prefix + text, "dim")
+        if self._quiet or now - self._last_line <= self._interval:
+            return False
+        self._last_line = now
+        self._print(text, "dim")
+        return True
+
+    def show_progress(self, text: str) -> None:
+        """Put a figure on the live line; elsewhere, as `show_line`."""
+        if not self.show_activity(text):
+            self.show_line(text)
 
     def show_draft(self, text: str) -> None:
         """Show the text that a model is writing above the live line. Prints nothing elsewhere."""
         if self._live is not None:
             self._live.draft = text
-
-    @property
-    def can_show_drafts(self) -> bool:
-        """Return whether a person sees the drafts, and the answer after them, in one terminal."""
-        return self._live is not None and sys.stdout.isatty()
 
     def end_at(self, moment: float) -> None:
         """Count the seconds down to `moment` (monotonic clock) on the live line."""
@@ -121,13 +122,6 @@ class ProgressDisplay:
         """Count the last two minutes down to the time limit (monotonic clock) on the live line."""
         if self._live is not None:
             self._live.limit_at = moment
-
-    def show_facts(self, text: str) -> bool:
-        """Put figures behind the activity on the live line. Return False where there is none."""
-        if self._live is None:
-            return False
-        self._live.facts = terminal_line(text)
-        return True
 
     def _print(self, text: str, style: str) -> None:
         if self._live is not None:

@@ -23,10 +23,10 @@ from rlm.escaping import json_bytes
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
-    from rlm.cli.console.waiting import WaitingBatches
     from rlm.results import RunResult
+    from rlm.status import WaitingBatches
 
-__all__ = ["print_account", "print_and_exit", "print_plan", "print_result", "report_interrupt"]
+__all__ = ["print_account", "print_and_exit", "print_plan", "print_result", "report_interrupt", "say_left"]
 
 
 def print_and_exit(
@@ -92,9 +92,20 @@ def print_account(text: str) -> None:
 def report_interrupt(run_id: str | None, waiting: WaitingBatches | None = None) -> typer.Exit:
     """Print the command that resumes the run, and what is `waiting`. Return the exception to raise."""
     say("interrupted" + (f"; to resume: rlm resume {run_id}" if run_id else ""))
-    if waiting is not None and waiting.ids:
-        say(waiting.describe_left())
+    say_left(waiting)
     return typer.Exit(Exit.INTERRUPTED)
+
+
+def say_left(waiting: WaitingBatches | None) -> None:
+    """Print what happens to the batches that were not collected, and what can be done."""
+    names = () if waiting is None else waiting.ids
+    if names:
+        one = len(names) == 1
+        subject, is_charged, them = ("batch", "it is", "it") if one else ("batches", "they are", "them")
+        say(
+            f"the {subject} {', '.join(names)} stay{'s' if one else ''} at the provider and {is_charged} "
+            f"charged: resume to collect {them}, or cancel {them} with rlm runs waiting --cancel ID"
+        )
 
 
 def print_plan(plan: RunPlan, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from rlm.cli.console.exits import option_of
 from rlm.escaping import RULE, terminal_answer, terminal_line, terminal_text
 from rlm.models.base import EXTRACTIVE
 from rlm.results import Citation, RunResult
+from rlm.status import dollars, plural, share
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "account",
     "answer_text",
-    "dollars",
     "full_account",
     "highlight",
     "no_answer",
     "plan_text",
-    "plural",
-    "share",
     "style_account",
     "style_answer",
 ]
@@ -239,21 +237,3 @@ def _cost(result: RunResult) -> str:
     if any(cost is None for cost in costs):
         return "cost unknown"
     return dollars(sum(cost for cost in costs if cost is not None))
-
-
-def dollars(amount: float) -> str:
-    """`$0`, `$0.0123`, `$12.34`."""
-    return "$0" if amount == 0 else f"${amount:.4f}" if amount < 1 else f"${amount:,.2f}"
-
-
-def plural(count: int, noun: str, plural_noun: str = "") -> str:
-    """`1 round`, `1,200 rounds`."""
-    return f"{count:,} {noun if count == 1 else plural_noun or f'{noun}s'}"
-
-
-def share(part: int, whole: int) -> str:
-    """`0 %`, `< 0.1 %`, `12.3 %`, `100 %`."""
-    if whole == 0 or part >= whole:
-        return "100 %"
-    percent = 100 * part / whole
-    return "0 %" if part == 0 else f"{percent:.1f} %" if percent >= 0.1 else "< 0.1 %"

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlm.cli.console.render_result import answer_text, dollars, full_account, highlight, plural, style_answer
+from rlm.cli.console.render_result import answer_text, full_account, highlight, style_answer
 from rlm.cli.console.streams import unfiltered
 from rlm.escaping import terminal_line, terminal_text
 from rlm.models.base import EXTRACTIVE
 from rlm.results import RunResult
+from rlm.status import RunStatus, dollars, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,8 @@ _MAX_CHILDREN = 12
 _MAX_NAME = 100
 _MAX_PROMPT = 200
 _MAX_REPLY = 200
+_BETWEEN = ("interrupted", "resumed", "warning", "charge")
+"""Kinds of events that may come between the children of a block and its end."""
 _STEP = "  | "
 """Before the lines of a sub-RLM, once for each depth."""
 
@@ -38,13 +41,17 @@ class RunView:
         self._full = full
         self._console = _console() if sys.stdout.isatty() else None
         self._depth = 0
+        self._status = RunStatus()
         self._is_offline = False
         """The root is ours: its blocks are the same for every question."""
 
     def show(self, events: Iterable[JournalEvent]) -> None:
-        """Print all events. The children of a block come before its output."""
+        """Print all events. The children of a block come before its output, also if they were answered before
+        the run was killed and resumed."""
         children: list[JournalEvent] = []
+        status = self._status
         for event in events:
+            status.apply(event.kind, event.data)
             if event.kind == "run_started":
                 self._is_offline = event.data["settings"]["model"] == EXTRACTIVE
             if event.kind == "child":
@@ -54,11 +61,17 @@ class RunView:
                 self._show_cell(event.data, children)
                 children = []
             elif event.kind not in ("tool", "model_call"):
-                self._show_children(children)
-                children = []
+                if event.kind not in _BETWEEN:
+                    self._show_children(children)
+                    children = []
                 self._depth = _depth_of(event)
                 self._show_event(event)
+        if children:
+            self._line(f"round {status.round}: not ended", "bold")
         self._show_children(children)
+        if not status.has_ended:
+            counts = filter(None, [plural(status.round, "round"), status.figures])
+            self._line(f"{status.state}; so far: {' · '.join(counts)}", "dim")
 
     def _show_cell(self, data: Mapping[str, Any], children: Sequence[JournalEvent]) -> None:
         result = data["result"]
@@ -132,9 +145,9 @@ class RunView:
         result = RunResult.from_json(data)
         text = "" if result.answer is None else answer_text(result, markdown=self._console is None)
         if self._console is None:
-            self._line(f"{result.stop_reason}: {_continued(text)}", "")
+            self._line(f"{self._status.state}: {_continued(text)}", "")
         else:
-            self._line(f"{result.stop_reason}:", "bold green" if text else "bold red")
+            self._line(f"{self._status.state}:", "bold green" if text else "bold red")
             self._console.print(style_answer(text), soft_wrap=True)
         self._line("\n" + full_account(result), "dim")
 

@@ -1,24 +1,15 @@
-"""Test the printed progress: it neutralises text of documents, repeats nothing, and names limits by their
-options.
-"""
+"""Test what is printed: it neutralises text of documents, repeats nothing, names limits by their options."""
 
 from __future__ import annotations
 
-import io
-import itertools
 import json
-import re
-import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm import events
 from rlm.cli.console.exits import error_text, option_of
-from rlm.cli.console.live import LiveLine
-from rlm.cli.console.progress import Progress
 from rlm.cli.console.render_result import account, answer_text, full_account, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
 from rlm.escaping import json_bytes, terminal_text
@@ -124,75 +115,3 @@ def test_errors_name_limits_by_their_options() -> None:
     for field in set(Limits.__dataclass_fields__) - {"max_violations"}:
         assert option_of(field).startswith("--")
     assert option_of("max_violations") == "limits.max_violations"
-
-
-@pytest.fixture
-def lines_of(monkeypatch):
-    """Return the lines of these events without a terminal, one second apart."""
-    clock = itertools.count(100.0)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-
-    def lines(*taken: events.Event, verbose: bool = False) -> list[str]:
-        stderr = io.StringIO()
-        monkeypatch.setattr("sys.stderr", stderr)
-        with Progress(quiet=False, seconds=60, verbose=verbose) as progress:
-            for event in taken:
-                progress.on_event(event)
-        return stderr.getvalue().splitlines()
-
-    return lines
-
-
-def _child(done: int, asked: int) -> events.ChildEnded:
-    return events.ChildEnded(True, False, done, asked, 5, 0.0, 1, 10_000)
-
-
-def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
-    batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
-    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *batch, verbose=True)
-    for part in ("round 1 of 30", "3 of 3 children", "5 tokens", "$0", "< 0.1 %"):
-        assert part in line
-    assert lines_of(events.ChildrenStarted(1), _child(1, 1), verbose=True) == []
-    assert lines_of(*batch) == []
-
-
-def test_tokens_of_a_slow_reply_are_shown_as_they_come(lines_of) -> None:
-    """They add up until the reply ends."""
-    streamed = [events.ReplyStreaming(7)] * 9
-    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *streamed, verbose=True)
-    assert line.startswith("round 1 of 30: asking the root: ")
-    assert line.endswith(" tokens received")
-
-
-def test_children_are_reported_every_five_seconds(lines_of) -> None:
-    batch = [events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20))]
-    assert len(lines_of(*batch, verbose=True)) == 3
-    assert len(lines_of(*batch)) == 0
-
-
-def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
-    (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"), verbose=True)[
-        -1:
-    ]
-    assert "round 2 of 30" in line
-    assert "no repl block" in line
-    assert "no_block" not in line
-
-
-def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -> None:
-    """The live line also shows finished and total children, coverage, tokens and cost."""
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    line = LiveLine("3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered")
-    line.ends_at = time.monotonic() + 600
-    try:
-        shown = [
-            "".join(segment.text for segment in row).strip()
-            for row in line._console.render_lines(line, line._console.options.update(width=40))
-        ]
-    finally:
-        line.close()
-    assert max(map(len, shown)) <= 40
-    text = " ".join(shown)
-    assert "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered" in text
-    assert re.search(r"\b(9|10) min\b", text)

@@ -80,9 +80,9 @@ def test_a_run_is_shown_while_it_goes_and_again_later(terminal: Callable[..., st
     assert "… 18 more lines (-v shows all)" in shown
     assert re.search(r"child +tokens +cost +reply", shown)
     assert re.search(r"0-12,000 .* Not here\.", shown)
-    assert shown.index("sub_query_batch") < shown.index("Not here.") < shown.index("finalized:")
+    assert shown.index("sub_query_batch") < shown.index("Not here.") < shown.index("answered:")
     (listed,) = terminal("runs").splitlines()
-    assert re.fullmatch(r"[\w-]+  finalized +\$0  Which line\?", listed)
+    assert re.fullmatch(r"[\w-]+  answered +\$0  Which line\?", listed)
 
     full = ESCAPES.sub("", terminal("show", "-v"))
     assert "row 29" in full

@@ -43,7 +43,7 @@ def test_verbose_shows_each_block_with_its_output(rlm, text) -> None:
     short, ran = rlm(*asked), rlm(*asked, "-v")
     assert "meta = context_meta()" not in short.stderr
     assert "    meta = context_meta()\n" in ran.stderr
-    assert "round 1 of 30: ok after " in ran.stderr
+    assert "round 1: ok after " in ran.stderr
     assert "'documents': 1}\n" in ran.stderr
     assert "\x1b[2J" not in ran.stderr
     assert ran.stderr.count("\n") < 300
