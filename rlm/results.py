@@ -25,6 +25,7 @@ from rlm.sandbox.types import Span
 
 __all__ = [
     "EXTRACTIVE",
+    "GUESSED_WINDOW",
     "LIMITS_OF",
     "NOT_SUPPORTED",
     "RESUMABLE",
@@ -299,6 +300,10 @@ class Gate:
     passed: bool | None = None
     refusals: tuple[str, ...] = ()
     rejected: Any = None
+
+
+GUESSED_WINDOW = "the window of "
+"""Begins the note that a window is a guess: the same for each question to that model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from rlm.documents import Loaded, Problem
 from rlm.models import Model
 from rlm.models.catalog.info import reported_info
 from rlm.models.catalog.names import parse_name
+from rlm.results import GUESSED_WINDOW
 
 __all__ = ["describe", "pruned_warning", "warnings_of", "window_warnings"]
 
@@ -65,7 +66,7 @@ def window_warnings(models: Sequence[Model]) -> list[str]:
         window = next(iter(guessed.values()))
         names = tuple(guessed)
         warnings.append(
-            f"the window of {' and of '.join(names)} is a guess: {window.context:,} tokens, "
+            f"{GUESSED_WINDOW}{' and of '.join(names)} is a guess: {window.context:,} tokens, "
             f"{window.output:,} of them for a reply; if it is smaller, set window and output under "
             f'[models."{names[0]}"] in your settings file'
         )

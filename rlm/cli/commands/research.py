@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,10 +18,11 @@ from rlm.errors import ConfigurationError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 from rlm.status import dollars, plural
-from rlm.tasks.reports.account import QuestionAccount
-from rlm.tasks.reports.questions import Plan, from_markdown
-from rlm.tasks.reports.research import Research, estimate_research, plan_research
-from rlm.tasks.reports.research import research as run_research
+
+if TYPE_CHECKING:
+    from rlm.tasks.reports.account import QuestionAccount
+    from rlm.tasks.reports.questions import Plan
+    from rlm.tasks.reports.research import Research
 
 __all__ = ["print_research", "research"]
 
@@ -61,6 +62,9 @@ def research(
     options: Options,
 ) -> None:
     """Research a task and report with verified sources. The report is Markdown."""
+    from rlm.tasks.reports.research import estimate_research, plan_research
+    from rlm.tasks.reports.research import research as run_research
+
     read = None if plan is None else _read(plan, task)
     if plan_only and read is not None:
         write_output(read.markdown().rstrip("\n"), out)
@@ -109,6 +113,8 @@ def print_research(
 
 def _read(file: Path, task: str) -> Plan:
     """Return the plan in `file`. Raises ConfigurationError or UsageError."""
+    from rlm.tasks.reports.questions import from_markdown
+
     try:
         return from_markdown(file.read_text(encoding="utf-8"), task)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,7 +11,7 @@ from rich.text import Text
 from rlm.cli.console.exits import option_of
 from rlm.escaping import RULE, terminal_answer, terminal_line, terminal_text
 from rlm.models.base import EXTRACTIVE
-from rlm.results import Citation, RunResult
+from rlm.results import GUESSED_WINDOW, Citation, RunResult
 from rlm.status import dollars, plural, share
 
 if TYPE_CHECKING:
@@ -98,10 +99,15 @@ def _source(citation: Citation) -> str:
 
 def account(result: RunResult, documents: int | None = None) -> str:
     """Return what was read and what it took, in one line, and a second one for what a reader should know."""
-    notes = _notes(result, newest_first=True)
+    # A guessed window is no news of this run. It may be why the model failed.
+    notes = [
+        note
+        for note in _notes(result, newest_first=True)
+        if result.stop_reason == "model" or not note.startswith(GUESSED_WINDOW)
+    ]
     lines = [_line_of_account(result, documents, _verified(result))]
     if notes:
-        first = notes[0] if len(notes[0]) <= _MAX_NOTE else notes[0][: _MAX_NOTE - 1] + "…"
+        first = shorten(notes[0], _MAX_NOTE, placeholder=" …")
         lines.append(f"note: {first}" + (f" ({len(notes) - 1:,} more)" if len(notes) > 1 else ""))
     return "\n".join(lines)
 

@@ -95,6 +95,19 @@ def test_the_account_is_one_line_and_one_for_what_to_know() -> None:
     assert full_account(cited).count("%") == 1
 
 
+def test_a_guessed_window_is_told_where_it_may_be_why() -> None:
+    """It is the same for each question, so the account leaves it to -v. A long note is cut between words."""
+    guess = Note("the window of openai:m@http://127.0.0.1:18777/v1 is a guess: 128,000 tokens")
+    one = _result(notes=(guess,))
+    assert "guess" not in account(one)
+    assert "guess" in full_account(one)
+    failed = replace(one, answer=None, stop_reason="model", notes=(guess, Note("it failed")))
+    assert "guess" in account(failed)
+    url = "http://127.0.0.1:18777/v1/and/so/on"
+    shown = account(_result(notes=(Note(f"{'word ' * 45}{url} more"),))).splitlines()[-1]
+    assert shown.endswith("word …")
+
+
 def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:
     assert sum("--max-cost" in line for line in account(_result(stop_reason="cost")).splitlines()) == 1
     assert "--max" not in account(_result())

@@ -56,7 +56,7 @@ def test_the_footer_has_what_is_left_and_on_long_runs_the_task() -> None:
         6, 30, CellResult("ok"), ChildTally(), Coverage(10), left=(480, 1234.5), task="Why?\n" * 99
     )
     *_, footer, task = render(feedback).split("\n\n")
-    assert footer == "Left: 480 child calls, about 1,234 s."
+    assert footer == "Left: 480 child calls, at most 1,234 s."
     assert task.startswith('The task: "Why? Why?')
     assert len(task) < 320
 
@@ -65,8 +65,8 @@ def test_the_footer_has_what_is_left_and_on_long_runs_the_task() -> None:
     ("round_", "asked", "last_line"),
     [
         (5, 0, "(It printed nothing.)"),
-        (5, 2, "Left: 480 child calls, about 1,234 s."),
-        (27, 0, "Left: 480 child calls, about 1,234 s. Round 30 is kept for finalize."),
+        (5, 2, "Left: 480 child calls, at most 1,234 s."),
+        (27, 0, "Left: 480 child calls, at most 1,234 s. Round 30 is kept for finalize."),
     ],
     ids=["without children", "after children", "near the end"],
 )

@@ -32,7 +32,7 @@ async def test_a_cancelled_run_is_kept_and_resumed(connect: Connect, place: Plac
 
     async def note(_: float, __: float | None, line: str | None) -> None:
         lines.append(line or "")
-        if "1 of 2 children" in lines[-1] or "1 of 1 children" in lines[-1]:
+        if "1 of 2 children" in lines[-1] or "1 of 1 child" in lines[-1]:
             waiting.set()
 
     async def ask(client: Client) -> Any:
