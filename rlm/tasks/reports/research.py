@@ -78,7 +78,7 @@ class Research:
 async def plan_research(rlm: RLM, task: str, context: Context, *, most: int = _MAX_QUESTIONS) -> Plan:
     """Plan the questions for `task`, at most `most`. Calls the model once; without a model it splits the
     task. Raises UsageError and ModelError."""
-    async with open_job(rlm, "plan", task, sources_of(context), facts=_facts(task, None, most)) as (job, _):
+    async with open_job(rlm, "plan", task, sources_of(context), facts=_facts(task, None, most)) as job:
         plan = await make_plan(job, task, most)
         await job.finish(plan.markdown())
         return plan
@@ -114,7 +114,7 @@ async def research(
     UsageError and JournalError, and SandboxRefused before anything is spent on a question.
     """
     sources = sources_of(context)
-    async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
+    async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as job:
         return await _run_research(job, task, plan, most)
 
 

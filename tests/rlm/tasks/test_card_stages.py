@@ -83,7 +83,7 @@ async def test_a_card_run_may_spawn_research_and_act_on_it(worked: Work, block: 
     assert len(run.turns) == 2
     (report,) = run.reports
     assert report.sources[0].citation.quote == "The lock was caused by two connections."
-    (note,) = run.card.context.notes
+    (note,) = run.card.notes
     assert note.startswith("Research on “What caused the lock?”")
     assert "caused by two connections" in run.prompt.text
 
@@ -135,7 +135,7 @@ async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Calla
         return block(found) if "Answer from the documents," in request.task else next(ends)
 
     run = await worked(ScriptedModel.of(root=root, summary=summary), card(), sources=[source])
-    (note,) = run.card.context.notes
+    (note,) = run.card.notes
     (report,) = run.reports
     assert len(report.report) > 8_000
     assert len(note) < 8_200
