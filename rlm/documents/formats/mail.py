@@ -20,7 +20,7 @@ from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Piece, Problem, Text, text_of
 from rlm.documents.formats.smime import signed_mail
 
-__all__ = ["header_of", "read_mail"]
+__all__ = ["header_of", "pieces_of_mail", "read_mail"]
 
 _HEADERS = ("From", "To", "Cc", "Bcc", "Date", "Subject")
 _BLOCK = 1 << 20
@@ -70,6 +70,14 @@ def read_mail(file: BinaryIO, size: int) -> Iterator[Piece]:
             for _ in reader.message(_parsed(file.read(length))):
                 pass
         yield from reader.members()
+    yield Ended(reader.replaced, reader.guessed)
+
+
+def pieces_of_mail(mail: Message) -> Iterator[Piece]:
+    """Yield the pieces of one mail, whatever program kept it."""
+    reader = _MailReader(numbered=False)
+    yield from reader.message(mail)
+    yield from reader.members()
     yield Ended(reader.replaced, reader.guessed)
 
 

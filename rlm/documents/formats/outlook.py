@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from email.parser import HeaderParser
 from email.utils import format_datetime
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from compressed_rtf import decompress
 from olefile import STGTY_STORAGE, OleFileIO
 from olefile.olefile import DEFECT_INCORRECT
 
 from rlm.documents.encoding import decode_whole
-from rlm.documents.formats import mail
-from rlm.documents.formats.html import decode_markup, pieces_of_markup
-from rlm.documents.formats.piece import Data, Ended, Fault, Heading, Member, Piece, Problem, Text, text_of
+from rlm.documents.formats.mail import header_of, pieces_of_mail
+from rlm.documents.formats.piece import Fault, Piece
 
 __all__ = ["read_msg"]
 
@@ -39,110 +39,88 @@ _SAVE_IT = "open it in Outlook and save it as .eml"
 
 
 def read_msg(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Yield the message: the usual headers, its text, and the messages attached to it. Then yield the
-    attached files, each as a member. Raises Fault for another file of Outlook."""
+    """Yield the message as the mail that it is: its headers and texts, the messages and files that are
+    attached to it. Raises Fault for another file of Outlook."""
     with OleFileIO(file, raise_defects=DEFECT_INCORRECT) as ole:
         if not ole.exists("__properties_version1.0"):
             raise Fault("foreign", "it holds no message", _SAVE_IT)
-        reader = _Reader(ole)
-        yield from reader.message([], 1)
-        yield from reader.members()
-    yield Ended(reader.replaced, reader.guessed)
+        yield from pieces_of_mail(_message(ole, [], 1))
 
 
-class _Reader:
-    """Reads messages. Collects the places of attached files, and what was replaced and guessed."""
+class _Part(Message):
+    """A part of a mail whose bytes are decoded, and read when they are needed."""
 
-    def __init__(self, ole: OleFileIO) -> None:
-        self.replaced = 0
-        self.guessed = ""
-        self._ole = ole
-        self._messages = 0
-        self._members: list[tuple[str, list[str]]] = []
+    def __init__(self, kind: str, read: Callable[[], bytes], name: str = "") -> None:
+        super().__init__()
+        self["Content-Type"] = kind
+        if name:
+            self.add_header("Content-Disposition", "attachment", filename=("utf-8", "", name))
+        self._read = read
 
-    def message(self, at: list[str], level: int) -> Iterator[Piece]:
-        """Yield the message in a storage, and those that are attached to it."""
-        self._messages += 1
-        head = _Properties(self._ole, at, 32 if level == 1 else 24)
-        number = f"Message {self._messages}: " if level > 1 else ""
-        yield Heading(min(level, 5), number + (_line(head.text(_SUBJECT)) or "(no subject)"))
-        headers = _headers(head, self._recipients(at))
-        yield Text("".join(f"{name}: {value}\n" for name, value in headers if value) + "\n")
-        yield from self._body(head, level)
-        for number_of, name in enumerate(self._storages(at, "__attach_version1.0_"), 1):
-            yield from self._attachment([*at, name], number_of, level)
+    def get_payload(self, i: int | None = None, decode: bool = False) -> Any:
+        return self._read()
 
-    def members(self) -> Iterator[Piece]:
-        """Yield the attached files."""
-        for name, at in self._members:
-            yield Member(name)
-            try:
-                data = _stream(self._ole, at)
-                if name.endswith(".rtf") and at[-1].endswith("10090102"):
-                    data = decompress(data)
-            except Exception as error:
-                # The library of packed RTF raises Exception itself.
-                if isinstance(error, MemoryError):
-                    raise
-                yield Problem("damaged in its message", _SAVE_IT, "missing")
-            else:
-                yield Data(data)
 
-    def _body(self, head: _Properties, level: int) -> Iterator[Piece]:
-        text = head.text(_BODY)
-        kind = "text/plain"
-        if not text.strip():
-            kind, text = "text/html", self._page(head)
-        if text.strip():
-            yield Heading(min(level + 1, 6), f"Part 1 ({kind})")
-            yield Text(text.replace("\r\n", "\n").rstrip() + "\n\n")
-        elif head.has(_RTF, _BINARY):
-            # The reader of RTF reads it.
-            name = "message.rtf" if level == 1 else f"message {self._messages}.rtf"
-            self._members.append((name, head.place(_RTF, _BINARY)))
-            yield Text(f"Its text is a document of its own, {name}\n\n")
+def _message(ole: OleFileIO, at: list[str], level: int) -> Message:
+    """Return the message in a storage. Raises Fault for too many messages within messages."""
+    if level > _MAX_LEVELS:
+        raise Fault("deep", remedy=_SAVE_IT)
+    head = _Properties(ole, at, 32 if level == 1 else 24)
+    mail = Message()
+    mail["Content-Type"] = "multipart/mixed"
+    for name, value in _headers(head, _recipients(ole, at)):
+        mail[name] = value
+    texts = Message()
+    texts["Content-Type"] = "multipart/alternative"
+    if head.text(_BODY).strip():
+        texts.attach(_Part("text/plain; charset=utf-8", lambda: head.text(_BODY).encode("utf-8", "replace")))
+    if head.has(_HTML, _BINARY):
+        label = _label(head.integer(_HTML_CODEPAGE))
+        kind = f"text/html; charset={label}" if label else "text/html"
+        texts.attach(_Part(kind, lambda: head.data(_HTML, _BINARY)))
+    elif head.text(_HTML).strip():
+        texts.attach(_Part("text/html; charset=utf-8", lambda: head.text(_HTML).encode("utf-8", "replace")))
+    if texts.is_multipart():
+        mail.attach(texts)
+    elif head.has(_RTF, _BINARY):
+        mail.attach(_Part("text/rtf", lambda: decompress(head.data(_RTF, _BINARY)), "message.rtf"))
+    for number, name in enumerate(_storages(ole, at, "__attach_version1.0_"), 1):
+        mail.attach(_attachment(ole, [*at, name], number, level))
+    return mail
 
-    def _page(self, head: _Properties) -> str:
-        data = head.data(_HTML, _BINARY)
-        markup = head.text(_HTML)
-        if data:
-            markup, replaced, guessed = decode_markup(data, _label(head.integer(_HTML_CODEPAGE)))
-            self.replaced += replaced
-            self.guessed = self.guessed or guessed
-        return text_of(pieces_of_markup(markup, titled=False)) if markup else ""
 
-    def _storages(self, at: list[str], begin: str) -> list[str]:
-        """Return the names of the attachments or recipients of a message."""
-        paths = self._ole.listdir(storages=True)
-        names = {path[len(at)] for path in paths if path[: len(at)] == at and len(path) > len(at)}
-        return sorted(name for name in names if name.startswith(begin))
+def _attachment(ole: OleFileIO, at: list[str], number: int, level: int) -> Message:
+    head = _Properties(ole, at, 8)
+    inner = head.place(_FILE, _OBJECT)
+    if ole.get_type(inner) == STGTY_STORAGE and ole.exists([*inner, "__properties_version1.0"]):
+        part = Message()
+        part["Content-Type"] = "message/rfc822"
+        part.attach(_message(ole, inner, level + 1))
+        return part
+    name = next((text for one in (_FILE_NAME, _SHORT_NAME, _SHOWN_NAME) if (text := head.text(one))), "")
+    # Its name tells its kind.
+    return _Part(
+        "application/octet-stream",
+        lambda: _stream(ole, head.place(_FILE, _BINARY)),
+        _line(name) or f"attachment {number}",
+    )
 
-    def _recipients(self, at: list[str]) -> dict[str, str]:
-        """Return the names and addresses of the recipients by the header that they belong to."""
-        found: dict[str, list[str]] = {"To": [], "Cc": [], "Bcc": []}
-        for name in self._storages(at, "__recip_version1.0_"):
-            one = _Properties(self._ole, [*at, name], 8)
-            header = {2: "Cc", 3: "Bcc"}.get(one.integer(_RECIPIENT_TYPE), "To")
-            found[header].append(_address(one.text(_SHOWN_NAME), one.text(_SMTP) or one.text(_ADDRESS)))
-        return {header: "; ".join(filter(None, people)) for header, people in found.items()}
 
-    def _attachment(self, at: list[str], number: int, level: int) -> Iterator[Piece]:
-        head = _Properties(self._ole, at, 8)
-        name = next((text for one in (_FILE_NAME, _SHORT_NAME, _SHOWN_NAME) if (text := head.text(one))), "")
-        name = _line(name) or f"attachment {number}"
-        inner = head.place(_FILE, _OBJECT)
-        if self._ole.get_type(inner) == STGTY_STORAGE and self._ole.exists(
-            [*inner, "__properties_version1.0"]
-        ):
-            if level >= _MAX_LEVELS:
-                raise Fault("deep", remedy=_SAVE_IT)
-            yield from self.message(inner, level + 1)
-            return
-        if level > 1:
-            name = f"message {self._messages}/{name}"
-        yield Heading(min(level + 1, 6), f"Attachment {number}")
-        yield Text(f"A document of its own, {name}\n\n")
-        self._members.append((name, head.place(_FILE, _BINARY)))
+def _storages(ole: OleFileIO, at: list[str], begin: str) -> list[str]:
+    """Return the names of the attachments or recipients of a message."""
+    paths = ole.listdir(storages=True)
+    names = {path[len(at)] for path in paths if path[: len(at)] == at and len(path) > len(at)}
+    return sorted(name for name in names if name.startswith(begin))
+
+
+def _recipients(ole: OleFileIO, at: list[str]) -> dict[str, str]:
+    """Return the names and addresses of the recipients by the header that they belong to."""
+    found: dict[str, list[str]] = {"To": [], "Cc": [], "Bcc": []}
+    for name in _storages(ole, at, "__recip_version1.0_"):
+        one = _Properties(ole, [*at, name], 8)
+        header = {2: "Cc", 3: "Bcc"}.get(one.integer(_RECIPIENT_TYPE), "To")
+        found[header].append(_address(one.text(_SHOWN_NAME), one.text(_SMTP) or one.text(_ADDRESS)))
+    return {header: "; ".join(filter(None, people)) for header, people in found.items()}
 
 
 class _Properties:
@@ -208,7 +186,8 @@ def _headers(head: _Properties, recipients: dict[str, str]) -> Iterator[tuple[st
     }
     sent = HeaderParser().parsestr(head.text(_HEADERS))
     for name, value in known.items():
-        yield name, mail.header_of(sent, name) or value
+        if line := header_of(sent, name) or value:
+            yield name, line
     yield "Subject", _line(head.text(_SUBJECT))
 
 
