@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from itertools import dropwhile, pairwise
 from typing import BinaryIO
 
 from rlm.documents.encoding import decode_whole
@@ -38,75 +39,43 @@ def read_subtitles(file: BinaryIO, size: int) -> Iterator[Piece]:
     if not starts:
         raise Fault("foreign", "it has no time", "rename it to .txt to have it read as text")
     yield from _notes(_without_name(lines[: starts[0]]))
-    speaker, shown = "", [""]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    speaker, before = "", [""]
+    for start, end in pairwise([*starts, len(lines)]):
         found = _CUE.fullmatch(lines[start])
         assert found is not None
-        told, after = _split(lines[start + 1 : end], is_last=end == len(lines))
-        before, shown = shown, told
-        if _plain(told) == _plain(before) and len(" ".join(told)) > _ROLLED:
-            continue
-        fresh = told[_overlap(before, told) :]
-        words = " ".join(fresh)
-        named = _VOICE.match(words)
-        who = " ".join(named[1].split()) if named else ""
-        words = " ".join(html.unescape(_MARK.sub("", _VOICE.sub("", words))).split())
-        if words:
-            said = f"{html.unescape(who)}: " if who and who != speaker else ""
+        given = lines[start + 1 : end] if end == len(lines) else _without_name(lines[start + 1 : end])
+        after = next((at for at, line in enumerate(given) if _BLOCK.fullmatch(line)), len(given))
+        shown = [line for raw in given[:after] if (line := " ".join(_MARK.sub("", raw).split()))]
+        fresh = list(dropwhile(before.__contains__, shown))
+        if not fresh and len(" ".join(shown)) <= _ROLLED:
+            fresh = shown
+        before = shown
+        if fresh:
+            voice = _VOICE.match("".join(given[:after]).lstrip())
+            who = html.unescape(" ".join(voice[1].split())) if voice else ""
+            said = f"{who}: " if who != speaker and who else ""
             time = f"{int(found['hours'] or 0):02}:{int(found['minutes']):02}:{int(found['seconds']):02}"
-            yield Text(f"[{time}] {said}{words}\n")
+            yield Text(f"[{time}] {said}{html.unescape(' '.join(fresh))}\n")
             speaker = who
-        yield from _notes(after)
+        yield from _notes(given[after:])
     faulty = sum(bool(_TIMED.match(line)) for line in lines) - len(starts)
     if faulty > 0:
-        yield Problem(
-            f"{faulty:,} times cannot be read, and stand as text", "correct them if they matter", "remark"
-        )
+        what = f"{faulty:,} times cannot be read, and stand as text"
+        yield Problem(what, "correct them if they matter", "remark")
     yield Ended(replaced, guessed)
 
 
-def _split(lines: list[str], *, is_last: bool) -> tuple[list[str], list[str]]:
-    """Return the lines of a cue, and those between it and the next, without that one's number or name."""
-    begins = next((at for at, line in enumerate(lines) if line.strip()), 0)
-    ends = next(
-        (at for at in range(begins, len(lines)) if not lines[at].strip() and _ends(lines[at:])), len(lines)
-    )
-    told, after = lines[:ends], lines[ends:]
-    if not is_last:
-        after = _without_name(after)
-        if not after and told and _NUMBER.fullmatch(told[-1].strip()):
-            told = told[:-1]
-    return [line.strip() for line in told if line.strip()], after
-
-
 def _without_name(lines: list[str]) -> list[str]:
-    """Return the lines above a cue without its number or name: one word below a blank line."""
+    """Return the lines above a cue without its number, or its name: one word below a blank line."""
+    if not lines:
+        return lines
     is_name = len(lines) > 1 and not lines[-2].strip() and len(lines[-1].split()) == 1
-    return lines[:-1] if is_name else lines
-
-
-def _ends(lines: list[str]) -> bool:
-    """Return whether a blank line ends the cue: what follows is nothing, one line, or a block."""
-    rest = [line for line in lines if line.strip()]
-    return len(rest) <= 1 or _BLOCK.fullmatch(rest[0]) is not None
-
-
-def _overlap(before: list[str], lines: list[str]) -> int:
-    """Return the number of lines at the start that the cue before showed at its end."""
-    before, lines = _plain(before), _plain(lines)
-    for count in range(min(len(before), len(lines)), 0, -1):
-        if before[-count:] == lines[:count] and len(lines) > count:
-            return count
-    return 0
-
-
-def _plain(lines: list[str]) -> list[str]:
-    return [" ".join(_MARK.sub("", line).split()) for line in lines]
+    return lines[:-1] if is_name or _NUMBER.fullmatch(lines[-1].strip()) else lines
 
 
 def _notes(lines: list[str]) -> Iterator[Piece]:
     """Yield the text between cues: notes of a WebVTT file, and what stands before the first cue."""
     for block in "\n".join(lines).split("\n\n"):
         text = " ".join(block.split()).removeprefix("WEBVTT").lstrip(" -")
-        if text and not text.startswith(("STYLE", "REGION")) and not _NUMBER.fullmatch(text):
+        if text and not text.startswith(("STYLE", "REGION")):
             yield Text(f"{text}\n")
