@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from rlm.documents.encoding import decode_whole
-from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
+from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Text
 
 __all__ = ["read_calendar"]
 
@@ -40,41 +40,39 @@ def read_calendar(file: BinaryIO, size: int) -> Iterator[Piece]:
         text, count = _SOFT_BREAK.subn(r"\1", text)
         if not count:
             break
-    fields = [_FIELD.fullmatch(line) for line in _FOLD.sub("", text).split("\n") if line.strip()]
-    if not any(fields):
+    lines = [line for line in _FOLD.sub("", text).split("\n") if line.strip()]
+    if not any(map(_FIELD.fullmatch, lines)):
         raise Fault("foreign", "it has no field", "rename it to .txt to have it read as text")
-    entry: list[tuple[str, str]] = []
+    entry: list[str] = []
+    titles: dict[str, str] = {}
     numbers: Counter[str] = Counter()
-    for field in filter(None, fields):
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            entry.append(f"{line}\n")  # a broken line may hold what is asked for
+            continue
         given = {name.upper(): value.strip('"') for name, value in _PARAMETER.findall(field["parameters"])}
         name, value = field["name"].upper(), _decoded(field["parameters"].upper(), given, field["value"])
         kind = _ENTRIES.get(value.strip().upper(), "")
         if name in ("BEGIN", "END") and kind:
             if name == "END":
                 numbers[kind] += 1
-                title = next(
-                    (value for wanted in _TITLES for one, value in entry if one.partition(" ")[0] == wanted),
-                    "",
-                )
+                title = next((titles[one] for one in _TITLES if one in titles), "")
                 yield Heading(1, " ".join(f"{kind} {numbers[kind]}: {title}".split()).rstrip(":"))
-            yield from _lines(entry)
-            entry = []
+            if entry:
+                yield Text("".join(entry) + "\n")
+            entry, titles = [], {}
         elif name not in ("BEGIN", "END"):
+            titles.setdefault(name, value)
             shown = ", ".join(
                 value if one in _NAMELESS else f"{one}={value}"
                 for one, value in given.items()
                 if value and one not in ("ENCODING", "CHARSET")
             )
-            entry.append((f"{field['name']} ({shown})" if shown else field["name"], value))
-    yield from _lines(entry)
-    if strange := fields.count(None):
-        yield Problem(f"{strange:,} lines are no fields and were left out", "correct them if they matter")
-    yield Ended(replaced, guessed)
-
-
-def _lines(entry: list[tuple[str, str]]) -> Iterator[Text]:
+            entry.append(f"{field['name']} ({shown}): {value}\n" if shown else f"{field['name']}: {value}\n")
     if entry:
-        yield Text("".join(f"{name}: {value}\n" for name, value in entry) + "\n")
+        yield Text("".join(entry) + "\n")
+    yield Ended(replaced, guessed)
 
 
 def _decoded(parameters: str, given: dict[str, str], value: str) -> str:

@@ -152,9 +152,9 @@ class Excel:
             if attribute(one, "hidden") != "1" and not attribute(one, "name").startswith("_xlnm.")
         )
 
-    def without_far_rows(self, name: str) -> BinaryIO | None:
-        """Return the workbook without the rows of a sheet that lie far below its others, or None if it has
-        none or holds too many cells to look."""
+    def without_far_rows(self, name: str) -> tuple[BinaryIO, bool] | None:
+        """Return the workbook without the rows of a sheet that lie far below its others, and whether they
+        hold any value; None if it has none or holds too many cells to look."""
         part = self._parts.get(name, "")
         if part not in self._archive or self._archive.size(part) > _LARGEST_SPARSE:
             return None
@@ -164,7 +164,10 @@ class Excel:
             if int(row[1]) > last + _FAR:
                 end = data.find(b"</sheetData>", row.start())
                 kept = _DIMENSION_TAG.sub(b"", data[: row.start()] + data[end:], count=1)
-                return self._archive.changed(part, kept) if last and end >= 0 else None
+                if not last or end < 0:
+                    return None
+                far = data[row.start() : end]
+                return self._archive.changed(part, kept), b"<v" in far or b"<is" in far
             last = int(row[1])
         return None
 

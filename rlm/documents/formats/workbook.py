@@ -100,8 +100,9 @@ def _values(
             remedy = "delete the cells that lie apart from its table, or export it as CSV"
             yield Problem(what, remedy, "missing")
             return
-        book = calamine.CalamineWorkbook.from_filelike(near)
-        problems.append(_FAR_ROWS)
+        changed, has_values = near
+        book = calamine.CalamineWorkbook.from_filelike(changed)
+        problems += [_FAR_ROWS] * has_values
     try:
         sheet = book.get_sheet_by_name(name)
     except BaseException as error:

@@ -83,11 +83,12 @@ def test_a_folded_answer_is_found_and_cited(tmp_path: Path) -> None:
     assert "Event 1: Board meeting" in citation.place
 
 
-def test_what_is_no_calendar_is_refused_and_odd_lines_are_named(tmp_path: Path) -> None:
+def test_what_is_no_calendar_is_refused_and_odd_lines_are_kept(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match=r"it has no field.*rename it"):
         loaded_from(tmp_path, "a.ics", "just words here\nand here\n")
-    (note,) = notes_of(loaded_from(tmp_path, "b.ics", "no field\nBEGIN:VEVENT\nSUMMARY:x\nEND:VEVENT\n"))
-    assert "1 lines are no fields" in note
+    loaded = loaded_from(tmp_path, "b.ics", "no field\nBEGIN:VEVENT\nSUMMARY:x\nX-RADIUS=49\nEND:VEVENT\n")
+    assert text_of(loaded) == "no field\n\n# Event 1: x\nSUMMARY: x\nX-RADIUS=49\n\n"
+    assert loaded.problems == ()
 
 
 def test_a_file_is_known_by_its_first_line(tmp_path: Path) -> None:

@@ -269,6 +269,11 @@ def test_a_stray_cell_in_the_last_row_hides_no_table(tmp_path: Path) -> None:
     assert text_of(loaded) == "yard,rent\nnorth,900\n"
     (note,) = notes_of(loaded)
     assert note.startswith("book.xlsx/Sheet: rows far below its table were not read: ")
+    # LibreOffice leaves empty rows there.
+    rewritten(
+        tmp_path / "book.xlsx", "xl/worksheets/sheet1.xml", (b't="s"><v>3</v></c></row></', b"/></row></")
+    )
+    assert load([tmp_path / "book.xlsx"], tmp_path / "d").problems == ()
 
 
 def test_a_workbook_that_lies_about_its_size_ends_its_own_reader_only(tmp_path: Path) -> None:
