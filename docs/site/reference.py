@@ -15,7 +15,9 @@ from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from rlm.cli.app import app
-from rlm.sandbox.in_kernel.registry import HELPERS
+from rlm.sandbox.in_kernel.handle import Handle
+from rlm.sandbox.in_kernel.helpers import Helpers
+from rlm.sandbox.in_kernel.registry import HELPERS, bare_signature
 from rlm.settings_table import SETTINGS
 
 __all__ = ["PAGES", "main"]
@@ -119,7 +121,11 @@ def settings_page() -> str:
 
 def helpers_page() -> str:
     """Return the helpers of a block with their signatures, one line each."""
-    rows = [f"| `{helper.name}` | `{helper.call}`: {_cell(helper.summary)} |" for helper in HELPERS]
+    rows = []
+    for helper in HELPERS:
+        owner = Helpers if hasattr(Helpers, helper.name) else Handle
+        call = f"{helper.name}{bare_signature(getattr(owner, helper.name))}"
+        rows.append(f"| `{helper.name}` | `{call}`: {_cell(helper.summary)} |")
     return "\n".join(
         [
             "# Helpers of a block\n",

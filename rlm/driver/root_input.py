@@ -116,7 +116,7 @@ def root_helpers(*, looks: bool = False, taken: Collection[str] = ()) -> tuple[H
     """Return the helpers of a prompt. `looks`: children can look at pages. `taken` are names that tools
     have."""
     return tuple(
-        HelperDoc(one.short_call, one.summary)
+        HelperDoc(one.call, one.summary)
         for one in HELPERS
         if (looks or not one.needs_pages) and one.name not in taken
     )

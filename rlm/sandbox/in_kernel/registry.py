@@ -1,8 +1,8 @@
 """The list of helpers: it fills the kernel's namespace, the root's prompt, Python's `help`, the docs and the
 errors about a wrong call.
 
-`signature` is that of the callable, and `summary` one line for the model. The prompt shows
-`short`, where it is given, instead of the signature: without what is rarely needed. `help` adds the example.
+`signature` has the parameters that the prompt shows, without what is rarely needed, and `summary` is one line
+for the model. `help` and the errors have all parameters, from the function itself; `help` adds the example.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ class Helper:
     name: str
     signature: str
     summary: str
-    short: str = ""
     example: str = ""
     needs_pages: bool = False
     """Whether it is named only where the input has pages and a model sees them."""
@@ -30,11 +29,6 @@ class Helper:
     def call(self) -> str:
         """Return name and signature as the model reads them: `peek(start, end, unit='chars')`."""
         return f"{self.name}{self.signature}"
-
-    @property
-    def short_call(self) -> str:
-        """Return name and signature without the parameters that are rarely needed."""
-        return f"{self.name}{self.short or self.signature}"
 
 
 HELPERS: tuple[Helper, ...] = (
@@ -58,9 +52,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "search",
-        "(pattern, max_hits=100, context=120, within=None)",
+        "(pattern, max_hits=100, within=None)",
         "regex hits ((?i) ignores case): .start, .end, .match, .line_text, .document; `.total` is exact",
-        short="(pattern, max_hits=100, within=None)",
         example=(
             'hits = search(r"refund|chargeback", max_hits=20)\n'
             "print(hits.total, [(h.start, h.line_text[:160]) for h in hits[:5]])"
@@ -74,9 +67,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "quote",
-        "(text, within=None)",
+        "(text)",
         "where exact words are: a str with .span",
-        short="(text)",
         example=(
             'clause = quote("may be terminated by either party")\n'
             "print(clause.span, around(clause.span.start))"
@@ -90,9 +82,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "rank",
-        "(query, k=10, within=None)",
+        "(query, k=10)",
         "the k packs (.text, .start) whose words fit best; others are missing",
-        short="(query, k=10)",
         example=(
             'for pack in rank("early termination notice period", 5):\n'
             "    print(pack.start, pack.document, pack.text[:300])"
@@ -100,9 +91,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "read_lines",
-        "(start=0, end=None, within=None)",
+        "()",
         "all lines, lazily: each a str with .number, .start",
-        short="()",
         example=(
             "from collections import Counter\n"
             'print(Counter(line.split()[1] for line in read_lines() if " " in line).most_common(5))'
@@ -126,9 +116,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sql",
-        "(query, params=())",
+        "(query)",
         "one SELECT (SQLite) over them: row['name']; with _start, _end a row is evidence",
-        short="(query)",
         example=(
             'rows = sql("select status, count(*) n from orders group by status order by n desc")\n'
             "print(rows[:10])"
@@ -145,16 +134,14 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "chunk_coverage",
-        "(chunks, within=None)",
+        "(chunks)",
         "what they cover: .covered_chars, .gaps, .complete",
-        short="(chunks)",
         example="print(chunk_coverage(chunks))",
     ),
     Helper(
         "sub_query",
-        "(prompt, slice=..., sample=0, numbered=False, schema=None, model=None)",
+        "(prompt, slice, schema=None)",
         "one child reads one slice",
-        short="(prompt, slice, schema=None)",
         example=(
             'answer = sub_query("Who signed, and when? Quote the line.", around(hits[0], lines=30))\n'
             "print(answer.found, answer.ok, answer)"
@@ -162,9 +149,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query_batch",
-        "(prompt, slices, on_error='keep', numbered=False, schema=None, model=None)",
+        "(prompt, slices, schema=None)",
         "one prompt, many independent slices, concurrently",
-        short="(prompt, slices, schema=None)",
         example=(
             'answers = sub_query_batch("List every refund: date, amount, reason.", chunks,\n'
             "                          schema=list[dict[str, str]])\n"
@@ -173,16 +159,14 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query_map",
-        "(prompts, slices=..., on_error='keep', numbered=False, schema=None, model=None)",
+        "(prompts, slices)",
         "a prompt for each slice",
-        short="(prompts, slices)",
         example='replies = sub_query_map([f"What does {name} ask for?" for name in names], slices)',
     ),
     Helper(
         "look",
-        "(pages, prompt, schema=None)",
+        "(pages, prompt)",
         "a child sees pages or pictures: documents()[i].page(n)",
-        short="(pages, prompt)",
         needs_pages=True,
         example=(
             'seen = look(documents()[0].page(3), "Which total does the invoice show?")\n'
@@ -191,9 +175,8 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_rlm",
-        "(prompt, source=..., model=None)",
+        "(prompt, source)",
         "an RLM like you over a part; a list of prompts with a list of sources runs several",
-        short="(prompt, source)",
         example=(
             'part = sub_rlm("Which appendix changed most, and how?", documents()[1])\n'
             "print(part.how, part, part.evidence)"
@@ -201,9 +184,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper("SHOW_VARS", "()", "your variables and their types", example="print(SHOW_VARS())"),
     Helper("repl_set", "(name, value)", "set a variable", example='repl_set("total", 12)'),
-    Helper(
-        "repl_get", "(name, default=None)", "get one", short="(name)", example='print(repl_get("total", 0))'
-    ),
+    Helper("repl_get", "(name)", "get one", example='print(repl_get("total", 0))'),
     Helper("output_of", "(round)", "all that a round's block printed", example="print(output_of(2)[-2000:])"),
     Helper(
         "evaluate_progress",
@@ -230,13 +211,14 @@ def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callabl
 
     The docstring of the result is what Python's `help` prints in a cell.
     """
-    names = frozenset(inspect.signature(function).parameters)
+    signature = inspect.signature(function)
+    right = f"Call {helper.name}{bare_signature(function)}."
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
         for name in given:
-            if name not in names:
-                raise TypeError(f"{helper.name}() takes no {name!r}. Call {helper.call}.")
+            if name not in signature.parameters:
+                raise TypeError(f"{helper.name}() takes no {name!r}. {right}")
         try:
             return function(*args, **given)
         except TypeError as error:
@@ -244,14 +226,17 @@ def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callabl
                 raise
             # The call itself is wrong: the helper has not run.
             said = str(error).rpartition(".")[2]
-            raise TypeError(f"{said}. Call {helper.call}.") from None
+            raise TypeError(f"{said}. {right}") from None
 
     call.__doc__ = f"{inspect.getdoc(function)}\n\nExample:\n{helper.example}"
-    # Without annotations, as the prompt shows it.
-    call.__signature__ = _bare(inspect.signature(function))  # type: ignore[attr-defined]
+    call.__signature__ = bare_signature(function)  # type: ignore[attr-defined]
     return call
 
 
-def _bare(signature: inspect.Signature) -> inspect.Signature:
-    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+def bare_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature that a cell sees: no self, no annotations."""
+    signature = inspect.signature(function)
+    parameters = [
+        one.replace(annotation=one.empty) for one in signature.parameters.values() if one.name != "self"
+    ]
     return signature.replace(parameters=parameters, return_annotation=signature.empty)

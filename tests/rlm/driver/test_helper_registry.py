@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlm.sandbox.in_kernel.handle import Handle
 from rlm.sandbox.in_kernel.helpers import Helpers
-from rlm.sandbox.in_kernel.registry import HELPERS, NAMES
+from rlm.sandbox.in_kernel.registry import HELPERS, NAMES, Helper, bare_signature
 from rlm.settings import Limits
 from rlm.testing import ScriptedModel
 
 
-def bare(function) -> str:
-    """Return the signature that a cell sees: no self, no annotations."""
-    signature = inspect.signature(function)
-    parameters = [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for name, parameter in signature.parameters.items()
-        if name != "self"
-    ]
-    return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+def own(helper: Helper) -> Callable[..., Any]:
+    """Return the function of a helper."""
+    return getattr(Helpers if hasattr(Helpers, helper.name) else Handle, helper.name)
 
 
 def parameters(call: str) -> dict[str, str | None]:
@@ -36,14 +32,13 @@ def parameters(call: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
-def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
+def test_a_helper_has_the_parameters_it_is_listed_with(helper) -> None:
     """In the prompt a default may be left out, so that the parameter is given."""
-    owner = Helpers if hasattr(Helpers, helper.name) else Handle
-    assert bare(getattr(owner, helper.name)) == helper.signature
-    assert inspect.getdoc(getattr(owner, helper.name))
-    own = parameters(helper.call)
-    for name, default in parameters(helper.short_call).items():
-        assert default in (own[name], None)
+    function = own(helper)
+    assert inspect.getdoc(function)
+    taken = parameters(f"{helper.name}{bare_signature(function)}")
+    for name, default in parameters(helper.call).items():
+        assert default in (taken[name], None)
 
 
 async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
@@ -66,7 +61,7 @@ async def test_pythons_help_describes_helpers_and_tools(run, block) -> None:
     shown = model.requests[1].messages[-1].content
     by_name = {helper.name: helper for helper in HELPERS}
     for name in ("search", "sub_query", "finalize"):
-        assert by_name[name].call in shown
+        assert f"{name}{bare_signature(own(by_name[name]))}" in shown
         assert by_name[name].example.splitlines()[0] in shown
     assert "Return the price of an article." in shown
 
