@@ -64,7 +64,8 @@ def resolve(
     parsed = parse_name(default_model(env) if name is None else name)
     spec = PROVIDERS.get(parsed.provider)
     if spec is not None:
-        make = _import_factory(spec.factory)
+        module, _, factory = spec.factory.partition(":")
+        make: Callable[..., Model] = getattr(import_module(module), factory)
         return make(parsed.model, _find_endpoint(parsed, spec, env), name=parsed.text, options=options)
     if parsed.provider == "scripted":
         from rlm.models.offline.scripted import ScriptedModel
@@ -78,12 +79,6 @@ def resolve(
     from rlm.models.offline.extractive import ExtractiveModel
 
     return ExtractiveModel()
-
-
-def _import_factory(path: str) -> Callable[..., Model]:
-    module, _, name = path.partition(":")
-    factory: Callable[..., Model] = getattr(import_module(module), name)
-    return factory
 
 
 def _find_endpoint(parsed: ModelName, spec: ProviderSpec, env: Mapping[str, str]) -> Endpoint:

@@ -205,12 +205,11 @@ def _begin_call(handler: TelemetryHandler, content: _Content, model: Model, requ
     from rlm.models.http.model import HttpModel
 
     asked = model if isinstance(model, HttpModel) else None
-    host, port = (None, None) if asked is None else asked.endpoint.host_and_port
     call = handler.inference(
         _find_provider(model.name),
         request_model=model.name if asked is None else asked.provider_model,
-        server_address=host,
-        server_port=port,
+        server_address=None if asked is None else asked.endpoint.host,
+        server_port=None if asked is None else asked.endpoint.port,
     )
     call.attributes |= {"rlm.role": request.role}
     call.max_tokens = request.max_output_tokens

@@ -49,9 +49,9 @@ async def honest_run(folder: Path, text: Path) -> None:
 def main() -> None:
     folder, text, model, acknowledge = sys.argv[1:]
     from rlm.cli.console.interrupts import run_interruptible
-    from rlm.models.resolution import resolve
+    from rlm.models.http.sessions import import_http
 
-    resolve(model, os.environ).import_client()
+    import_http()
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()

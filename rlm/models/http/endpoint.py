@@ -55,13 +55,16 @@ class Endpoint:
     @property
     def address(self) -> str:
         """Return `host:port`, for messages."""
-        host, port = self.host_and_port
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def host_and_port(self) -> tuple[str, int]:
+    def host(self) -> str:
+        return urlsplit(self.base_url).hostname or ""
+
+    @property
+    def port(self) -> int:
         parts = urlsplit(self.base_url)
-        return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+        return parts.port or (80 if parts.scheme == "http" else 443)
 
     @property
     def local(self) -> bool:

@@ -7,7 +7,6 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -302,10 +301,6 @@ class HttpModel(ABC):
         """Release this model's connections; the last model to do so closes them. Safe to call twice."""
         await self._lease.aclose()
 
-    def import_client(self) -> None:
-        """Import what the first call needs."""
-        import_http()
-
 
 _MAX_REFUSED = 1_000
 _refused_schemas: set[tuple[str, str, str]] = set()
@@ -336,13 +331,6 @@ def import_early(models: Iterable[Model]) -> None:
     """Start a thread that imports what the first calls of `models` need, and return at once. Meanwhile a run
     loads its input and starts its kernel."""
     called = (getattr(model, "inner", model) for model in models)
-    over_http = [model for model in called if isinstance(model, HttpModel)]
-
-    def import_all() -> None:
-        with suppress(ImportError):  # the call that needs the library reports it
-            for model in over_http:
-                model.import_client()
-
-    if over_http:
+    if any(isinstance(model, HttpModel) for model in called):
         # A daemon, so that a run which ends before its first call does not wait for it.
-        threading.Thread(target=import_all, daemon=True).start()
+        threading.Thread(target=import_http, daemon=True).start()

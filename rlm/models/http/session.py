@@ -104,11 +104,6 @@ class HttpSession:
             return response
         raise StatusFailure(answer.status, answer.headers, _read_error(await response.read_to_end()))
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether the connections are closed."""
-        return self._session.closed
-
     async def aclose(self) -> None:
         """Close all connections."""
         await self._session.close()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, Request, TokenUsage
 from rlm.models.catalog.families import family_of
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.concessions import CARRY_FIELDS, LIMIT_FIELDS
-from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.wire_messages import (
     alternating,
@@ -80,7 +78,7 @@ class OpenAIModel(HttpModel):
     def _thinking_fields(self, request: Request) -> dict[str, Any]:
         """Return the fields that say how much to think; none where the user leaves it to the server."""
         calls = self.calls
-        if calls.thinking and not request.effort and self._host.endswith("openrouter.ai"):
+        if calls.thinking and not request.effort and self._endpoint.host.endswith("openrouter.ai"):
             return {"reasoning": {"max_tokens": calls.thinking}}
         effort = self.effort(request)
         if effort is None:
@@ -108,16 +106,8 @@ class OpenAIModel(HttpModel):
 
     @property
     def _is_openai(self) -> bool:
-        return self._host == "openai.com" or self._host.endswith((".openai.com", ".openai.azure.com"))
-
-    @property
-    def _host(self) -> str:
-        return self.host_of(self._endpoint)
-
-    @staticmethod
-    def host_of(endpoint: Endpoint) -> str:
-        """Return the host of a server, or "" for a URL without one."""
-        return urlsplit(endpoint.base_url).hostname or ""
+        host = self._endpoint.host
+        return host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
 
 
 class _Accumulator(StreamAccumulator):

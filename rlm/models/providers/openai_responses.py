@@ -38,7 +38,7 @@ def make_openai_model(
     api = None if options is None else options.calls.api
     if api is None:
         thinks = family_of(model).effort != "none"
-        api = "responses" if thinks and OpenAIModel.host_of(endpoint) == _HOST else "chat"
+        api = "responses" if thinks and endpoint.host == _HOST else "chat"
     make = OpenAIResponsesModel if api == "responses" else OpenAIModel
     return make(model, endpoint, name=name, options=options)
 

@@ -60,10 +60,10 @@ async def test_a_client_outlives_all_but_its_last_user(make_model, provider_serv
     shared = await second._lease.get()
     await first.aclose()
     await first.aclose()
-    assert not shared.is_closed
+    assert not shared._session.closed
     assert (await second.generate(ask())).text == "ok"
     await second.aclose()
-    assert shared.is_closed
+    assert shared._session.closed
     # A closed model takes a new client.
     assert (await second.generate(ask())).text == "ok"
 
@@ -87,7 +87,7 @@ def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider
         await model.generate(ask())
         return await model._lease.get()
 
-    assert asyncio.run(once()).is_closed
+    assert asyncio.run(once())._session.closed
     gc.collect()
     assert "nclosed" not in caplog.text
 
