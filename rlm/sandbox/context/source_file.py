@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 from rlm.sandbox.errors import SourceChanged
 
@@ -90,19 +90,14 @@ class SourceFile:
         weakref.finalize(self, os.close, self._descriptor)
         self.check()
 
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, at: Any) -> Any:
-        if not isinstance(at, slice):
-            place = at + self._size if at < 0 else at
-            if not 0 <= place < self._size:
-                raise IndexError(at)
-            return self._read(place, place + 1)[0]
-        start, stop, step = at.indices(self._size)
-        if step != 1:
-            raise ValueError("a file is read in its own order")
-        return self._read(start, max(start, stop))
+    def read(self, low: int, high: int) -> bytes:
+        """Return bytes of the indexed text. Raises SourceChanged."""
+        data = b"".join(_pieces(self._descriptor, low, high))
+        if len(data) < high - low:
+            raise self._changed("was cut off")
+        # After the read: the bytes are right if nothing had changed by now.
+        self._compare()
+        return data
 
     @staticmethod
     def check_identity(descriptor: int, facts: SourceFacts) -> None:
@@ -121,36 +116,6 @@ class SourceFile:
         self._compare(is_due=True)
         if samples(self._descriptor, self._facts.size) != self._facts.samples and not self._is_same():
             raise self._changed("changed")
-
-    def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
-        """Search as `bytes.find` does."""
-        if start > self._size:
-            return -1
-        low, high, _ = slice(start, end).indices(self._size)
-        for at in range(low, max(low + 1, high), _PIECE):
-            found = self._read(at, min(at + _PIECE + len(wanted) - 1, high)).find(wanted)
-            if found >= 0:
-                return at + found
-        return -1
-
-    def rfind(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
-        """Search as `bytes.rfind` does."""
-        if start > self._size:
-            return -1
-        low, high, _ = slice(start, end).indices(self._size)
-        for at in reversed(range(low, max(low + 1, high), _PIECE)):
-            found = self._read(at, min(at + _PIECE + len(wanted) - 1, high)).rfind(wanted)
-            if found >= 0:
-                return at + found
-        return -1
-
-    def _read(self, start: int, stop: int) -> bytes:
-        data = b"".join(_pieces(self._descriptor, start, stop))
-        if len(data) < stop - start:
-            raise self._changed("was cut off")
-        # After the read: the bytes are right if nothing had changed by now.
-        self._compare()
-        return data
 
     def _compare(self, *, is_due: bool = False) -> None:
         if self._is_changed:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.protocol import Sandbox
-from rlm.sandbox.text.body import Body
-from rlm.sandbox.text.file_bytes import WatchedFile
+from rlm.sandbox.text.body import Body, WatchedFile
 from rlm.sandbox.types import CellResult
 
 __all__ = ["WatchedSandbox", "watching"]

@@ -196,8 +196,8 @@ def _document_borders(body: Body) -> _Borders:
 
 
 def _last_line_end(body: Body, start: int, limit: int) -> int:
-    found = body.raw.rfind(b"\n", body.byte_of(start), body.byte_of(limit)) + 1
-    return body.char_of(found) if found else limit
+    found = body.line_bytes(body.byte_of(limit))[0]
+    return body.char_of(found) if found > body.byte_of(start) else limit
 
 
 def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:

@@ -428,7 +428,8 @@ class Handle:
         A phrase in wrapped text is easily missed. Done a few times in each cell, and only if it is fast.
         """
         wide = across_lines(pattern)
-        if wide is None or query.linear is None or part.bytes > _SECOND_LOOK_BYTES:
+        is_slow = query.linear is None or (query.backtracks and not query.exact)
+        if wide is None or is_slow or part.bytes > _SECOND_LOOK_BYTES:
             return
         self._second_looks += 1
         if self._second_looks > _SECOND_LOOKS:

@@ -15,18 +15,15 @@ _WINDOW = 1 << 20
 
 def iterate_lines(body: Body, start: int, end: int) -> Iterator[tuple[int, str]]:
     """Yield (first character, text with line end) of each line between two starts of lines, in bytes."""
-    raw = body.raw
     char = body.char_of(start)
     while start < end:
-        block = raw[start : min(start + _WINDOW, end)]
-        cut = block.rfind(b"\n") + 1
-        if not cut and start + len(block) < end:
-            # The line is longer than the window.
-            block = raw[start : raw.find(b"\n", start, end) + 1 or end]
-        elif start + len(block) < end:
-            block = block[:cut]
+        stop = start + _WINDOW
+        if stop < end:
+            first, after = body.line_bytes(stop)
+            # A line that is longer than the window is read whole.
+            stop = first if first > start else after
+        block = body.read(start, min(stop, end))
         start += len(block)
-        body.passed(len(block))
         pieces = block.decode().split("\n")
         last = pieces.pop()
         for piece in pieces:
@@ -49,7 +46,7 @@ def lines_of(body: Body, log: AccessLog, numbers: range) -> Listed:
 
     def item(number: int) -> Line:
         start, end = body.line_start_byte(number), body.line_start_byte(number + 1)
-        return read(number, body.char_of(start), body.raw[start:end].decode())
+        return read(number, body.char_of(start), body.read(start, end).decode())
 
     def each(numbers: range) -> Iterator[Line]:
         ends = body.line_start_byte(numbers.start), body.line_start_byte(numbers.stop)

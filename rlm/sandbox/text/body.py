@@ -21,10 +21,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from .checkpoints import BLOCK, Checkpoints
-from .file_bytes import BodyWindow, Pages, WatchedFile
 from .place_index import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
 
 __all__ = [
@@ -38,6 +37,7 @@ __all__ = [
     "Document",
     "Span",
     "Watch",
+    "WatchedFile",
     "open_files",
 ]
 
@@ -47,12 +47,33 @@ INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
 SOURCE_NAME = "source.json"
 
+
+class WatchedFile(Protocol):
+    """A user's file that is read in place. It may change at any time, so the driver must not map it: a
+    mapping of a file that was cut off kills the process that reads it."""
+
+    def read(self, low: int, high: int) -> bytes:
+        """Return bytes of the indexed text. Raises the host's error if the file is no longer what it was."""
+
+    def check(self) -> None:
+        """Raise the host's error if the file changed."""
+
+    @property
+    def has_grown_or_moved(self) -> bool:
+        """Whether the file was written, renamed or removed, while the indexed text is still the same."""
+
+
 Watch = Callable[[int, bytes, str], WatchedFile]
 """Returns the file to read, from the body's descriptor, the content of `source.json` and the body's hash.
 Raises the host's error if the file changed. Raises ValueError, KeyError or TypeError for damaged facts."""
 
 _PIECE = 1 << 20
 _HEADER = 1_000  # characters: more than the longest header line of a message
+_LINE = 256
+"""Bytes that are read first to find the borders of a line."""
+_MOST = 8 << 20
+"""Bytes read after which the pages are released."""
+_LEAST = 64 << 10  # reading a single byte maps this much
 
 
 class BodyError(Exception):
@@ -97,10 +118,9 @@ class Document:
 class Body:
     """The text of a context: read-only, never loaded whole, safe to use from several threads.
 
-    `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `raw` holds
-    the bytes, `buffer` the same for engines that need the buffer protocol. `marks` are the tables behind
-    `place`. `watched` is the file that the host reads in place, else None. Then only `raw` is safe: `buffer`
-    is a mapping.
+    `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `buffer` is
+    the mapping of its bytes, for engines that need the buffer protocol. `marks` are the tables behind
+    `place`. `watched` is the file that the host reads in place, else None. Then only `read` is safe.
 
     A line ends at "\\n" only; a "\\r" is an ordinary character. "a\\nb" and "a\\nb\\n" have two lines, "" has
     none. A `window` of a body is a body too: it counts everything from its start and shares the files.
@@ -111,7 +131,7 @@ class Body:
         "_char",
         "_line",
         "_mapped",
-        "_pages",
+        "_passed",
         "_points",
         "_sha256",
         "ascii",
@@ -121,7 +141,6 @@ class Body:
         "documents",
         "lines",
         "marks",
-        "raw",
         "watched",
     )
 
@@ -132,19 +151,16 @@ class Body:
         documents: tuple[Document, ...],
         sha256: str,
         mapped: mmap.mmap | bytes,
+        watched: WatchedFile | None,
     ) -> None:
         self._points = points
         self._mapped = mapped
-        self._pages = Pages(mapped)
-        self.watched = None if isinstance(points.file, mmap.mmap | bytes) else points.file
-        self._byte = self._char = self._line = 0
+        self._byte = self._char = self._line = self._passed = 0
         self._sha256 = sha256
-        self.raw: mmap.mmap | bytes | BodyWindow | WatchedFile = points.file
+        self.watched = watched
         self.buffer: mmap.mmap | bytes | memoryview = mapped
         self.marks = marks
-        self.chars = points.chars
-        self.bytes = points.bytes
-        self.lines = points.lines
+        self.chars, self.bytes, self.lines = points.chars, points.bytes, points.lines
         self.ascii = self.chars == self.bytes
         self.documents = documents
 
@@ -219,10 +235,15 @@ class Body:
                 Table(headings, HEADING_COLUMNS),
             )
             points = Checkpoints(
-                watched or mapped, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"]
+                watched.read if watched else lambda low, high: mapped[low:high],
+                char_marks,
+                line_marks,
+                chars=facts["chars"],
+                bytes=size,
+                lines=facts["lines"],
             )
             documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
-            return cls(points, marks, documents, facts["sha256"], mapped)
+            return cls(points, marks, documents, facts["sha256"], mapped, watched)
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
                 f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
@@ -236,12 +257,11 @@ class Body:
         start = min(max(start, 0), self.chars)
         end = min(max(end, start), self.chars)
         first, last = self.byte_of(start), self.byte_of(end)
-        stretch = BodyWindow(self._points.file, self._mapped, self._byte + first, self._byte + last)
         documents = tuple(self._clip_documents(start, end))
-        other = Body(self._points, self.marks.window(start, end), documents, "", self._mapped)
+        other = Body(self._points, self.marks.window(start, end), documents, "", self._mapped, self.watched)
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
-        other.raw, other.buffer = stretch, stretch.view
+        other.buffer = memoryview(self._mapped)[other._byte : other._byte + last - first]
         other.chars, other.bytes = end - start, last - first
         other.lines = self.line_of_byte(last - 1) - self.line_of_byte(first) + 1 if last > first else 0
         other.ascii = other.chars == other.bytes
@@ -259,19 +279,24 @@ class Body:
 
     def text(self, start: int, end: int) -> str:
         """Return the characters from `start` to `end`. Both are clamped; negative values count as 0."""
-        first = self.byte_of(start)
-        data = self.raw[first : max(first, self.byte_of(end))]
-        self._pages.passed(len(data))
-        return str(data, "utf-8")
+        return self.read(self.byte_of(start), self.byte_of(end)).decode()
 
     def read(self, low: int, high: int) -> bytes:
-        """Return the bytes from `low` to `high`."""
-        self._pages.passed(high - low)
-        return bytes(self.raw[low:high])
+        """Return the bytes from `low` to `high`, which is clamped."""
+        self.passed(high - low)
+        return self._points.read(self._byte + low, self._byte + max(low, min(high, self.bytes)))
 
     def passed(self, size: int) -> None:
-        """Record that `size` bytes of `raw` or `buffer` were read, so that their memory can be released."""
-        self._pages.passed(size)
+        """Release the pages of the mapping behind the reader, who read `size` bytes of it in a row.
+
+        The system's page cache keeps the data for all processes. Without the release, a process that has read
+        a gigabyte would count as using a gigabyte, and could be killed for it. Pages return when read.
+        """
+        self._passed += max(size, _LEAST)
+        if self._passed > _MOST:
+            self._passed = 0
+            if isinstance(self._mapped, mmap.mmap) and len(self._mapped) > _MOST:
+                self._mapped.madvise(mmap.MADV_DONTNEED)
 
     def byte_of(self, char: int) -> int:
         """Return the byte at which character `char` begins. `chars` and beyond give the end of the body."""
@@ -299,6 +324,23 @@ class Body:
     def line_of_byte(self, byte: int) -> int:
         """Return the number (from 0) of the line that holds this byte."""
         return self._points.line_of_byte(self._byte + byte) - self._line
+
+    def line_bytes(self, byte: int) -> tuple[int, int]:
+        """Return where the line that holds this byte starts and ends, in bytes, with its line end."""
+        start, size = byte, _LINE
+        while start:
+            low = max(0, start - size)
+            found = self.read(low, start).rfind(b"\n") + 1
+            start, size = low + found, 2 * size
+            if found:
+                break
+        end, size = byte, _LINE
+        while end < self.bytes:
+            found = self.read(end, end + size).find(b"\n") + 1
+            end, size = end + (found or size), 2 * size
+            if found:
+                break
+        return start, min(end, self.bytes)
 
     def line_start(self, line: int) -> int:
         """Return the character at which line `line` begins. `lines` and beyond give `chars`."""
@@ -363,8 +405,8 @@ class Body:
         Nothing may be read afterwards. A search on another thread keeps the files mapped until it ends.
         """
         with suppress(BufferError):
-            if isinstance(self.raw, BodyWindow):
-                self.raw.release()
+            if isinstance(self.buffer, memoryview):
+                self.buffer.release()
             elif isinstance(self._mapped, mmap.mmap):
                 self._mapped.close()
 

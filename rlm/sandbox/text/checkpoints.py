@@ -6,12 +6,10 @@ to the whole file.
 
 from __future__ import annotations
 
-import mmap
 import sys
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any
-
-from .file_bytes import WatchedFile
 
 __all__ = ["BLOCK", "Checkpoints", "count_chars", "count_line_ends"]
 
@@ -38,24 +36,25 @@ def count_line_ends(block: bytes) -> int:
 
 
 class Checkpoints:
-    """A mapped body file with its checkpoints, one number for each block."""
+    """The file of a body with its checkpoints. `read` returns its bytes from one offset to another."""
 
-    __slots__ = ("_ascii", "_char_marks", "_line_marks", "bytes", "chars", "file", "lines")
+    __slots__ = ("_ascii", "_char_marks", "_line_marks", "bytes", "chars", "lines", "read")
 
     def __init__(
         self,
-        file: mmap.mmap | bytes | WatchedFile,
+        read: Callable[[int, int], bytes],
         char_marks: Any,
         line_marks: Any,
         *,
         chars: int,
+        bytes: int,
         lines: int,
     ) -> None:
-        self.file = file
+        self.read = read
         self._char_marks = char_marks
         self._line_marks = line_marks
         self.chars = chars
-        self.bytes = len(file)
+        self.bytes = bytes
         self.lines = lines
         self._ascii = chars == self.bytes
 
@@ -69,7 +68,7 @@ class Checkpoints:
             return char
         mark = bisect_right(self._char_marks, char) - 1
         start = mark * BLOCK
-        block = self.file[start : start + BLOCK]
+        block = self.read(start, min(self.bytes, start + BLOCK))
         # A block may begin inside a character, which counts to the block before.
         inside = next(i for i in range(4) if block[i] & 0xC0 != 0x80)
         wanted = char - self._char_marks[mark]
@@ -84,12 +83,12 @@ class Checkpoints:
         if self._ascii:
             return byte
         mark = byte // BLOCK
-        return int(self._char_marks[mark]) + count_chars(self.file[mark * BLOCK : byte])
+        return int(self._char_marks[mark]) + count_chars(self.read(mark * BLOCK, byte))
 
     def line_of_byte(self, byte: int) -> int:
         """Return the number (from 0) of the line that holds this byte."""
         mark = byte // BLOCK
-        return int(self._line_marks[mark]) + self.file[mark * BLOCK : byte].count(b"\n")
+        return int(self._line_marks[mark]) + self.read(mark * BLOCK, byte).count(b"\n")
 
     def line_start_byte(self, line: int) -> int:
         """Return the byte at which line `line` begins. `lines` and beyond give `bytes`."""
@@ -100,7 +99,7 @@ class Checkpoints:
         mark = bisect_left(self._line_marks, line) - 1
         wanted = line - self._line_marks[mark]
         start = mark * BLOCK
-        block = self.file[start : start + BLOCK]
+        block = self.read(start, min(self.bytes, start + BLOCK))
         # Bisection: find the smallest `high` with `wanted` line ends before it.
         low, high = 0, len(block)
         while low + 1 < high:

@@ -1,10 +1,11 @@
 """Finds every match of a pattern in a body, as `re.finditer` over the whole text would, without holding it.
 
-One loop, two engines. RE2 runs over the mapped bytes, window by window, in linear time. `re` looks again
-where RE2 can only tell that a match may start, runs alone with a time limit what RE2 does not support, and
-finds matches of a plain pattern that stand so close together that a step of Python for each takes longer.
-A window ends at a line end if no match can hold one. Otherwise it ends far enough after the last character
-where a match may start.
+RE2 runs over the mapped bytes, window by window, in linear time. `re` looks again where RE2 can only tell
+that a match may start, and runs alone with a time limit what RE2 does not support. A window ends at a line
+end if no match can hold one. Otherwise it ends far enough after the last character where a match may start.
+
+Two ways save work where RE2 alone is slow. Dense matches are counted eight a call of RE2. Letters in any case
+are looked for by the rarest byte of one of them, and RE2 searches the lines that hold it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from heapq import merge
 from itertools import islice, takewhile
 from operator import methodcaller
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .body import Body, Span
 from .checkpoints import BLOCK, count_chars
-from .search_pattern import SearchPattern, compile_pattern
+from .search_pattern import BATCH, SearchPattern, compile_batch, compile_pattern, compile_probe, spellings
 
 __all__ = ["FAR", "Scanner", "compile_pattern"]
 
@@ -32,29 +34,45 @@ _WINDOW = 16 << 20
 _LINE = 32 << 20
 _NEAR = 4_096
 _MANY = 4_096
-_DENSE = 32
-"""Matches of RE2 in a row, each near the last, after which `re` is faster for the next bytes."""
-_DENSE_BLOCK = 1 << 20
+_LAP = 64
+"""Matches that are counted one by one before the next ones are counted in batches, if they are near."""
+_APART = 1_024
+"""Bytes between matches beyond which a batch is slower than single matches."""
+_STEP = 16 << 10
+"""Bytes that are counted in batches before their pace is compared."""
+_SLOW = 4
+"""Steps of batches that may be slower than single matches: new states of RE2 are slow at first, and a pattern
+with a wide gap has too many of them for ever."""
+_PIECE = 28_000
+"""Bytes in one call of `bytes.count`. CPython has a faster way for short texts."""
+_SAMPLES = 16
+_SAMPLE = 4_096
+_RARE = 1_500
+"""Places of a byte in the samples beyond which RE2 searches faster without it."""
+_FEW = 8
+"""Places of the letters in the samples beyond which too many lines hold them."""
+_TAIL = 8
+"""Letters that are compared after the rarest one."""
 
 _span_of = methodcaller("span")
 
-_Batch = tuple[int | None, list[tuple[int, int]]]
-"""The spans of matches in order: in characters counted from one of the body, or in bytes if that is None."""
+_Batch = tuple[int, list[tuple[int, int]]]
+"""The spans of matches in order, in characters counted from one of the body."""
 
 
 class Scanner:
     """Runs queries over one body. `window` is in bytes, `seconds` the time limit of `re` for one request."""
 
-    __slots__ = ("_block", "_body", "_buffer", "_decoded", "_most_block", "_raw", "_seconds", "_window")
+    __slots__ = ("_block", "_body", "_buffer", "_decoded", "_most_block", "_probes", "_seconds", "_window")
 
     def __init__(self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0) -> None:
         self._body = body
-        self._raw = body.raw
         self._buffer = body.buffer
         self._window = window
         self._decoded = min(window, 4 << 20)
         self._block = max(1, window >> 12)
         self._most_block = max(1, window >> 4)
+        self._probes: dict[SearchPattern, list[Any]] = {}
         self._seconds = seconds
 
     def first(self, query: SearchPattern, most: int) -> tuple[list[Span], bool]:
@@ -69,78 +87,174 @@ class Scanner:
     def count(self, query: SearchPattern) -> int:
         """Return how many matches there are. Raises as `first` does."""
         with self._limit(query):
-            return sum(len(spans) for _, spans in self._batches(query, 0))
+            if query.exact and query.linear is not None:
+                return self._count(query)
+            return sum(len(spans) for _, spans in self._looked_again(query, 0))
 
     def _spans(self, query: SearchPattern) -> Iterator[Span]:
-        body, raw = self._body, self._raw
+        body = self._body
+        if not query.exact or query.linear is None:
+            for base, batch in self._looked_again(query, 1):
+                yield from (Span(base + start, base + end) for start, end in batch)
+            return
         byte = char = 0
-        for base, batch in self._batches(query, 1):
-            for start, end in batch:
-                if base is not None:
-                    yield Span(base + start, base + end)
-                elif body.ascii:
-                    yield Span(start, end)
-                else:
-                    # Counted from the match before, if that is near.
-                    near = start - byte < BLOCK
-                    char = char + count_chars(raw[byte:start]) if near else body.char_of(start)
-                    first = char
-                    char += count_chars(raw[start:end])
-                    byte = end
-                    yield Span(first, char)
+        for start, end in self._found(query, 0):
+            if body.ascii:
+                yield Span(start, end)
+                continue
+            # Counted from the match before, if that is near.
+            near = start - byte < BLOCK
+            first = char + count_chars(body.read(byte, start)) if near else body.char_of(start)
+            byte, char = end, first + count_chars(body.read(start, end))
+            yield Span(first, char)
 
-    def _batches(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
-        """Yield the matches, up to `lap` of `re` at once; if that is 0, they are only to be counted."""
-        size = self._body.bytes
-        if query.linear is None or not size or (query.nullable and not query.exact):
-            yield from self._backtracked(query, 0, size, lap)
-        elif not query.exact and query.crosses and query.reach > _NEAR:
-            yield from self._one_by_one(query)
-        else:
-            yield from self._in_windows(query, lap)
+    def _count(self, query: SearchPattern) -> int:
+        """Count the matches of RE2."""
+        if query.plain:
+            return self._count_text(query.plain)
+        body, found, at, slow = self._body, 0, 0, 0
+        matches = self._found(query, 0)
+        while True:
+            began, clock = at, time.thread_time()
+            lap = list(islice(matches, _LAP))
+            found += len(lap)
+            if len(lap) < _LAP:
+                return found
+            at = self._after(*lap[-1])
+            pace = (time.thread_time() - clock) / (at - began)
+            is_near = at - began <= _LAP * _APART
+            if not is_near or slow == _SLOW or at >= body.bytes or (batch := compile_batch(query)) is None:
+                continue
+            while is_near and slow < _SLOW:
+                began, clock = at, time.thread_time()
+                counted, at = self._count_batches(query, batch, at)
+                found += counted
+                body.passed(at - began)
+                slow += time.thread_time() - clock > 2 * pace * (at - began)
+                is_near = 2 * (at - began) > _STEP
+            matches = self._found(query, at)
 
-    def _in_windows(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
-        """Yield the matches where RE2 finds that one may start. `re` searches larger and larger blocks while
-        such places are close together."""
-        buffer, size = self._buffer, self._body.bytes
-        apart = query.dense_apart
-        at = block = close = read = 0
+    def _count_batches(self, query: SearchPattern, batch: Any, at: int) -> tuple[int, int]:
+        """Count from byte `at` in batches, for one step. Return the count and where it stopped."""
+        core, stop = self._borders(query, at, _STEP)
+        found, low, core = 0, max(0, at - 4), min(core, at + _STEP)
+        # The end of the slice is the `\z` of the batch. Assertions look at the character before `at`.
+        with memoryview(self._buffer) as whole, whole[low:stop] as text:
+            while (end := low + batch.match(text, at - low).end()) < stop and end <= core:
+                found, at = found + BATCH, end
+        return found, at
+
+    def _count_text(self, text: bytes) -> int:
+        """Count a text that cannot overlap itself."""
+        body, more = self._body, len(text) - 1
+        return sum(body.read(low, low + _PIECE + more).count(text) for low in range(0, body.bytes, _PIECE))
+
+    def _found(self, query: SearchPattern, at: int) -> Iterator[tuple[int, int]]:
+        """Yield the bytes of the matches of RE2 from byte `at` on."""
+        body, size = self._body, self._body.bytes
         while at <= size:
-            core, stop = self._borders(query, at)
-            for match in query.linear.finditer(buffer, at, stop):
-                start, end = match.span()
-                if start >= core and core < size:
-                    at, block = max(at, core), 0
-                    break
-                if query.exact and close < _DENSE:
-                    yield None, [(start, end)]
-                    close = close + 1 if start - at <= apart else 0
-                    at = end
-                    if end > start:
-                        continue
-                    at += self._width(end)
-                    break
-                if query.exact:
-                    block, close = min(self._window, _DENSE_BLOCK), 0
-                else:
-                    block = min(self._most_block, 2 * block + self._block)
-                    block = block if start - at <= block else 0
-                high = min(size, max(end, start + block))
-                high = self._boundary(high) if query.crosses else self._line_end(high, size)
-                at = yield from self._backtracked(query, start, high, lap)
-                at = size + 1 if high == size else at  # with what is empty at the end
-                break
-            else:
-                if core == size:
-                    break
-                at, block = max(at, core), 0
-            self._body.passed(at - read)
-            read = at
+            began = at
+            core, stop = self._borders(query, at, self._window)
+            for low, high in self._pieces(query, at, stop):
+                for start, end in self._matches(query, max(at, low), high):
+                    if start >= core and core < size:
+                        break
+                    yield start, end
+                    at = self._after(start, end)
+                    if at - began > self._window:
+                        body.passed(at - began)
+                        began = at
+            if core == size:
+                return
+            at = max(at, core)
+            body.passed(at - began)
 
-    def _borders(self, query: SearchPattern, at: int) -> tuple[int, int]:
+    def _matches(self, query: SearchPattern, at: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the bytes of the matches of RE2 in a piece. It sees the text around, so `^` and `\b` work."""
+        while at <= stop:
+            for match in query.linear.finditer(self._buffer, at, stop):
+                start, end = match.span()
+                yield start, end
+                if start == end:
+                    # RE2 would continue at the next byte, which may be inside a character.
+                    at = self._after(start, end)
+                    break
+            else:
+                return
+
+    def _after(self, start: int, end: int) -> int:
+        """Return where the search continues after a match: after an empty one with the next character."""
+        return end if end > start else self._boundary(end + 1)
+
+    def _pieces(self, query: SearchPattern, low: int, high: int) -> list[tuple[int, int]]:
+        """Return the lines from `low` to `high` that may hold a match, or all as one piece if the letters of
+        the pattern are no help."""
+        probes = self._probes_for(query)
+        if not probes:
+            return [(low, high)]
+        most = (high - low) // _APART + 1
+        places = [
+            [m.start() for m in islice(probe.finditer(self._buffer, low, high), most)] for probe in probes
+        ]
+        if max(map(len, places)) == most:
+            return [(low, high)]
+        lines: list[tuple[int, int]] = []
+        end = low
+        for place in merge(*places):
+            if place >= end:
+                start, end = self._body.line_bytes(place)
+                lines.append((max(low, start), end))
+        return lines
+
+    def _probes_for(self, query: SearchPattern) -> list[Any]:
+        """Return the RE2 patterns of the rarest letter with the ones after it: one stands in each match.
+
+        There are none if they are not rare, or the body is small.
+        """
+        body = self._body
+        if not query.letters or query.crosses or body.bytes < 2 * _SAMPLES * _SAMPLE:
+            return []
+        if query not in self._probes:
+            step = body.bytes // _SAMPLES
+            sample = b"".join(body.read(at, at + _SAMPLE) for at in range(0, body.bytes - _SAMPLE, step))
+            ways = [
+                spellings(letter, query.compiled.flags, ascii_body=body.ascii) for letter in query.letters
+            ]
+            rates = [sum(min(map(sample.count, way)) for way in each) for each in ways]
+            rarest = rates.index(min(rates))
+            tail = ways[rarest + 1 : rarest + 1 + _TAIL]
+            probes = [compile_probe(way, tail, sample) for way in ways[rarest]]
+            places = sum(1 for probe in probes for _ in probe.finditer(sample))
+            is_rare = rates[rarest] <= _RARE and places <= _FEW
+            self._probes[query] = probes if is_rare else []
+        return self._probes[query]
+
+    def _looked_again(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
+        """Yield the matches of `re`, up to `lap` at once; if that is 0, they are only to be counted.
+
+        It looks where RE2 finds that one may start, in growing blocks while such places are close together.
+        """
+        size = self._body.bytes
+        if query.linear is None or query.nullable or not size:
+            yield from self._backtracked(query, 0, size, lap)
+            return
+        if query.crosses and query.reach > _NEAR:
+            yield from self._one_by_one(query)
+            return
+        at = block = 0
+        while at < size and (place := next(self._found(query, at), None)):
+            start, end = place
+            self._body.passed(start - at)
+            block = min(self._most_block, 2 * block + self._block)
+            block = block if start - at <= block else 0
+            high = min(size, max(end, start + block))
+            high = self._boundary(high) if query.crosses else self._body.line_bytes(high)[1]
+            at = yield from self._backtracked(query, start, high, lap)
+
+    def _borders(self, query: SearchPattern, at: int, window: int) -> tuple[int, int]:
         """Return the borders of a window from `at`: matches start before the first and end by the second."""
         size = self._body.bytes
-        core = min(size, at + self._window)
+        core = min(size, at + window)
         if core == size:
             return size, size
         if query.reach <= FAR:
@@ -148,7 +262,7 @@ class Scanner:
         if query.crosses:
             # Only the whole rest of the body tells where such a match ends.
             return size, size
-        border = self._raw.find(b"\n", core) + 1 or size
+        border = self._body.line_bytes(core)[1]
         return border, border
 
     def _one_by_one(self, query: SearchPattern) -> Iterator[_Batch]:
@@ -165,13 +279,13 @@ class Scanner:
                 behind = start
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
-                text = self._raw[known : self._boundary(min(size, core + 4 * FAR))].decode()
+                text = self._body.read(known, self._boundary(min(size, core + 4 * FAR))).decode()
                 base, local = self._body.char_of(known), 0
-            local += count_chars(self._raw[known:start])
+            local += count_chars(self._body.read(known, start))
             known = start
             found = query.compiled.match(text, local)
             if found is None:
-                at = start + self._width(start)
+                at = self._boundary(start + 1)
                 continue
             yield base, [found.span()]
             at = start + len(text[local : found.end()].encode())
@@ -185,21 +299,19 @@ class Scanner:
 
         `high` is a line end if no match holds one. Nothing runs in Python between the matches of a batch.
         """
-        raw, body = self._raw, self._body
-        at = low
+        body, at = self._body, low
         while True:
             core, stop = self._decoded_borders(query, at, high)
             before = self._boundary(max(0, at - 4 * query.behind - 4))
-            text = raw[before:stop].decode()
-            body.passed(stop - before)
-            last = count_chars(raw[before:at])
+            text = body.read(before, stop).decode()
+            last = count_chars(body.read(before, at))
             if not lap and core == stop < body.bytes and not query.nullable:
-                yield None, query.compiled.findall(text, last)  # without a step of Python for each
+                yield 0, query.compiled.findall(text, last)  # without a step of Python for each
                 at = core
                 if core >= high:
                     return at
                 continue
-            base, limit = body.char_of(before), count_chars(raw[before:core])
+            base, limit = body.char_of(before), count_chars(body.read(before, core))
             spans: Iterator[tuple[int, int]] = map(_span_of, query.compiled.finditer(text, last))
             if core < body.bytes:
                 spans = takewhile((limit,).__gt__, spans)  # while a match starts before the limit
@@ -216,26 +328,16 @@ class Scanner:
         if core == self._body.bytes or (core == high and not query.crosses):
             return core, core
         if not query.crosses:
-            border = self._raw.find(b"\n", core, min(high, core + _LINE)) + 1
-            if border:
+            border = self._body.line_bytes(core)[1]
+            if border <= core + _LINE:
                 return border, border
         core = self._boundary(core)
         return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, FAR) + 4))
 
-    def _line_end(self, at: int, size: int) -> int:
-        """Return the first byte of the line after that of `at`, or the end of the body."""
-        return self._raw.find(b"\n", at) + 1 or size
-
     def _boundary(self, at: int) -> int:
         """Return the first byte at or after `at` where a character begins."""
-        while at < self._body.bytes and self._raw[at] & 0xC0 == 0x80:
-            at += 1
-        return at
-
-    def _width(self, at: int) -> int:
-        """Return the number of bytes of the character at `at` (1 at the end of the body)."""
-        lead = self._raw[at] if at < self._body.bytes else 0
-        return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+        around = self._body.read(at, at + 3)
+        return at + next((number for number, byte in enumerate(around) if byte & 0xC0 != 0x80), len(around))
 
     @contextmanager
     def _limit(self, query: SearchPattern) -> Iterator[None]:

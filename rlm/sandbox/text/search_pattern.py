@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import re2
 
-__all__ = ["UNBOUNDED", "SearchPattern", "across_lines", "compile_pattern"]
+__all__ = [
+    "BATCH",
+    "UNBOUNDED",
+    "SearchPattern",
+    "across_lines",
+    "compile_batch",
+    "compile_pattern",
+    "compile_probe",
+    "spellings",
+]
 
 UNBOUNDED = 1 << 40
 """A width without limit."""
@@ -30,8 +39,6 @@ _parser: Any = importlib.import_module("re._parser")
 
 _BACKTRACKS = re.compile(r"[*+?{].*[*+?{]|[(|]|\\[1-9]", re.DOTALL)
 """Where `re` may backtrack much at one place: two repeats, a group, alternatives, a back-reference."""
-_FLAGS = re.compile(r"\A\(\?[aims]+\)")
-_REPEATS_INSIDE = re.compile(r"[*+?}](?!\Z)|\{[^}]*\}.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ class SearchPattern:
     """A pattern that is ready to run. Widths are in characters.
 
     `linear` is an RE2 object or None. If `exact`, it finds what `compiled` finds, otherwise at least that.
-    If `crosses`, a match, or what its assertions look at, may hold a line end.
+    If `crosses`, a match, or what its assertions look at, may hold a line end. `plain` is the text of each
+    match if there is one only, which does not overlap itself. `letters` stand in each match in any case.
     """
 
     source: str
@@ -50,21 +58,13 @@ class SearchPattern:
     reach: int
     behind: int
     nullable: bool
+    plain: bytes = b""
+    letters: str = ""
 
     @property
     def backtracks(self) -> bool:
         """Whether `re` may take long at one place."""
         return _BACKTRACKS.search(self.source) is not None
-
-    @property
-    def dense_apart(self) -> int:
-        """The bytes between matches up to which `re` finds them faster than RE2; -1 if it may not be linear:
-        with a repeat but at the end, or something else to come back to. It leaps from one literal to the next
-        and tries a class at each character."""
-        source = _FLAGS.sub("", self.source)
-        if _BACKTRACKS.search(source) is not None or _REPEATS_INSIDE.search(source) is not None:
-            return -1
-        return 2_000 if source[:2].isalnum() and source == self.source else 100
 
 
 def compile_pattern(pattern: str | re.Pattern[str], *, ascii_body: bool) -> SearchPattern:
@@ -105,18 +105,90 @@ def compile_pattern(pattern: str | re.Pattern[str], *, ascii_body: bool) -> Sear
         reach=reach,
         behind=spelling.behind,
         nullable=narrowest == 0,
+        plain=_plain(tree),
+        letters=_letters(tree),
     )
 
 
-def _linear(source: str) -> Any:
-    """Return the RE2 object for a pattern, or None if it is too large or holds a lone surrogate."""
+def _linear(source: str | bytes) -> Any:
+    """Return the RE2 object for a pattern, or None if it is too large or holds a lone surrogate. In a pattern
+    of bytes, each byte is a character."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
+    if isinstance(source, bytes):
+        options.encoding = re2.Options.Encoding.LATIN1
     try:
         return re2.compile(source, options)
     except (re2.error, UnicodeEncodeError):
         return None
+
+
+BATCH = 8
+"""Matches in one batch. With 16, RE2 has so many states for `\\w+` that a batch is slower."""
+
+
+@lru_cache(maxsize=16)
+def compile_batch(query: SearchPattern) -> Any:
+    """Return the RE2 object that matches the next eight matches of an exact pattern at once, or None.
+
+    Each part prefers the shortest gap before a match, then what the pattern itself prefers. Without a match
+    it takes the rest of the text, so that it never fails, and RE2 never gives up an earlier choice for a
+    later one.
+    """
+    # After an empty match the search continues after the next character.
+    more = "(?s:.)" if query.nullable else ""
+    return _linear(f"(?:\\C*?(?:{query.linear.pattern}){more}|\\C*\\z)" * BATCH)
+
+
+def _plain(tree: Any) -> bytes:
+    """Return the text that a pattern is, unless case does not matter or the text overlaps itself."""
+    if tree.state.flags & re.IGNORECASE or any(str(op) != "LITERAL" for op, _ in tree):
+        return b""
+    text = "".join(chr(code) for _, code in tree).encode("utf-8", "surrogatepass")
+    return b"" if any(text.startswith(text[at:]) for at in range(1, len(text))) else text
+
+
+def _letters(tree: Any) -> str:
+    """Return the longest run of characters that stand in every match, if case does not matter."""
+    runs = [""]
+    for op, argument in tree:
+        if str(op) == "LITERAL" and not 0xD800 <= argument < 0xE000:
+            runs[-1] += chr(argument)
+        else:
+            runs.append("")
+    return max(runs, key=len) if tree.state.flags & re.IGNORECASE else ""
+
+
+@lru_cache(maxsize=256)
+def spellings(char: str, flags: int, *, ascii_body: bool) -> tuple[bytes, ...]:
+    """Return the ways to write a character in UTF-8 if case does not matter, as `re` itself compares it."""
+    alike = re.findall(re.escape(char), _cased(ascii_body), re.IGNORECASE | (flags & re.ASCII))
+    return tuple(one.encode() for one in dict.fromkeys([char, *alike]))
+
+
+@lru_cache(maxsize=2)
+def _cased(ascii_body: bool) -> str:
+    """Return the letters that have two cases."""
+    every = map(chr, range(0x80 if ascii_body else _CASED_LIMIT))
+    return "".join(char for char in every if char.lower() != char or char.upper() != char)
+
+
+_CASED_LIMIT = 0x1F000
+"""Every letter with two cases is below this code point."""
+
+
+def compile_probe(way: bytes, tail: Sequence[Sequence[bytes]], sample: bytes) -> Any:
+    """Return the RE2 object that finds one way to write a letter, by the byte of it that is rarest in
+    `sample`, and then the letters of `tail` in all ways to write them."""
+    rarest = min(range(len(way)), key=lambda at: sample.count(way[at]))
+    rest = "".join(f"(?:{'|'.join(map(_escaped, ways))})" for ways in tail)
+    # RE2 leaps to the byte. Without the group, it would leap to the rest too, and be slower.
+    return _linear((_escaped(way[rarest:]) + (f"(?:{rest}){{1}}" if rest else "")).encode())
+
+
+def _escaped(data: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in data)
 
 
 def _shown(pattern: str) -> str:
@@ -128,18 +200,21 @@ _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]| +[*+?{]|(?P<blanks> +)", r
 
 
 def across_lines(pattern: str | re.Pattern[str]) -> str | re.Pattern[str] | None:
-    r"""Return the pattern with `\s+` for its blanks, or None if it has none or ignores them (re.VERBOSE).
+    r"""Return the pattern with `\s+` for its blanks. Return None if it has none or ignores them (re.VERBOSE),
+    or if it may not hold a repeat there, as in a look-behind.
 
     Raises re.error for an invalid pattern.
     """
     source = pattern if isinstance(pattern, str) else pattern.pattern
     flags = re.compile(pattern).flags
-    if flags & re.VERBOSE:
-        return None
     wide = _PARTS.sub(lambda part: r"\s+" if part["blanks"] else part[0], source)
-    if wide == source:
+    if flags & re.VERBOSE or wide == source:
         return None
-    return wide if isinstance(pattern, str) else re.compile(wide, flags)
+    try:
+        compiled = re.compile(wide, flags)
+    except re.error:
+        return None
+    return wide if isinstance(pattern, str) else compiled
 
 
 class _Spelling:

@@ -53,29 +53,10 @@ def replace(path: Path) -> None:
     other.rename(path)
 
 
-def test_it_reads_like_bytes(file: SourceFile) -> None:
-    assert len(file) == len(TEXT)
-    assert file[5:70_000] == TEXT[5:70_000]
-    assert file[-3:] == TEXT[-3:]
-    assert file[7] == TEXT[7]
-    assert file[-1] == TEXT[-1]
-    assert file[10:5] == b""
-    for wanted in (b"line 199999", b"0\nline 1", b"nothing", b""):
-        for start, end in (
-            (0, None),
-            (1_000_000, None),
-            (5, 1_500_000),
-            (len(TEXT), None),
-            (len(TEXT) + 1, None),
-        ):
-            assert file.find(wanted, start, end) == TEXT.find(
-                wanted, start, len(TEXT) if end is None else end
-            )
-            assert file.rfind(wanted, start, end) == TEXT.rfind(
-                wanted, start, len(TEXT) if end is None else end
-            )
-    with pytest.raises(IndexError):
-        _ = file[len(TEXT)]
+def test_it_reads_the_indexed_bytes(file: SourceFile) -> None:
+    assert file.read(0, len(TEXT)) == TEXT
+    assert file.read(5, 70_000) == TEXT[5:70_000]
+    assert file.read(10, 10) == b""
 
 
 @pytest.mark.parametrize(
@@ -86,7 +67,7 @@ def test_other_text_is_an_error_at_the_next_read(
 ) -> None:
     """In the same place or not, and for ever after."""
     change(path)
-    for read in (lambda: file[:10], lambda: file.find(b"line 5"), file.check, lambda: file[5]):
+    for read in (lambda: file.read(0, 10), file.check, lambda: file.read(5, 6)):
         with pytest.raises(SourceChanged, match=str(path)):
             read()
 
@@ -99,7 +80,7 @@ def test_the_same_text_is_read_on(file: SourceFile, path: Path, change: Callable
     indexed."""
     assert not file.has_grown_or_moved
     change(path)
-    assert file[:] == TEXT
+    assert file.read(0, len(TEXT)) == TEXT
     file.check()
     assert file.has_grown_or_moved
 

@@ -25,8 +25,8 @@ FLAGS = st.sampled_from(["", "(?i)", "(?ai)"])
 
 @pytest.fixture(
     params=[
-        {"_DENSE": 0, "_DENSE_BLOCK": 7},
-        {"_DENSE": 2, "_DENSE_BLOCK": 12, "_MANY": 3},
+        {"_LAP": 1, "_STEP": 40, "_SLOW": 1 << 30},
+        {"_LAP": 2, "_STEP": 12, "_APART": 20, "_MANY": 3},
     ],
     ids=["dense", "sparse and dense in turn"],
     scope="class",
@@ -34,7 +34,8 @@ FLAGS = st.sampled_from(["", "(?i)", "(?ai)"])
 def sizes(request) -> Iterator[None]:
     """Change the sizes so that short texts take every way of counting. Class scope ends with each test."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in request.param.items():
+        anything_is_rare = {"_SAMPLES": 1, "_SAMPLE": 1, "_RARE": 1 << 30, "_FEW": 1 << 30}
+        for name, value in {**anything_is_rare, **request.param}.items():
             patch.setattr(search, name, value)
         yield
 

@@ -25,7 +25,7 @@ def search(quotes: Sequence[str], body: Body, near: Sequence[Span] = (), **optio
     hints = [(body.byte_of(start), body.byte_of(end)) for start, end in near]
     return find_quotes(
         [Wanted(quote) for quote in quotes],
-        lambda low, high: bytes(body.raw[low:high]),
+        body.read,
         body.bytes,
         hints,
         budget=Budget(),
@@ -324,7 +324,7 @@ def test_a_search_in_a_hostile_text_ends_after_its_seconds(
     began = time.thread_time()
     find_quotes(
         [Wanted(quote) for quote in quotes],
-        lambda low, high: bytes(body.raw[low:high]),
+        body.read,
         body.bytes,
         hints,
         budget=Budget(0.3),
@@ -337,7 +337,7 @@ def test_a_budget_that_is_used_up_leaves_quotes_unsearched(make_body: MakeBody) 
     body = make_body("first words\n" + "filler " * 5_000_000)
     found = find_quotes(
         [Wanted("first words"), Wanted("not here")],
-        lambda low, high: bytes(body.raw[low:high]),
+        body.read,
         body.bytes,
         budget=Budget(0.01),
     )
@@ -349,7 +349,7 @@ def test_a_word_that_stands_everywhere_is_common(make_body: MakeBody) -> None:
     options = {"budget": Budget()}
     found = find_quotes(
         [Wanted("word", 2), Wanted("word", 3), Wanted("word"), Wanted("Once", 2)],
-        lambda low, high: bytes(body.raw[low:high]),
+        body.read,
         body.bytes,
         **options,
     )

@@ -124,7 +124,7 @@ def test_a_window_shares_the_bytes_of_its_body(make) -> None:
     window = body.window(10, 999_990)
     assert isinstance(window.buffer, memoryview)
     assert isinstance(window.buffer.obj, mmap.mmap)
-    assert window.buffer.obj is body.raw
+    assert window.buffer.obj is body.buffer
 
 
 def test_the_hash_of_a_window_is_that_of_its_bytes(make) -> None:
