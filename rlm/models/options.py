@@ -8,8 +8,8 @@ from dataclasses import field
 
 from rlm.errors import ConfigurationError
 from rlm.lazy_dataclass import dataclass
-from rlm.models.base import ModelWindow
 from rlm.models.call_settings import CallSettings
+from rlm.models.catalog.info import ModelInfo
 
 __all__ = ["ModelOptions", "RetryPolicy"]
 
@@ -58,8 +58,8 @@ class ModelOptions:
     `idle_seconds` limits the silence within a reply; reasoning models may send nothing for minutes.
     `concurrency` limits the requests in flight at the endpoint, for all its models together; it falls while
     the provider reports rate limits. `proxy` is a URL and replaces the environment's proxies. `ca_file` is a
-    PEM file of certificates to trust in addition to the system's. `window` overrides the known window; one
-    that is not `known` overrides the limit of the output alone. `calls` are the settings of each request.
+    PEM file of certificates to trust in addition to the system's. `info` is what the user says of
+    the model: it goes before what its server or the catalogue says. `calls` are the settings of each request.
     `on_refused` is called from the event loop and must not block. It gets a line about a setting or a key
     that is not sent, once for each.
     """
@@ -69,7 +69,7 @@ class ModelOptions:
     proxy: str | None = None
     ca_file: str | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    window: ModelWindow | None = None
+    info: ModelInfo = field(default_factory=ModelInfo)
     calls: CallSettings = field(default_factory=CallSettings)
     on_refused: Callable[[str], None] | None = None
 

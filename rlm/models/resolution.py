@@ -68,9 +68,9 @@ def resolve(
         make: Callable[..., Model] = getattr(import_module(module), factory)
         return make(parsed.model, _find_endpoint(parsed, spec, env), name=parsed.text, options=options)
     if parsed.provider == "scripted":
-        from rlm.models.offline.scripted import ScriptedModel
+        from rlm.models.offline.scripted import DEFAULT_SIZES, ScriptedModel
 
-        return ScriptedModel.from_file(parsed.model, window=options.window)
+        return ScriptedModel.from_file(parsed.model, window=options.info.apply_to_window(DEFAULT_SIZES))
     if parsed.provider == "replay":
         from rlm.journal import default_store
         from rlm.models.offline.journal_replay import ReplayModel

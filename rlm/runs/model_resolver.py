@@ -9,7 +9,7 @@ from dataclasses import replace
 from rlm.errors import ConfigurationError
 from rlm.events import Event, Retrying, Warned
 from rlm.lazy_dataclass import dataclass
-from rlm.models import CallSettings, Model, resolve
+from rlm.models import CallSettings, Model, default_model, resolve
 from rlm.models.catalog.info import info_for
 from rlm.settings import Settings
 from rlm.store_file import default_store
@@ -78,16 +78,16 @@ class ModelResolver:
                     "it with ModelOptions(calls=…)"
                 )
             return model, calls
+        options = self.settings.models
+        name = default_model(os.environ) if model is None else model
+        facts = info_for(name, self.settings.facts)
+        if facts is not None:
+            options, calls = replace(options, info=facts), calls.over(facts.calls)
+        calls = calls.over(options.calls)
         options = replace(
-            self.settings.models,
+            options,
+            calls=calls,
             concurrency=self.concurrency,
             on_refused=lambda line: self.tell(Warned(line)),
         )
-        store = self.settings.store
-        resolved = resolve(model, os.environ, options, store=store)
-        facts = info_for(resolved.name, self.settings.facts)
-        calls = calls.over(options.calls if facts is None else facts.calls.over(options.calls))
-        window = options.window if facts is None else facts.apply_to_window(resolved.window.whole)
-        if window is None and calls == options.calls:
-            return resolved, calls
-        return resolve(model, os.environ, replace(options, window=window, calls=calls), store=store), calls
+        return resolve(name, os.environ, options, store=self.settings.store), calls

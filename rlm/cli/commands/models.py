@@ -162,7 +162,7 @@ def _build_row(name: str, own: Any) -> dict[str, Any]:
     parsed = parse_name(name)
     window = window_of(parsed.model, parsed.provider)
     if facts is not None:
-        window = facts.apply_to_window(window) or window
+        window = facts.apply_to_window(window)
 
     def cost(usage: TokenUsage) -> float | None:
         dollars = price(name, usage, own)

@@ -105,18 +105,16 @@ class ModelInfo:
         """Return what a user says besides `calls`."""
         return {name: value for name in _FACTS if (value := getattr(self, name)) is not None}
 
-    def apply_to_window(self, listed: ModelWindow) -> ModelWindow | None:
-        """Return a window with what is known here in its place; None if that is nothing. A context alone says
-        nothing of the output: a reply of its size would leave no room for a prompt."""
+    def apply_to_window(self, listed: ModelWindow) -> ModelWindow:
+        """Return a window with what is known here in its place. A context alone says nothing of the output: a
+        reply of its size would leave no room for a prompt."""
+        sees = listed.sees if self.sees is None else self.sees
         window = self.window or self.most_window
-        if window is None and self.output is None and self.sees is None:
-            return None
-        seen = listed.sees if self.sees is None else self.sees
         if window is None and self.output is None:
-            return replace(listed, sees=seen)
+            return replace(listed, sees=sees)
         size = window or listed.context
         room = min(size, self.output or min(listed.output, max(1, size // 4)))
-        return ModelWindow(size, room, known=listed.known or window is not None, sees=seen)
+        return ModelWindow(size, room, known=listed.known or window is not None, sees=sees)
 
     def price(self, usage: TokenUsage) -> float | None:
         """Return the US dollars for a call's usage; None without prices of input and output."""

@@ -133,8 +133,8 @@ class HttpModel(ABC):
 
     @property
     def window(self) -> ModelWindow:
-        """Return the user's window, else the server's, else the catalog's, without the room for thinking. A
-        window of the options that is not `known` sets the limit of the output alone."""
+        """Return the window without the room for thinking: field by field what the user says, else what the
+        server, else what the catalogue says."""
         whole, most = self._whole_window, self._most
         thinking = thinking_room(self._model, self.calls, whole.context)
         output = self.calls.output or whole.output
@@ -147,15 +147,10 @@ class HttpModel(ABC):
 
     @property
     def _whole_window(self) -> ModelWindow:
-        given = self._options.window
-        listed = self._listed_window
-        window = listed if self.facts is None else self.facts.apply_to_window(listed) or listed
-        if given is None:
-            return window
-        sees = window.sees if given.sees is None else given.sees
-        if given.known:
-            return replace(given, sees=sees)
-        return replace(window, output=min(given.output, window.context), sees=sees)
+        window = self._listed_window
+        if self.facts is not None:
+            window = self.facts.apply_to_window(window)
+        return self._options.info.apply_to_window(window)
 
     @property
     def _most(self) -> int | None:

@@ -12,7 +12,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, Role, TokenUsage
 from rlm.prompts.json_input import parse_json
 
-__all__ = ["Answer", "ScriptedModel", "ScriptedReply"]
+__all__ = ["DEFAULT_SIZES", "Answer", "ScriptedModel", "ScriptedReply"]
 
 _Value = str | Reply | Exception
 Answer = _Value | Callable[[Request], _Value | Awaitable[_Value]]
@@ -20,7 +20,7 @@ Answer = _Value | Callable[[Request], _Value | Awaitable[_Value]]
 
 _FIELDS = {"role", "reply", "match", "finish_reason", "usage", "delay"}
 _USAGE_FIELDS = {"input_tokens", "output_tokens", "cached_tokens"}
-_WINDOW = ModelWindow(context=128_000, output=8_000)
+DEFAULT_SIZES = ModelWindow(context=128_000, output=8_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ScriptedModel:
     ) -> None:
         self.requests: list[Request] = []
         self._name = name
-        self._window = window or _WINDOW
+        self._window = window or DEFAULT_SIZES
         self._matching = [reply for reply in replies if reply.match is not None]
         self._turns: dict[Role, list[ScriptedReply]] = {role: [] for role in get_args(Role)}
         for reply in replies:

@@ -6,11 +6,11 @@ at 4,096 tokens. Its own API takes the size with each request.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from rlm.escaping import encodable
 from rlm.models.base import Carry, FinishReason, Message, ModelWindow, Request, TokenUsage
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.http.accumulator import StreamAccumulator
 from rlm.models.http.model import HttpModel
 from rlm.models.http.streaming import LineDecoder
@@ -46,18 +46,13 @@ class OllamaModel(HttpModel):
         """Return the size to ask for: that of the user, else that of the model's own file, else a default, or
         that of the loaded model if it is larger; never more than the model was trained for. It is no guess:
         Ollama obeys."""
-        given, facts = self._options.window, self.facts
-        reported = (None if given is None else given.sees, None if facts is None else facts.sees)
-        sees = next((one for one in reported if one is not None), self._listed_window.sees)
-        if given is not None and given.known:
-            return replace(given, sees=sees)
-        asked = _DEFAULT_CONTEXT if facts is None else facts.window or _DEFAULT_CONTEXT
-        if facts is not None and facts.is_default:
+        info, facts = self._options.info, self.facts or ModelInfo()
+        asked = facts.window or _DEFAULT_CONTEXT
+        if facts.is_default:
             asked = max(asked, _DEFAULT_CONTEXT)
-        most = None if facts is None else facts.most_window
-        context = min(asked, most or asked)
-        output = context // _REPLY_SHARE if given is None else min(given.output, context)
-        return ModelWindow(context, max(1, output), sees=sees)
+        context = info.window or min(asked, facts.most_window or asked)
+        sees = self._listed_window.sees if facts.sees is None else facts.sees
+        return info.apply_to_window(ModelWindow(context, max(1, context // _REPLY_SHARE), sees=sees))
 
     def body(self, request: Request) -> dict[str, Any]:
         calls = self.calls

@@ -106,7 +106,7 @@ def test_a_file_that_is_not_utf_8_or_can_not_be_read_is_named(tmp_path: Path) ->
 
 def test_facts_of_a_model_override_the_built_in_window() -> None:
     shipped = ModelWindow(context=128_000, output=8_000, known=False)
-    assert ModelInfo().apply_to_window(shipped) is None
+    assert ModelInfo().apply_to_window(shipped) == shipped
     assert ModelInfo(window=4_000).apply_to_window(shipped) == ModelWindow(4_000, 1_000)
     assert ModelInfo(output=2_000).apply_to_window(shipped) == ModelWindow(128_000, 2_000, known=False)
 

@@ -9,6 +9,7 @@ import pytest
 
 from rlm.errors import ModelProtocolError
 from rlm.models.base import Image, Message, ModelWindow, ReplyListener, Request, TokenUsage, call_key
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
@@ -144,7 +145,7 @@ async def test_text_that_utf_8_cannot_carry_is_sent_all_the_same(make_model, pro
 
 
 def test_a_window_given_in_the_options_wins(make_model):
-    assert make_model("http://localhost:1", window=ModelWindow(7, 3)).window == ModelWindow(7, 3)
+    assert make_model("http://localhost:1", info=ModelInfo(window=7, output=3)).window == ModelWindow(7, 3)
     assert make_model("http://localhost:1").window == ModelWindow(128_000, 8_000, known=False)
 
 

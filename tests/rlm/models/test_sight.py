@@ -92,6 +92,6 @@ def test_facts_of_a_server_take_no_sight_away():
 
 
 def test_a_window_of_the_user_s_keeps_the_sight_that_the_server_reports():
-    model = resolve("vllm:some-model", {}, ModelOptions(window=ModelWindow(9_000, 1_000)))
+    model = resolve("vllm:some-model", {}, ModelOptions(info=ModelInfo(window=9_000, output=1_000)))
     reported_info[model.name] = ModelInfo(window=32_000, sees=True)
     assert model.window == ModelWindow(9_000, 1_000, sees=True)

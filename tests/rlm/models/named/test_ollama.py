@@ -9,6 +9,7 @@ import pytest
 from rlm.models import Message, ModelOptions, ModelWindow, Request, RetryPolicy, resolve
 from rlm.models.base import Image
 from rlm.models.call_settings import CallSettings
+from rlm.models.catalog.info import ModelInfo
 from rlm.models.http.model import learn
 from rlm.models.http.reply_limits import MAX_EVENT, ReplyTooLarge
 from rlm.models.http.streaming import LineDecoder
@@ -98,7 +99,7 @@ async def test_where_the_size_comes_from(ollama, shown: dict, loaded: int | None
 
 
 async def test_the_users_window_is_sent(ollama) -> None:
-    model = make(ollama, window=ModelWindow(24_000, 2_000))
+    model = make(ollama, info=ModelInfo(window=24_000, output=2_000))
     await model.generate(REQUEST)
     await model.aclose()
     assert sent(ollama)["options"]["num_ctx"] == 24_000
@@ -181,7 +182,7 @@ async def test_pictures_go_with_the_message_that_has_them(ollama):
 async def test_it_sees_what_the_user_the_server_or_its_name_says(ollama):
     assert make(ollama, "ollama:llava").window.sees is True
     assert make(ollama).window.sees is None
-    assert make(ollama, window=ModelWindow(8_192, 1_000, sees=True)).window.sees is True
+    assert make(ollama, info=ModelInfo(window=8_192, sees=True)).window.sees is True
     ollama.pages["/api/show"] = SHOWN | {"capabilities": ["completion", "vision"]}
     model = make(ollama, "ollama:seeing:8b")
     await learn([model])

@@ -175,8 +175,8 @@ async def test_googles_own_api_reports_the_limits_of_gemini(pages) -> None:
 async def test_the_user_goes_before_the_server(pages) -> None:
     pages.pages["/v1/models"] = VLLM
     name = f"vllm:Qwen/Qwen3-8B@{pages.url}/v1"
-    model = resolve(name, {}, ModelOptions(window=ModelWindow(20_000, 2_000)))
-    both = resolve(name, {}, ModelOptions(window=ModelWindow(128_000, 3_000, known=False)))
+    model = resolve(name, {}, ModelOptions(info=ModelInfo(window=20_000, output=2_000)))
+    both = resolve(name, {}, ModelOptions(info=ModelInfo(output=3_000)))
     await learn([model, both])
     assert model.window.whole == ModelWindow(20_000, 2_000)
     assert both.window.whole == ModelWindow(40_960, 3_000), (
