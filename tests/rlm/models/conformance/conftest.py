@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,17 +15,6 @@ from rlm.models.http import model as http_model
 def no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which servers refused a schema: a port may be used again by another test's server."""
     monkeypatch.setattr(http_model, "_refused_schemas", set())
-
-
-@pytest.fixture(autouse=True)
-def no_cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide every cloud that this machine is set up for."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCLOUD_", "CLOUD_ML")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
 
 
 @pytest.fixture

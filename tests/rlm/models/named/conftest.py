@@ -103,16 +103,3 @@ def nothing_known() -> Iterator[None]:
     yield
     reported_info.clear()
     http_model._answered.clear()
-
-
-@pytest.fixture(autouse=True)
-def no_cloud(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """Hide every cloud that this machine is set up for."""
-    import os
-
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCLOUD_", "CLOUD_ML", "ANTHROPIC_", "OPENAI_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))

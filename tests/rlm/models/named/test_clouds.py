@@ -8,6 +8,7 @@ import json
 import struct
 
 import pytest
+from provider_server import Answer, anthropic_events, openai_events
 
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelRejected
 from rlm.models import Message, ModelOptions, Request, RetryPolicy, resolve
@@ -27,26 +28,13 @@ async def ask(name: str, env: dict[str, str]):
         await model.aclose()
 
 
-def sse(*events: dict) -> bytes:
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-
-
 def chat(text: str = "ok") -> bytes:
-    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
-    return sse(chunk, end, usage) + b"data: [DONE]\n\n"
+    return b"".join(openai_events(Answer(text, usage=(7, 2, 0))))
 
 
 def messages_events(text: str = "ok") -> list[dict]:
-    return [
-        {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}},
-        {"type": "message_stop"},
-    ]
+    stream = b"".join(anthropic_events(Answer(text, usage=(9, 4, 0))))
+    return [json.loads(line[6:]) for line in stream.split(b"\n") if line.startswith(b"data: ")]
 
 
 def frame(payload: bytes, **headers: str) -> bytes:
@@ -216,7 +204,7 @@ async def test_an_exception_amid_bedrocks_stream_is_retried(pages) -> None:
         message_type="exception",
         exception_type="throttlingException",
     )
-    answers = [bedrock_stream(*messages_events()[:3]) + throttled, bedrock_stream(*messages_events("fine"))]
+    answers = [bedrock_stream(*messages_events()[:4]) + throttled, bedrock_stream(*messages_events("fine"))]
     pages.pages[f"/model/{CLAUDE}/invoke-with-response-stream"] = lambda _: (
         200,
         "application/vnd.amazon.eventstream",
@@ -257,7 +245,7 @@ GOOGLE = {"GOOGLE_CLOUD_PROJECT": "my-project", "GOOGLE_CLOUD_LOCATION": "europe
 
 async def test_claude_on_vertex(pages) -> None:
     root = "/v1/projects/my-project/locations/europe-west1/publishers/anthropic/models"
-    stream = sse(*messages_events())
+    stream = b"".join(anthropic_events(Answer()))
     pages.pages[f"{root}/claude-sonnet-4-5@20250929:streamRawPredict"] = lambda _: (
         200,
         "text/event-stream",

@@ -16,26 +16,36 @@ HOSTED = [prefix for prefix, spec in PROVIDERS.items() if spec.factory == COMPAT
 @pytest.mark.parametrize(
     ("name", "provider", "model", "url"),
     [
-        ("openrouter:meta/llama", "openrouter", "meta/llama", None),
-        ("openrouter/meta/llama", "openrouter", "meta/llama", None),
-        ("openrouter/meta/llama:free", "openrouter", "meta/llama:free", None),
-        ("ollama:qwen3:8b", "ollama", "qwen3:8b", None),
-        ("ollama/qwen3:8b", "ollama", "qwen3:8b", None),
-        ("ollama:hf.co/org/model:Q4_K_M", "ollama", "hf.co/org/model:Q4_K_M", None),
-        ("openai:org/model@http://h:1/v1", "openai", "org/model", "http://h:1/v1"),
-        ("openai/org/model@http://h:1/v1", "openai", "org/model", "http://h:1/v1"),
-        ("vllm:Qwen/Qwen3-8B@http://h:1/v1", "vllm", "Qwen/Qwen3-8B", "http://h:1/v1"),
+        ("claude-opus-5-5", "anthropic", "claude-opus-5-5", None),
+        ("  gpt-5  ", "openai", "gpt-5", None),
         ("openai/gpt-5", "openai", "gpt-5", None),
-        ("anthropic/claude-x", "anthropic", "claude-x", None),
+        ("o3", "openai", "o3", None),
+        ("o1-2024-12-17", "openai", "o1-2024-12-17", None),
+        ("openai:llama3:8b@http://localhost:11434/v1/", "openai", "llama3:8b", "http://localhost:11434/v1"),
+        ("openai:@cf/meta/llama@https://h.example/v1", "openai", "@cf/meta/llama", "https://h.example/v1"),
+        ("openai/org/model@http://[::1]:1/v1", "openai", "org/model", "http://[::1]:1/v1"),
+        ("vllm:Qwen/Qwen3-8B@http://h:1/v1", "vllm", "Qwen/Qwen3-8B", "http://h:1/v1"),
+        ("openrouter/meta/llama:free", "openrouter", "meta/llama:free", None),
+        ("ollama:hf.co/org/model:Q4_K_M", "ollama", "hf.co/org/model:Q4_K_M", None),
         ("vertex:claude-sonnet-4-5@20250929", "vertex", "claude-sonnet-4-5@20250929", None),
         ("bedrock:us.anthropic.claude-x-v1:0", "bedrock", "us.anthropic.claude-x-v1:0", None),
-        ("together:meta-llama/Llama-3.3", "together", "meta-llama/Llama-3.3", None),
     ],
 )
 def test_names_by_provider(name: str, provider: str, model: str, url: str | None) -> None:
     parsed = parse_name(name)
-    assert (parsed.provider, parsed.model, parsed.base_url, parsed.text) == (provider, model, url, name)
+    assert (parsed.provider, parsed.model, parsed.base_url) == (provider, model, url)
+    assert parsed.text == name.strip()
     assert parsed.canonical == f"{provider}:{model}{f'@{url}' if url else ''}"
+
+
+@pytest.mark.parametrize("name", ["extractive", "scripted:a b/c.jsonl"])
+def test_names_of_models_that_ask_no_provider(name: str) -> None:
+    provider, _, model = name.partition(":")
+    assert (parse_name(name).provider, parse_name(name).model, parse_name(name).canonical) == (
+        provider,
+        model,
+        name,
+    )
 
 
 def test_a_key_is_bound_to_its_providers_host() -> None:
@@ -66,6 +76,9 @@ def test_a_password_in_a_variable_is_refused() -> None:
 @pytest.mark.parametrize(
     ("env", "name"),
     [
+        ({}, "extractive"),
+        ({"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}, "extractive"),
+        ({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}, "anthropic:claude-sonnet-5-5"),
         ({"GEMINI_API_KEY": "k"}, "gemini:gemini-3.8-flash"),
         ({"GOOGLE_API_KEY": "k"}, "extractive"),
         ({"OPENROUTER_API_KEY": "k"}, "extractive"),
@@ -75,3 +88,4 @@ def test_a_password_in_a_variable_is_refused() -> None:
 )
 def test_a_key_that_is_set_for_other_reasons_makes_no_default(env: dict[str, str], name: str) -> None:
     assert default_model(env) == name
+    assert resolve(None, env).name == name
