@@ -81,8 +81,9 @@ class Hits(Records):
         return self._total
 
     def _part(self, items: list[Any]) -> Hits:
-        cut = self.truncated or len(items) < len(self)
-        return Hits(items, truncated=cut, count=lambda: self.total)
+        part = Hits(items, truncated=self.truncated or len(items) < len(self), count=lambda: self.total)
+        part._total = self._total
+        return part
 
     def _heading(self) -> str:
         if not self.truncated:

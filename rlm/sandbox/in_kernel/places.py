@@ -406,8 +406,8 @@ def spans_of(
     elif hasattr(given, "__iter__"):
         return [span for one in given for span in spans_of(one, use, own)]
     raise TypeError(
-        "a slice or a piece of evidence must be a chunk, a hit, a pack, a peek, (start, end), a str, or a "
-        f"list of these, not {type(given).__name__}"
+        f"{type(given).__name__} names no part of the input: give a chunk, a hit, a pack, a row, a document, "
+        "the text of a peek, (start, end), a str, or a list of these"
     )
 
 

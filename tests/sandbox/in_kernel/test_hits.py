@@ -59,6 +59,8 @@ def test_a_cut_list_of_hits_says_so(make_handle) -> None:
     assert repr(whole).startswith("1,000 hits\n")
     assert [hit.start for hit in whole[2:5]] == [6, 9, 12]
     assert len(repr(whole[2:])) < 3_000
+    assert (whole[:5].total, hits[:2].total) == (1000, 1000)
+    assert repr(whole[:5]).startswith("5 of 1,000 hits\n")
 
 
 @pytest.mark.parametrize("most", [0, -1])

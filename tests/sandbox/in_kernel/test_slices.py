@@ -129,7 +129,7 @@ WRONG = [
     ("sub_rlm(None, (0, 3))", "TypeError", "a prompt must be a non-empty str"),
     ("sub_query_batch('q', 5)", "TypeError", "slices must be a list of slices"),
     ("sub_query_batch('q', (0, 3))", "TypeError", "for a single one call sub_query"),
-    ("sub_query_batch('q', [(0, 3), 5.5])", "TypeError", "slice 1: a slice or a piece"),
+    ("sub_query_batch('q', [(0, 3), 5.5])", "TypeError", "slice 1: float names no part of the input"),
 ]
 
 
