@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from rlm.errors import DocumentError
 
-__all__ = ["BLOCK", "blocks", "blocks_unless_changed", "open_file", "unreadable"]
+__all__ = ["BLOCK", "blocks", "file_blocks", "open_file", "unreadable"]
 
 BLOCK = 1 << 20
 """Bytes of a block."""
@@ -22,7 +22,7 @@ _TICK_MILLISECONDS = 100
 _WRITER_SECONDS = 30.0
 
 
-def open_file(path: Path) -> io.FileIO:
+def open_file(path: str | Path) -> io.FileIO:
     """Open the file at `path`. A named pipe opens at once, even without a writer. Raises OSError."""
     return io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
 
@@ -53,24 +53,30 @@ def blocks(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Iter
             if block := b"".join(pieces):
                 yield block
     except OSError as error:
-        raise DocumentError(
-            f"cannot read {name} to its end: {error.strerror}. Check the file and try again"
-        ) from error
+        raise _cut_off(name, error) from error
 
 
-def blocks_unless_changed(
-    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
+def file_blocks(
+    stream: io.FileIO, path: str | Path, before: os.stat_result, tick: Callable[[], None], done: int = 0
 ) -> Iterator[bytes]:
-    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
-    as fast as it is read would never end."""
-    while True:
-        block = next(rest, b"")
-        now = os.fstat(stream.fileno())
-        if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
-        if not block:
-            return
-        yield block
+    """Yield the blocks of a regular file after `done` bytes. Raises DocumentError as soon as the file
+    changes, because a file that grows as fast as it is read would never end."""
+    try:
+        while block := stream.read(BLOCK):
+            tick()
+            yield block
+            now = os.fstat(stream.fileno())
+            if now.st_mtime_ns != before.st_mtime_ns or now.st_size != before.st_size:
+                raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
+            done += len(block)
+            if done == before.st_size:  # files of /proc have no size
+                return
+    except OSError as error:
+        raise _cut_off(path, error) from error
+
+
+def _cut_off(name: str | Path, error: OSError) -> DocumentError:
+    return DocumentError(f"cannot read {name} to its end: {error.strerror}. Check the file and try again")
 
 
 def _is_file(stream: BinaryIO) -> bool:
@@ -126,6 +132,6 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
     return read
 
 
-def unreadable(path: Path, error: OSError) -> DocumentError:
+def unreadable(path: str | Path, error: OSError) -> DocumentError:
     """Return the error for a path that the system refuses."""
     return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")

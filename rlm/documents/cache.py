@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -83,19 +83,19 @@ class ContextCache:
             try:
                 _add(digest, str(source.path), list(source.exclude), len(sources) > 1)
                 for path, name in _files(source, tick):
-                    status = path.stat()
+                    status = Path(path).stat()
                     if not stat.S_ISREG(status.st_mode):
                         _add(digest, name, status.st_mode)
-                        if stat.S_ISFIFO(status.st_mode) and path == source.path:
+                        if stat.S_ISFIFO(status.st_mode) and path == str(source.path):
                             return None
                         continue
                     total += status.st_size
                     latest = max(latest, status.st_mtime)
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
-                    _add(digest, str(path.resolve()), name, *facts)
-                    if path == source.path:
+                    _add(digest, os.path.realpath(path), name, *facts)
+                    if path == str(source.path):
                         # A database may have changes in a log. In a folder the log is a file itself.
-                        log = path.with_name(f"{path.name}-wal")
+                        log = Path(f"{path}-wal")
                         _add(digest, log.is_file() and log.stat().st_size > 0)
             except OSError:
                 return None  # `load` reports the error
@@ -140,10 +140,10 @@ class ContextCache:
         return replace(loaded, context=replace(loaded.context, folder=lease.folder), lease=lease)
 
 
-def _files(source: PathSource, tick: Callable[[], None]) -> Any:
+def _files(source: PathSource, tick: Callable[[], None]) -> Iterator[tuple[str, str]]:
     """Yield path and name of every file that `load` would read."""
     if not source.path.is_dir():
-        yield source.path, source.path.name
+        yield str(source.path), source.path.name
         return
     for found in files_of(source.path, source.exclude, tick):
         if found.problem is None:

@@ -35,6 +35,8 @@ _WRAPPERS = (
 )  # fmt: skip
 """Objects around the issues in the answers of APIs."""
 _MOST_WRAPPERS = 5
+_TELLING = (*_MESSAGES, "mapping", "status", "state", "closed", "completed", "body")
+"""Keys of which an object of messages or cards has at least one."""
 _LOOKED_AT = 20
 _CHAT_SHARE = 0.8
 """Of the elements. Some may be other events: somebody joined, somebody left."""
@@ -63,7 +65,10 @@ def _form_of_json(head: str, *, lines: bool) -> Form | None:
     stream = JsonStream(iter((head,)))
     if first == "[":
         return _form_of_values(list(_take_first(stream.elements())), "array", _CHAT_SHARE)
-    return _form_of_object(stream)
+    is_likely = any(
+        f'"{key}"' in head for key in (*_MESSAGES, "mapping", "status", "state", "closed", "body")
+    )
+    return _form_of_object(stream) if is_likely else None
 
 
 def render(texts: Iterator[str], form: Form, writer: ContextFileWriter) -> str:

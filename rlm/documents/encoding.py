@@ -27,7 +27,7 @@ _CONFIDENT = 0.25
 repeats a few names, it has less."""
 _MAX_CONTROLS = 0.02
 _BROKEN_UTF8 = 0.1
-_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROLS = bytes((*range(1, 9), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F))
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 _NULS = re.compile(rb"\0+")
 _NUL_SPACING = 1_000
@@ -48,6 +48,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_DECLARED_WITHIN = 2048
 _DECLARED = re.compile(
     rb"""\A\s{0,20}<\?xml[^>]{0,200}?\sencoding\s{0,9}=\s{0,9}["']([\w.:-]{1,40})"""
     rb"|(?:\A|\A[^\n]{0,500}\n)(?:[ \t\f]{0,20}\#[^\n]{0,200}?coding[:=]"
@@ -106,7 +107,7 @@ def looks_binary(head: bytes) -> bool:
         if _count_beyond_ascii(kept) > _MAX_BEYOND_ASCII * len(kept) and not _is_utf8(kept):
             return True
         head = kept
-    return len(_CONTROLS.findall(head)) > _MAX_CONTROLS * len(head) + 1
+    return len(head) - len(head.translate(None, _CONTROLS)) > _MAX_CONTROLS * len(head) + 1
 
 
 class Decoder:
@@ -121,7 +122,7 @@ class Decoder:
         self.guessed = ""
         self._started = False
         self._decided = False
-        self._declared: str | None = None
+        self._head = b""
         self._other: codecs.IncrementalDecoder | None = None
 
     def feed(self, block: bytes) -> bytes | str:
@@ -135,7 +136,7 @@ class Decoder:
             if encoding:
                 self._other = codecs.getincrementaldecoder(encoding)("replace")
             else:
-                self._declared = _declared_encoding(block)
+                self._head = block[:_DECLARED_WITHIN]
         if self._other is not None:
             return self._decode(block, final=False)
         if self._decided:
@@ -148,8 +149,10 @@ class Decoder:
             self._decided = True
             if _is_utf8(block):
                 return self._without_nuls(block)
-            encoding = self._declared or _guess(_telling_lines(block))
-        if encoding != self._declared:
+            encoding = _declared_encoding(self._head)
+            if encoding is None:
+                encoding = self.guessed = _guess(_telling_lines(block))
+        else:
             self.guessed = encoding
         self._other = codecs.getincrementaldecoder(encoding)("replace")
         return self._decode(block, final=False)
@@ -222,13 +225,15 @@ def _count_beyond_ascii(data: bytes) -> int:
 
 
 def _encoding_by_mark(head: bytes) -> str | None:
+    if head[:1] not in (b"\xff", b"\xfe", b"\0"):
+        return None
     return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
 
 
 def _declared_encoding(head: bytes) -> str | None:
     """Return the encoding that a text names at its start: XML's, or in one of its first two lines Python's,
     Emacs' or vim's."""
-    found = _DECLARED.search(head[:2048].removeprefix(codecs.BOM_UTF8))
+    found = _DECLARED.search(head.removeprefix(codecs.BOM_UTF8))
     if found is None:
         return None
     label = (found[1] or found[2]).decode("ascii", "replace")
@@ -238,7 +243,7 @@ def _declared_encoding(head: bytes) -> str | None:
 
 def _escaped_encoding(block: bytes) -> str | None:
     """Return the encoding of a text that switches its alphabet by escape sequences."""
-    if b"\x1b$" not in block:
+    if b"\x1b" not in block or b"\x1b$" not in block:  # a single byte is found ten times faster
         return None
     if _KOREAN.search(block):
         return "iso2022_kr"

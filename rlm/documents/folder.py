@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rlm.documents.formats.piece import Problem
 from rlm.errors import DocumentError
@@ -22,12 +22,11 @@ _MOST_RULES = 1 << 20
 _TOO_LARGE = Problem(f"a .gitignore of more than {_MOST_RULES >> 20} MB, not applied", kind="nothing")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A file below a folder. `name` is its path from that folder, with slashes. `problem` is why the file
     is not read, or None."""
 
-    path: Path
+    path: str
     name: str
     problem: Problem | None = None
 
@@ -61,51 +60,59 @@ def files_of(
         raise DocumentError(
             f"cannot read {folder}: {error.strerror}. Check its permissions or name another folder"
         ) from error
-    return _walk(_WalkSettings(folder.resolve(), patterns_of(tuple(exclude)), tick), folder, "", entries, ())
-
-
-@dataclass(frozen=True, slots=True)
-class _WalkSettings:
-    """What stays the same during a walk: its top folder, the patterns that override every .gitignore, and the
-    callback for every name."""
-
-    top: Path
-    exclude: GitIgnoreSpec
-    tick: Callable[[], None]
+    return _walk(folder, entries, patterns_of(tuple(exclude)) if exclude else None, tick)
 
 
 def _walk(
-    settings: _WalkSettings,
-    folder: Path,
-    base: str,
-    entries: list[os.DirEntry[str]],
-    rules: tuple[_Rules, ...],
+    top: Path, entries: list[os.DirEntry[str]], exclude: GitIgnoreSpec | None, tick: Callable[[], None]
 ) -> Iterator[FoundFile]:
-    is_ruled = any(one.name == ".gitignore" and one.is_file(follow_symlinks=False) for one in entries)
-    lines = _ignore_lines(folder / ".gitignore") if is_ruled else ()
-    if lines is None:
-        yield FoundFile(folder / ".gitignore", f"{base}.gitignore", _TOO_LARGE)
-        entries = [entry for entry in entries if entry.name != ".gitignore"]
-    elif lines:
-        rules = (*rules, _Rules(base, patterns_of(lines)))
-    for entry in entries:
-        settings.tick()
+    """Yield the files below `top`, which holds `entries`. `exclude` overrides every .gitignore."""
+    real = top.resolve()
+    stack = [("", iter(entries), _rules_in(str(top), "", entries))]
+    rules: tuple[_Rules, ...] = ()
+    while stack:
+        base, rest, rules = stack[-1]
+        entry = next(rest, None)
+        if entry is None:
+            stack.pop()
+            continue
+        tick()
         name = base + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        # A name that is not UTF-8 holds surrogates, which pathspec rejects.
-        match_name = os.fsencode(name).decode("utf-8", "replace") + ("/" if is_folder else "")
-        if entry.name == ".git" or settings.exclude.match_file(match_name) or _is_ignored(match_name, rules):
+        if entry.name == ".git":
             continue
-        path = folder / entry.name
+        if exclude is not None or rules:
+            # A name that is not UTF-8 holds surrogates, which pathspec rejects.
+            shown = os.fsencode(name).decode("utf-8", "replace") + ("/" if is_folder else "")
+            if (exclude is not None and exclude.match_file(shown)) or _is_ignored(shown, rules):
+                continue
         if not is_folder:
-            yield FoundFile(path, name, _problem(entry, settings.top))
+            problem = _problem(entry, real)
+            if problem is None and entry.name == ".gitignore" and entry.stat().st_size > _MOST_RULES:
+                problem = _TOO_LARGE
+            yield FoundFile(entry.path, name, problem)
             continue
         try:
-            below = _sorted_entries(path)
+            below = _sorted_entries(entry.path)
         except OSError as error:
-            yield FoundFile(path, name + "/", Problem(f"cannot be read: {error.strerror}", kind="other"))
+            problem = Problem(f"cannot be read: {error.strerror}", kind="other")
+            yield FoundFile(entry.path, name + "/", problem)
             continue
-        yield from _walk(settings, path, name + "/", below, rules)
+        stack.append((name + "/", iter(below), (*rules, *_rules_in(entry.path, name + "/", below))))
+
+
+def _rules_in(folder: str, base: str, entries: list[os.DirEntry[str]]) -> tuple[_Rules, ...]:
+    """Return the rules of the .gitignore among the entries of a folder. One that is too large is not
+    applied."""
+    if not any(entry.name == ".gitignore" and entry.is_file(follow_symlinks=False) for entry in entries):
+        return ()
+    try:
+        with Path(folder, ".gitignore").open("rb") as file:
+            data = file.read(_MOST_RULES + 1)
+    except OSError:
+        return ()  # the walk yields it
+    lines = tuple(data.decode("utf-8", "replace").splitlines()) if len(data) <= _MOST_RULES else ()
+    return (_Rules(base, patterns_of(lines)),) if lines else ()
 
 
 @lru_cache(maxsize=16)
@@ -116,19 +123,9 @@ def patterns_of(lines: tuple[str, ...]) -> GitIgnoreSpec:
     return GitIgnoreSpec.from_lines(lines)
 
 
-def _sorted_entries(folder: Path) -> list[os.DirEntry[str]]:
+def _sorted_entries(folder: str | Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
-
-
-def _ignore_lines(path: Path) -> tuple[str, ...] | None:
-    """Return the lines of a .gitignore; None for one that is too large. The walk yields an unreadable one."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_RULES + 1)
-    except OSError:
-        return ()
-    return None if len(data) > _MOST_RULES else tuple(data.decode("utf-8", "replace").splitlines())
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 
-from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file
+from rlm.documents.blocks import BLOCK, file_blocks, open_file
 from rlm.documents.chat import form_of
 from rlm.documents.deadline import Deadline, TimeOver
 from rlm.documents.encoding import Decoder
@@ -91,8 +91,7 @@ class PlainFile:
         try:
             before = os.fstat(descriptor)
             with ContextFileWriter(folder, SourceFacts.of(str(self.real), descriptor)) as writer:
-                rest = blocks(self.stream, self.path, tick)
-                rest = blocks_unless_changed(rest, self.stream, before, self.path)
+                rest = file_blocks(self.stream, self.path, before, tick, done=len(self.head))
                 writer.begin_document(name, self.kind, headings_indexed=format_of(self.kind).headings_indexed)
                 self._write(itertools.chain((self.head,), rest), writer, tick)
                 faults = reader_faults(name) if self.kind == "text" else ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import re
+from os.path import splitext
 
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.formats import plugins, registry
@@ -17,13 +18,27 @@ _MAY_BE_TEXT = ("workbook", "msg")
 messages of many programs."""
 
 
+_BY_SUFFIX = {suffix: row for row in registry.FORMATS for suffix in row.suffixes}
+
+
+def _any_magic(*, is_binary: bool) -> re.Pattern[bytes]:
+    """Return one pattern for the first bytes of all formats, or of the binary ones only."""
+    magics = [row.magic.pattern for row in registry.FORMATS if row.magic and row.is_binary >= is_binary]
+    scoped = [b"(?i:" + one[4:] + b")" if one.startswith(b"(?i)") else one for one in magics]
+    return re.compile(b"|".join(b"(?:" + one + b")" for one in scoped), re.S)
+
+
+_MAGIC = {is_binary: _any_magic(is_binary=is_binary) for is_binary in (False, True)}
+"""A file that none of these match is what its name says."""
+
+
 def kind_of(name: str, first: bytes = b"") -> str:
     """Return the kind of a file by the suffix of `name`, in any case, and by its `first` bytes.
 
     The magic bytes of a binary format win over the suffix of a text format.
     """
-    suffix = PurePath(name).suffix.lower()
-    by_name = _row_of(suffix)
+    suffix = splitext(name)[1].lower()  # noqa: PTH122 (it is called for each file)
+    by_name = _BY_SUFFIX.get(suffix)
     if by_name is not None and by_name.kind in _MAY_BE_TEXT and first and not looks_binary(first[:HEAD]):
         by_name = registry.format_of("csv" if by_name.kind == "workbook" else "text")
         suffix = ""
@@ -32,8 +47,11 @@ def kind_of(name: str, first: bytes = b"") -> str:
     if by_name is None and (added := plugins.by_suffix(suffix)) is not None:
         return added.kind
     is_text = by_name is None or by_name.kind == "text"
-    matching = [row for row in registry.FORMATS if row.magic is not None and row.magic.match(first)]
-    for row in matching:
+    # Of the text formats, only those without a suffix of their own are known by their first bytes.
+    may_match = _MAGIC[bool(suffix) and not is_text].match(first)
+    for row in registry.FORMATS if may_match else ():
+        if row.magic is None or not row.magic.match(first):
+            continue
         if row.is_container and suffix in DOCUMENT_SUFFIXES:
             continue  # a document that is packed, such as a workbook: its parts are no texts
         if row.is_binary or not suffix or (row.magic_beats_text and is_text):
@@ -46,12 +64,8 @@ def kind_of(name: str, first: bytes = b"") -> str:
 
 def reader_faults(name: str) -> tuple[str, ...]:
     """Return a line for each broken reader of another package that a file of this name may have needed."""
-    suffix = PurePath(name).suffix.lower()
-    return plugins.faults(suffix) if _row_of(suffix) is None else ()
-
-
-def _row_of(suffix: str) -> registry.DocumentFormat | None:
-    return next((row for row in registry.FORMATS if suffix in row.suffixes), None)
+    suffix = splitext(name)[1].lower()  # noqa: PTH122 (it is called for each file)
+    return () if suffix in _BY_SUFFIX else plugins.faults(suffix)
 
 
 def readable_kind(name: str, first: bytes, *, pictures: bool) -> str:

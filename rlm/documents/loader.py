@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, blocks_unless_changed, open_file, unreadable
+from rlm.documents.blocks import BLOCK, blocks, file_blocks, open_file, unreadable
 from rlm.documents.cache import ContextCache
 from rlm.documents.deadline import Deadline, TimeOver
 from rlm.documents.folder import files_of, patterns_of
@@ -284,7 +284,7 @@ class _Loading:
         else:
             yield name, partial(self._add_file, path, name)
 
-    def _add_file(self, path: Path, name: str) -> None:
+    def _add_file(self, path: str | Path, name: str) -> None:
         """Write one regular file. Raises NotRead before any of it is written."""
         if self._deadline.is_over:
             raise self._late()
@@ -302,7 +302,7 @@ class _Loading:
             if identity in self._seen:
                 raise NotRead(_TWICE, kind="nothing")
             self._name = name
-            given = blocks_unless_changed(blocks(stream, path, self._tick), stream, before, path)
+            given = file_blocks(stream, path, before, self._tick)
             self._add_blocks(name, given, file=stream, path=path)
             self._seen.add(identity)
             if not self._deadline.is_over:
@@ -334,7 +334,7 @@ class _Loading:
         *,
         file: BinaryIO | None = None,
         hint: str = "",
-        path: Path | None = None,
+        path: str | Path | None = None,
         empty: str = "name a file that holds text",
         nesting: Nesting | None = None,
     ) -> None:
@@ -499,7 +499,7 @@ class _Loading:
             self._note(name, refusal.problem)
 
     def _start(self, name: str) -> None:
-        self._name = os.fsencode(name).decode("utf-8", "replace")
+        self._name = name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
         self._is_begun = False
 
     def _begin(self, kind: str, *, place: str = "") -> None:
@@ -565,10 +565,10 @@ class _Loading:
             self._progress(self._name, self._bytes)
         self._deadline.check(grace)
 
-    def _detect_kind(self, name: str, first: bytes, path: Path | None = None) -> str:
+    def _detect_kind(self, name: str, first: bytes, path: str | Path | None = None) -> str:
         kind = readable_kind(name, first, pictures=self._originals is not None)
         if kind == "sqlite" and path is not None:
-            log = path.with_name(f"{path.name}-wal")
+            log = Path(f"{path}-wal")
             if log.is_file() and log.stat().st_size > 0:
                 self._note(name, Problem(_UNREAD_LOG, _CHECKPOINT))
         if kind == "text" and not self._has_told_faults and (faults := reader_faults(name)):

@@ -239,10 +239,12 @@ FORMATS = (
     *map(_text, MESSAGE_KINDS),
 )
 
+_BY_KIND = {row.kind: row for row in FORMATS}
+
 ADDED: list[DocumentFormat] = []
 """The formats of other packages, as far as they are loaded (`rlm.documents.formats.plugins`)."""
 
 
 def format_of(kind: str) -> DocumentFormat:
     """Return the row of `kind`. A kind without a row is read like text."""
-    return next((row for row in (*FORMATS, *ADDED) if row.kind == kind), FORMATS[0])
+    return _BY_KIND.get(kind) or next((row for row in ADDED if row.kind == kind), FORMATS[0])

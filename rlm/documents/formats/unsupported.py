@@ -129,11 +129,14 @@ DOCUMENT_SUFFIXES = frozenset(suffix for one in _DOCUMENTS for suffix in one.suf
 """Suffixes of documents and archives that nothing here reads. They say more than the first bytes."""
 
 
+_WRITTEN_MAGIC = re.compile(b"|".join(b"(?:" + one.magic + b")" for one in _WRITTEN if one.magic), re.S)
+
+
 def unsupported_format(name: str, first: bytes, *, is_binary: bool) -> Unsupported | None:
     """Return the format of a file that begins with `first`; None if it is none of these. What is not binary
     is known by its first bytes only."""
     if not is_binary:
-        return _by_magic(_WRITTEN, first)
+        return _by_magic(_WRITTEN, first) if _WRITTEN_MAGIC.match(first) else None
     suffix = PurePath(name).suffix.lower()
     return (
         _by_magic(_WRITTEN, first)

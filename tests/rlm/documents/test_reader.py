@@ -65,7 +65,7 @@ def test_a_reader_that_is_taken_over_reaches_nothing(tmp_path: Path, monkeypatch
     row = DocumentFormat(
         "hostile", frozenset({".hostile"}), article="an attack", reader="hostile_reader:read_hostile"
     )
-    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, row))
+    monkeypatch.setattr(registry, "ADDED", [row])
     with socket.socket(socket.AF_UNIX) as server, Converter() as converter:
         server.bind(str(tmp_path / "server"))
         server.listen()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from document_tree import text_of
 
-from rlm.documents import load
+from rlm.documents import kind, load
 from rlm.documents.formats import registry
 from rlm.documents.formats.registry import FORMATS, DocumentFormat
 from rlm.documents.kind import kind_of
@@ -45,6 +45,9 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (library / "notes_reader.py").write_text(READER)
     monkeypatch.syspath_prepend(str(library))
     monkeypatch.setattr(registry, "FORMATS", (*FORMATS, NOTES))
+    monkeypatch.setitem(registry._BY_KIND, "notes", NOTES)
+    monkeypatch.setitem(kind._BY_SUFFIX, ".notes", NOTES)
+    monkeypatch.setattr(kind, "_MAGIC", {flag: kind._any_magic(is_binary=flag) for flag in (False, True)})
     folder = tmp_path / "notes"
     folder.mkdir()
     return folder

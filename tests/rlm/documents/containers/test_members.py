@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from document_tree import guessed_of, notes_of, skipped_of, text_of
 
-from rlm.documents import load
+from rlm.documents import kind, load
 from rlm.documents.formats import registry
 from rlm.documents.formats.frames import LARGEST, packed, read_piece
 from rlm.documents.formats.members import safe_name
 from rlm.documents.formats.piece import Data, Member, Piece, Problem
-from rlm.documents.formats.registry import FORMATS, DocumentFormat
+from rlm.documents.formats.registry import DocumentFormat
 from rlm.errors import DocumentError
 
 READER = """
@@ -45,7 +45,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     library.mkdir()
     (library / "box_reader.py").write_text(READER)
     monkeypatch.syspath_prepend(str(library))
-    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, BOX))
+    monkeypatch.setitem(registry._BY_KIND, "box", BOX)
+    monkeypatch.setitem(kind._BY_SUFFIX, ".box", BOX)
     folder = tmp_path / "folder"
     folder.mkdir()
     return folder
