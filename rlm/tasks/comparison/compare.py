@@ -6,38 +6,33 @@ each result is journalled as a part of the job.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import estimate
-from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.documents import Context, sources_of
 from rlm.documents.workspace import Workspace
-from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
+from rlm.driver.direct import DirectReply, Question, room_of
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.lazy_dataclass import dataclass
-from rlm.models.base import SliceText
 from rlm.models.catalog.info import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
-from rlm.results import Note, RunResult, StopReason, Strategy
-from rlm.retrieval import Retriever
+from rlm.results import Note, RunResult, StopReason
 from rlm.runs.config import RunConfig
 from rlm.runs.opening import cache_of, check_question, require_model
 from rlm.runtime import RLM
-from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
-from rlm.settings import DirectSettings, Limits
+from rlm.settings import Limits
 from rlm.tasks.comparison.table import METHODS, Comparison, Method, MethodRow
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job
 from rlm.tasks.jobs.parts import Part
+from rlm.tasks.one_call import SpanCalls
 
 __all__ = ["compare", "plan_comparison", "resume_comparison"]
 
@@ -52,34 +47,7 @@ _WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "d
 """How the remaining limits are divided between a method that begins and those that follow it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _MethodInput:
-    """What a method works with. Its run context is its own, so that its calls are counted separately."""
-
-    config: RunConfig
-    task: str
-    body: Body
-    run_context: RunContext
-    settings: DirectSettings
-
-    async def ask(self, pieces: Sequence[SliceText]) -> DirectReply:
-        """Ask the question once over `pieces`. Raises SliceTooLarge and BudgetExceeded if they do not fit."""
-        return await ask_directly(
-            self.config.model,
-            Question(self.task, self.task),
-            pieces,
-            self.body,
-            run_context=self.run_context,
-            settings=self.settings,
-        )
-
-    def piece(self, span: Span) -> SliceText:
-        document = self.body.document_at(span.start)
-        return SliceText(self.body.text(*span), span, document.name if document else None)
-
-
-Work = Callable[[Part], Awaitable[RunResult]]
-_MethodReply = tuple[DirectReply | None, str]
+_Reply = tuple[DirectReply | None, str]
 """A reply, or None if no call was possible; and a note, "" for none."""
 
 
@@ -147,12 +115,9 @@ async def _run_methods(job: Job, task: str, methods: Sequence[Method], top_k: in
     async with job.parts(len(order)) as parts:
         for place, method in enumerate(order):
             limits = _share_limits(job, method, order[place:])
-            work = (
-                _work_with_strategy(method, task)
-                if method in ("rlm", "map-reduce")
-                else _work_with_calls(_choose_function(method, top_k), task)
+            result = await parts.run_part(
+                method, f"asking by {method}", limits, partial(_answer, method, task, top_k)
             )
-            result = await parts.run_part(method, f"asking by {method}", limits, work)
             if isinstance(result, str):
                 result = _make_failed_result(job, result)
             rows[method] = MethodRow(method, result, _note(method, result))
@@ -179,60 +144,25 @@ def _share_limits(job: Job, method: Method, remaining: Sequence[Method]) -> Limi
     )
 
 
-def _choose_function(method: Method, top_k: int) -> Callable[[_MethodInput], Awaitable[_MethodReply]]:
-    if method == "direct":
-        return _direct
-    return lambda inputs: _bm25(inputs, top_k)
-
-
-def _work_with_strategy(strategy: Strategy, task: str) -> Work:
-    """Return work that is a run of its own."""
-
-    async def work(part: Part) -> RunResult:
-        settings = replace(part.config.settings, strategy=strategy)
+async def _answer(method: Method, task: str, top_k: int, part: Part) -> RunResult:
+    """Answer by a run of its own, or by one call, whose note becomes a warning."""
+    if method in ("rlm", "map-reduce"):
+        settings = replace(part.config.settings, strategy=method)
         return await replace(part, config=replace(part.config, settings=settings)).run(task)
-
-    return work
-
-
-def _work_with_calls(function: Callable[[_MethodInput], Awaitable[_MethodReply]], task: str) -> Work:
-    """Return work that turns the reply of `function` into a run's result. Its note becomes a warning."""
-
-    async def work(part: Part) -> RunResult:
-        began = time.monotonic()
-        inputs = _MethodInput(
-            part.config, task, part.part_resources.source.body, part.run_context, part.config.settings.direct
-        )
-        reply: DirectReply | None = None
-        reason: StopReason = "finalized"
-        try:
-            reply, note = await function(inputs)
-        except BudgetExhausted as error:
-            reason, note = STOP_REASONS[error.limit], error.cause
-        except ModelError as error:
-            reason, note = "model", str(error)
-        answer = reply.text if reply is not None and reply.complete and reply.text else None
-        if answer is None and reply is not None and reply.fault is not None:
-            reason = reply.fault
-        if answer is None and not note:
-            note = "the model replied that the text does not contain the answer"
-        return RunResult(
-            run_id=part.run_context.log.run_id,
-            answer=answer,
-            confidence=None,
-            stop_reason=reason,
-            forced=False,
-            strategy="direct",
-            citations=() if reply is None else reply.citations,
-            coverage=part.run_context.coverage.report(),
-            usage=(),
-            rounds=0,
-            sub_calls=int(part.run_context.budget.used()["sub_calls"]["used"]),
-            seconds=round(time.monotonic() - began, 3),
-            notes=(Note(note),) if note else (),
-        )
-
-    return work
+    calls = SpanCalls.of(part, part.config.model, part.config.settings.direct)
+    reply: DirectReply | None = None
+    reason: StopReason = "finalized"
+    try:
+        reply, note = await (_direct(calls, task) if method == "direct" else _bm25(calls, task, top_k))
+    except BudgetExhausted as error:
+        reason, note = STOP_REASONS[error.limit], error.cause
+    except ModelError as error:
+        reason, note = "model", str(error)
+    is_answer = reply is not None and reply.complete and bool(reply.text)
+    if not is_answer:
+        reason = reply.fault or reason if reply is not None else reason
+        note = note or "the model replied that the text does not contain the answer"
+    return calls.result(reply, is_answer=is_answer, reason=reason, note=note)
 
 
 def _make_failed_result(job: Job, why: str) -> RunResult:
@@ -261,43 +191,29 @@ def _note(method: Method, result: RunResult) -> str:
     return result.warnings[-1]
 
 
-async def _direct(inputs: _MethodInput) -> _MethodReply:
+async def _direct(calls: SpanCalls, task: str) -> _Reply:
     """Make one call over the whole input, or over as much of its beginning as fits one prompt."""
-    body = inputs.body
-    room = min(body.chars, max(_count_fitting_chars(inputs.config, body), _MIN_CHARS))
+    body = calls.body
+    room = min(body.chars, max(_count_fitting_chars(calls.part.config, body), _MIN_CHARS))
     while True:
         try:
             spans = [Span(one.start, min(one.end, room)) for one in body.documents if one.start < room]
-            reply = await inputs.ask([inputs.piece(span) for span in spans])
+            reply = await calls.ask(Question(task, task), spans)
             break
         except (SliceTooLarge, BudgetExceeded):
             if room < _MIN_CHARS:
                 return None, "the question leaves no room for the input in the prompt: ask a shorter question"
             room = int(room * _SHRINK)
-    if reply.complete:
-        inputs.run_context.coverage.note("answered", [Span(0, room)])
-    if room == body.chars:
-        return reply, ""
-    return (
-        reply,
-        f"the call read the first {100 * room / body.chars:.1f} % of the input: more does not fit one prompt",
-    )
+    share = f"{100 * room / body.chars:.1f} %" if room < body.chars else ""
+    return reply, share and f"the call read the first {share} of the input: more does not fit one prompt"
 
 
-async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
+async def _bm25(calls: SpanCalls, task: str, top_k: int) -> _Reply:
     """Make one call over the passages that rank best for the question."""
-
-    def rank_passages() -> list[Span]:
-        with Retriever(inputs.body) as retriever:
-            return [Span(pack.start, pack.end) for pack in retriever.retrieve(inputs.task, limit=top_k)]
-
-    spans = await run_in_daemon_thread(rank_passages, name="rlm-rank")
+    spans = await calls.best_passages(task, top_k)
     if not spans:
         return None, _NO_WORDS
-    reply = await inputs.ask([inputs.piece(span) for span in spans])
-    if reply.complete:
-        inputs.run_context.coverage.note("answered", spans)
-    return reply, ""
+    return await calls.ask(Question(task, task), spans), ""
 
 
 def _count_fitting_chars(config: RunConfig, body: Body) -> int:
