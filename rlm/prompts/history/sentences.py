@@ -26,18 +26,12 @@ _ABBREVIATION = re.compile(
 )
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)]|\[[ xX]\])\s+")
 _BLANK = re.compile(r"\s+")
-_NOISE = re.compile(
-    r"[ \t]*[\[({*](?:(?:non)?vocal ?sound|disfmarker|pause|gap|laugh(?:s|ter|ing)?|chuckl(?:es?|ing)"
-    r"|cough(?:s|ing)?|sighs?|inaudible|unintelligible|cross-?talk|overlapping|applause|silence"
-    r"|background noise)[\])}*][ \t]*",
-    re.IGNORECASE,
-)
 
 
 def pieces(text: str) -> Iterator[str]:
     """Yield the sentences, lines and fenced code blocks of `text`, in order.
 
-    White space is collapsed except in code. Transcribers' notes (laughter, pauses) are removed.
+    White space is collapsed except in code.
     """
     at = 0
     for fence in _FENCE.finditer(text):
@@ -50,7 +44,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _split_prose(text: str) -> Iterator[str]:
-    for line in _NOISE.sub(" ", text).splitlines():
+    for line in text.splitlines():
         current = ""
         for part in _END.split(_LIST_MARK.sub("", line)):
             current = f"{current} {part}" if current else part

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rlm.prompts import get_counter
-from rlm.prompts.history import Extraction, Message, compact_history
+from rlm.prompts.history import Message, compact_history
 
 
 def smalltalk(count: int, *, authors: Sequence[str] = ()) -> list[Message]:
@@ -58,33 +57,6 @@ def test_who_speaks_of_themselves_is_named_where_several_do() -> None:
     lines = (compact_history(messages, budget=1_500).summary or "").splitlines()
     assert "- Ben: I opened my shop in Leuven on 4 May. [m42]" in lines
     assert "- The shop must close at 18:30. [m62]" in lines
-
-
-def test_what_transcribers_note_is_no_part_of_a_sentence_and_stumbling_is_not_quoted_first() -> None:
-    messages = smalltalk(200)
-    clear = "The remote control must cost 25 Euro at most."
-    messages[41] = Message("user", "The remote control {vocalsound} must cost 25 Euro {disfmarker} at most.")
-    messages[61] = Message("user", "Um so uh the {pause} the you know we must I mean must sort of be 12.")
-    few = Extraction(messages).page([f"m{n}" for n in range(200)], 90, get_counter())
-    assert clear in few
-    assert "Um" not in few
-
-
-def test_of_talk_that_is_no_work_the_summary_holds_what_it_is_about() -> None:
-    """Without requirements or errors, recurring topics come before single remarks."""
-    draw = random.Random(4)
-    subject = (
-        "The dance studio opens again.",
-        "Her dance class fills the studio.",
-        "New mirrors hang in the studio.",
-    )
-    other = ("Oh wow, how lovely!", "Take care, talk soon.", "Nice to hear from you.", "Good for you!")
-    messages = [
-        Message("user", f"{draw.choice(other)} {draw.choice(subject) if n % 4 == 0 else draw.choice(other)}")
-        for n in range(200)
-    ]
-    page = Extraction(messages).page([f"m{n}" for n in range(200)], 120, get_counter())
-    assert sum(sentence in page for sentence in subject) >= 2
 
 
 def test_sentences_that_stood_side_by_side_are_one_line_but_what_is_left_to_do_is_another() -> None:
