@@ -10,13 +10,14 @@ from typing import Any
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rlm.listening import HttpServer, listen
 
-__all__ = ["LOOPBACK", "serve_http"]
+__all__ = ["LOOPBACK", "open_app", "serve_http"]
 
 LOOPBACK = "127.0.0.1"
 _MAX_BODY = 8 * 2**20
@@ -49,8 +50,14 @@ async def serve_http(
         await asyncio.wait([task])
 
 
+def open_app(server: MCPServer[Any]) -> Starlette:
+    """Return the application for a server with a gate of its own. Its lifespan must run."""
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return server.streamable_http_app(transport_security=security, max_request_body_size=_MAX_BODY)
+
+
 def make_app(server: MCPServer[Any], token: str) -> ASGIApp:
-    """Return the ASGI application."""
+    """Return the application for this machine, which asks for the token."""
     names = [LOOPBACK, "localhost", "[::1]"]
     security = TransportSecuritySettings(
         allowed_hosts=[*names, *(f"{name}:*" for name in names)],

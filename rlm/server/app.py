@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from rlm.errors import RLMError
@@ -28,8 +29,9 @@ _SUMMARY = "Answers questions over texts far larger than a model's window, with 
 _CODES = {404: "not_found", 405: "method_not_allowed", 408: "timeout", 413: "body_too_large"}
 
 
-def make_app(runs: Runs, tokens: Sequence[str] | None) -> ASGIApp:
-    """Return the application. `tokens` are the bearer tokens that it takes; None takes every request."""
+def make_app(runs: Runs, tokens: Sequence[str] | None, others: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """Return the application. `tokens` are the bearer tokens that it takes; None takes every request.
+    `others` are routes of other protocols, behind the same gate."""
     app = FastAPI(
         title="rlm",
         summary=_SUMMARY,
@@ -52,6 +54,7 @@ def make_app(runs: Runs, tokens: Sequence[str] | None) -> ASGIApp:
         is_up = not runs.is_stopping
         return Json({"status": "ok" if is_up else "stopping"}, 200 if is_up else 503)
 
+    app.router.routes.extend(others)
     _handle_errors(app)
     served: ASGIApp = app
     if runs.config.origins:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import uvicorn
+from starlette.applications import Starlette
 
 from rlm.listening import HttpServer, listen
 from rlm.runs.opening import open_journal
@@ -23,18 +24,24 @@ _CLOSE_SECONDS = 5
 _HEADER_BYTES = 32_768
 
 
-async def serve(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> None:
+async def serve(
+    rlm: RLM, config: ServerConfig, say: Callable[[str], None], mcp: Starlette | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT. Then no more runs are taken, and those that run may finish for
     `config.drain_seconds`; a second signal interrupts them at once. `say` gets lines for the operator, the
-    token of this start among them.
+    token of this start among them. `mcp` is served behind the same gate.
 
     Raises ConfigurationError, and JournalError if the store can't be opened."""
     listener = listen(config.host, config.port)
     with contextlib.closing(listener):
         made = [] if config.tokens or not config.needs_token else [f"rlm-{secrets.token_urlsafe(32)}"]
         tokens = [*config.tokens, *made]
-        async with open_runs(rlm, config, tokens) as runs:
-            app = make_app(runs, tokens if config.needs_token else None)
+        async with contextlib.AsyncExitStack() as stack:
+            runs = await stack.enter_async_context(open_runs(rlm, config, tokens))
+            if mcp is not None:
+                await stack.enter_async_context(mcp.router.lifespan_context(mcp))
+            routes = () if mcp is None else mcp.routes
+            app = make_app(runs, tokens if config.needs_token else None, routes)
             server = HttpServer(
                 uvicorn.Config(
                     app,
@@ -53,7 +60,7 @@ async def serve(rlm: RLM, config: ServerConfig, say: Callable[[str], None]) -> N
             )
             port = listener.getsockname()[1]
             host = f"[{config.host}]" if ":" in config.host else config.host
-            say(f"serving http://{host}:{port}/v1")
+            say(f"serving http://{host}:{port}/v1" + (" and /mcp" if mcp is not None else ""))
             for token in made:
                 say(f"the token of this start: {token}")
             serving = asyncio.create_task(server.serve([listener]))

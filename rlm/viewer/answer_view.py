@@ -6,18 +6,46 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import accumulate, pairwise
 from typing import Any
 
 from rlm.citation_markers import marker, marks_of
 from rlm.results import Citation, RunResult
+from rlm.viewer.events import cut
 
-__all__ = ["answer_pieces", "citation_facts", "claim_facts", "result_of"]
+__all__ = ["answer_pieces", "result_facts", "result_of"]
 
 _MAX_ANSWER = 200_000
 _MAX_QUOTE = 2_000
+_SHOWN, _NOTES = 1_000, 100
 _WORD = re.compile(r"[^\W_]+")
 _VERDICTS = ("unsupported", "supported", "unchecked")
+
+
+def result_facts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of the `finished` event of a run."""
+    result = result_of(data)
+    if result is None:
+        return {"unreadable": True, "pieces": [], "citations": [], "claims": [], "warnings": []}
+    return {
+        "pieces": answer_pieces(result),
+        "is_text": isinstance(result.answer, str),
+        "cause": result.cause,
+        "found": result.found,
+        "confidence": result.confidence,
+        "stop_reason": result.stop_reason,
+        "figures": result.figures,
+        "citations": _citation_facts(result)[:_SHOWN],
+        "claims": _claim_facts(result)[:_SHOWN],
+        "usage": [asdict(one) for one in result.usage],
+        "warnings": [cut(one, 1_000) for one in result.warnings[:_NOTES]],
+        "unread": [cut(one, 300) for one in result.unread[:_NOTES]],
+        "gates": [
+            {"name": gate.name, "refusals": [cut(one, 300) for one in gate.refusals[:20]]}
+            for gate in result.gates
+        ],
+    }
 
 
 def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
@@ -27,7 +55,7 @@ def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
         return []
     if not isinstance(result.answer, str):
         text = json.dumps(result.answer, ensure_ascii=False, indent=2, default=str)
-        return [{"text": _cut(text, _MAX_ANSWER), "claim": None, "cites": []}]
+        return [{"text": cut(text, _MAX_ANSWER), "claim": None, "cites": []}]
     answer = result.answer[:_MAX_ANSWER]
     marks = _marks(answer, len(result.citations))
     claims = [] if result.support is None else result.support.claims
@@ -56,7 +84,7 @@ def answer_pieces(result: RunResult) -> list[dict[str, Any]]:
     return pieces
 
 
-def citation_facts(result: RunResult) -> list[dict[str, Any]]:
+def _citation_facts(result: RunResult) -> list[dict[str, Any]]:
     """Return the citations with their place, and whether each supports the claims that cite it: `verdict` is
     unsupported if one of them is not supported, else supported, unchecked, or "" if no claim cites it."""
     claims = () if result.support is None else result.support.claims
@@ -72,15 +100,15 @@ def citation_facts(result: RunResult) -> list[dict[str, Any]]:
     ]
 
 
-def claim_facts(result: RunResult) -> list[dict[str, Any]]:
+def _claim_facts(result: RunResult) -> list[dict[str, Any]]:
     """Return the claims of the answer with their verdicts."""
     claims = () if result.support is None else result.support.claims
     return [
         {
-            "text": _cut(claim.text, _MAX_QUOTE),
+            "text": cut(claim.text, _MAX_QUOTE),
             "status": claim.status,
             "test": claim.test,
-            "reason": _cut(claim.reason, _MAX_QUOTE),
+            "reason": cut(claim.reason, _MAX_QUOTE),
             "sources": list(claim.sources),
         }
         for claim in claims
@@ -93,7 +121,7 @@ def _citation(
     return {
         "number": number,
         "marker": citation.marker,
-        "quote": _cut(citation.quote, _MAX_QUOTE),
+        "quote": cut(citation.quote, _MAX_QUOTE),
         "place": citation.place,
         "document": citation.document,
         "start": citation.start,
@@ -133,10 +161,6 @@ class _Letters:
 def _marks(answer: str, count: int) -> list[tuple[int, int, Sequence[int]]]:
     """Return the marks that name citations."""
     return [(mark.start, mark.end, mark.numbers) for mark in marks_of(answer, range(1, count + 1))]
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else text[: size - 1] + "…"
 
 
 def result_of(data: Mapping[str, Any]) -> RunResult | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
+from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import unquote
+
+from aiohttp import web
 
 from rlm.errors import RLMError, UsageError
 from rlm.escaping import page_json
@@ -23,49 +24,44 @@ from rlm.viewer.views import RunViews
 
 __all__ = ["LocalServer"]
 
+_LOG = logging.getLogger("rlm.viewer")
+_LOG.addHandler(logging.NullHandler())  # a damaged request is no news for who looks at a run
 _HOST = "127.0.0.1"
-_HEAD_BYTES = 16_384
 _HEAD_SECONDS = 10.0
-_SEND_SECONDS = 60.0
 _CONNECTIONS = 64
 _BEAT_SECONDS = 15.0
-_STREAM = {**DATA_HEADERS, "Content-Type": "text/event-stream"}
 
 
 class LocalServer:
     """Serves the page at `url`, and once at `opening_url`, which is for the command line of a browser: other
     users can read that."""
 
-    def __init__(self, views: RunViews, port: int) -> None:
+    def __init__(self, views: RunViews) -> None:
         self._views = views
         self._token = secrets.token_urlsafe(24)
         self._opening: str | None = secrets.token_urlsafe(24)
-        self._connections = 0
-        self._port = port
+        self._port = 0
+        self._silent: set[Any] = set()
+        """The new connections that have not sent a request."""
+        self._server = web.Server(self._answer, access_log=None, handler_cancellation=True, logger=_LOG)
 
     @classmethod
     @asynccontextmanager
     async def start(cls, views: RunViews, port: int = 0) -> AsyncIterator[LocalServer]:
         """Listen until the block ends. Port 0 takes any free one. Raises UsageError if the port is taken."""
-        local = cls(views, port)
+        local = cls(views)
         try:
-            server = await asyncio.start_server(local._connect, _HOST, port, limit=_HEAD_BYTES)
+            server = await asyncio.get_running_loop().create_server(local._connect, _HOST, port)
         except OSError as error:
             raise UsageError(
                 f"port {port} of {_HOST} can't be used: {error.strerror}. Give another --port, or none"
             ) from error
         local._port = server.sockets[0].getsockname()[1]
-        tasks: set[asyncio.Task[None]] = set()
-        local._tasks = tasks
         try:
             yield local
         finally:
             server.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    _tasks: set[asyncio.Task[None]]
+            await local._server.shutdown(0.1)
 
     @property
     def url(self) -> str:
@@ -76,127 +72,92 @@ class LocalServer:
         """Return an address that leads to the page once."""
         return f"http://{_HOST}:{self._port}/{self._opening}{fragment}"
 
-    def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _connect(self) -> asyncio.BaseProtocol:
+        """Return the protocol of a new connection. One that sends no request soon is closed."""
+        if len(self._server.connections) >= _CONNECTIONS:
+            return _Refused()
+        protocol = self._server()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
-        try:
-            if self._connections > _CONNECTIONS:
-                await _send(writer, HTTPStatus.SERVICE_UNAVAILABLE, b"")
-                return
-            try:
-                async with asyncio.timeout(_HEAD_SECONDS):
-                    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-                await _send(writer, HTTPStatus.BAD_REQUEST, b"")
-                return
-            await self._answer(head, reader, writer)
-        except (ConnectionError, TimeoutError):
-            pass  # the browser went away
-        finally:
-            self._connections -= 1
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
+        def close_silent() -> None:
+            if protocol in self._silent:
+                self._silent.discard(protocol)
+                protocol.force_close()
 
-    async def _answer(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first, *lines = head.split("\r\n")
-        method, _, rest = first.partition(" ")
-        target = rest.partition(" ")[0].partition("?")[0]
-        hosts = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")]
-        if hosts not in ([f"{_HOST}:{self._port}"], [f"localhost:{self._port}"]):
-            await _send(writer, HTTPStatus.MISDIRECTED_REQUEST, b"")
-            return
-        if method not in ("GET", "HEAD"):
-            await _send(writer, HTTPStatus.METHOD_NOT_ALLOWED, b"", {"Allow": "GET, HEAD"})
-            return
-        token, slash, path = target.removeprefix("/").partition("/")
+        self._silent.add(protocol)
+        asyncio.get_running_loop().call_later(_HEAD_SECONDS, close_silent)
+        return protocol
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._silent.discard(request.protocol)
+        if request.headers.getall("Host", []) not in ([f"{_HOST}:{self._port}"], [f"localhost:{self._port}"]):
+            return _reply(421)
+        if request.method not in ("GET", "HEAD"):
+            return _reply(405, headers={**DATA_HEADERS, "Allow": "GET, HEAD"})
+        token, slash, path = request.rel_url.path.removeprefix("/").partition("/")
         if not slash and self._opening is not None and _same(token, self._opening):
             self._opening = None
-            await _send(writer, HTTPStatus.SEE_OTHER, b"", {"Location": f"/{self._token}/"})
-            return
+            return _reply(303, headers={**DATA_HEADERS, "Location": f"/{self._token}/"})
         if not slash or not _same(token, self._token):
-            await _send(writer, HTTPStatus.NOT_FOUND, b"")
-            return
+            return _reply(404)
         try:
-            await self._route(unquote(path), method == "HEAD", reader, writer)
+            return await self._route(path, request)
         except RLMError as error:
             # Before the first byte of a reply: a stream reports its own errors.
-            await _send(writer, HTTPStatus.NOT_FOUND, page_json({"error": str(error)}), DATA_HEADERS)
+            return _reply(404, page_json({"error": str(error)}))
 
-    async def _route(
-        self, path: str, is_head: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _route(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         if path == "":
-            await _send(writer, HTTPStatus.OK, b"" if is_head else page_bytes(), PAGE_HEADERS)
-            return
+            return _reply(200, page_bytes(), PAGE_HEADERS)
         api, _, rest = path.partition("/")
         kind, _, rest = rest.partition("/")
         run, _, piece = rest.partition("/")
         if api != "api" or kind != "runs" or (run and not piece):
-            await _send(writer, HTTPStatus.NOT_FOUND, b"")
-        elif not run:
-            await _send(writer, HTTPStatus.OK, page_json({"runs": await self._views.runs()}), DATA_HEADERS)
-        elif piece == "live":
-            await self._stream(run, reader, writer)
-        else:
-            body = await asyncio.to_thread(page_json, await self._views.get(run, piece))
-            await _send(writer, HTTPStatus.OK, body, DATA_HEADERS)
+            return _reply(404)
+        if not run:
+            return _reply(200, page_json({"runs": await self._views.runs()}))
+        if piece == "live":
+            return await self._stream(run, request)
+        return _reply(200, await asyncio.to_thread(page_json, await self._views.get(run, piece)))
 
-    async def _stream(self, run: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _stream(self, run: str, request: web.BaseRequest) -> web.StreamResponse:
         """Send each change of a run until it ends or the reader goes away."""
         changes = self._views.follow(run)
-        # An unknown run raises here, and becomes a 404.
-        upcoming: asyncio.Future[Any] = asyncio.ensure_future(anext(changes))
-        await asyncio.wait([upcoming])
-        gone: asyncio.Future[Any] = asyncio.ensure_future(reader.read(1))
         try:
-            upcoming.result()
-            await _send(writer, HTTPStatus.OK, None, _STREAM)
-            while True:
-                await asyncio.wait({upcoming, gone}, timeout=_BEAT_SECONDS, return_when="FIRST_COMPLETED")
-                if gone.done():
-                    return
-                if not upcoming.done():
-                    await _write(writer, b": still here\n\n")
-                    continue
-                try:
+            change = await anext(changes)  # an unknown run raises here, and becomes a 404
+            stream = web.StreamResponse(headers={**DATA_HEADERS, "Content-Type": "text/event-stream"})
+            stream.force_close()
+            await stream.prepare(request)
+            upcoming: asyncio.Future[Any] | None = None
+            try:
+                while True:
+                    await stream.write(b"data: " + page_json(change) + b"\n\n")
+                    upcoming = asyncio.ensure_future(anext(changes))
+                    while not (await asyncio.wait([upcoming], timeout=_BEAT_SECONDS))[0]:
+                        await stream.write(b": still here\n\n")
                     change = upcoming.result()
-                except (RLMError, StopAsyncIteration):
-                    await _write(writer, b"event: end\ndata: {}\n\n")
-                    return
-                await _write(writer, b"data: " + page_json(change) + b"\n\n")
-                upcoming = asyncio.ensure_future(anext(changes))
+            except (RLMError, StopAsyncIteration):
+                await stream.write(b"event: end\ndata: {}\n\n")
+            finally:
+                if upcoming is not None and not upcoming.done():
+                    upcoming.cancel()
+                    await asyncio.wait([upcoming])
+            return stream
         finally:
-            for waiting in (upcoming, gone):
-                waiting.cancel()
-            await asyncio.gather(upcoming, gone, return_exceptions=True)
             await changes.aclose()
 
 
+class _Refused(asyncio.Protocol):
+    """Closes a connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
 def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode("ascii"))
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("ascii"))
 
 
-async def _send(
-    writer: asyncio.StreamWriter,
-    status: HTTPStatus,
-    body: bytes | None,
-    headers: Mapping[str, str] = DATA_HEADERS,
-) -> None:
-    """Send the head of a reply and its body. With `body` None, a stream follows."""
-    length = {} if body is None else {"Content-Length": str(len(body))}
-    fields = {**DATA_HEADERS, **headers, **length, "Connection": "close"}
-    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    await _write(
-        writer, f"HTTP/1.1 {status.value} {status.phrase}\r\n{head}\r\n".encode("latin-1") + (body or b"")
-    )
-
-
-async def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(data)
-    async with asyncio.timeout(_SEND_SECONDS):
-        await writer.drain()
+def _reply(status: int, body: bytes = b"", headers: Mapping[str, str] = DATA_HEADERS) -> web.Response:
+    reply = web.Response(status=status, body=body, headers={**headers, "Server": "rlm"})
+    reply.force_close()
+    return reply

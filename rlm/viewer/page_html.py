@@ -19,8 +19,8 @@ __all__ = ["DATA_HEADERS", "PAGE_HEADERS", "page_bytes"]
 
 _STYLES = ("base.css", "run.css", "parts.css")
 _SCRIPTS = (
-    "data.js", "ui.js", "highlight.js", "coverage.js", "answer.js", "tree.js", "children.js", "rounds.js",
-    "waterfall.js", "detail.js", "search.js", "keys.js", "app.js",
+    "ui.js", "fold.js", "data.js", "highlight.js", "coverage.js", "answer.js", "tree.js", "children.js",
+    "rounds.js", "waterfall.js", "detail.js", "search.js", "keys.js", "app.js",
 )  # fmt: skip
 _VENDOR = "vendor/htm-preact-3.1.1.js"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm.mcp.service import Service
     from rlm.runtime import RLM
 
-__all__ = ["mcp"]
+__all__ = ["make_service", "mcp"]
 
 _TOKEN = "RLM_MCP_TOKEN"  # noqa: S105 - the name of a variable
 _MIN_TOKEN = 16
@@ -64,7 +64,7 @@ def mcp(
     if port and not http:
         raise UsageError("--port belongs to --http: add it, or leave --port out")
     _log_to_stderr()
-    service = _service(options, root or ())
+    service = make_service(options, root or ())
     work = _serve_http(service, port) if http else _serve_stdio(service)
     try:
         run_interruptible(work)
@@ -88,8 +88,8 @@ def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
-def _service(options: Options, roots: list[Path] | tuple[Path, ...]) -> Service:
-    """Return what the server offers. Raises ConfigurationError."""
+def make_service(options: Options, roots: list[Path] | tuple[Path, ...]) -> Service:
+    """Return what a server of MCP offers. Raises ConfigurationError."""
     from rlm.cli.telemetry import start_telemetry
     from rlm.journal import Journal, default_store
     from rlm.mcp.service import Service

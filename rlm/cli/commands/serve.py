@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,8 @@ from rlm.settings_table import JOURNAL, LIMITS, MODELS, RUN, SERVER
 from rlm.version import install_command
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from rlm.server.config import ServerConfig
 
 __all__ = ["serve"]
@@ -61,7 +64,7 @@ def serve(
     *,
     options: Options,
 ) -> None:
-    """Serve questions over HTTP, also as a drop-in for OpenAI's API."""
+    """Serve questions over HTTP, also as a drop-in for OpenAI's API, and MCP at /mcp."""
     if options.no_document_cache:
         raise ConfigurationError(
             "--no-document-cache cannot be used here: runs resume from the input in the journal"
@@ -87,10 +90,21 @@ def serve(
     )
     from rlm.server.serving import serve as serve_until_stopped
 
-    asyncio.run(serve_until_stopped(options.rlm([]), config, say))
+    asyncio.run(serve_until_stopped(options.rlm([]), config, say, _mcp(options, root or [])))
 
 
 serve.__doc__ = f"{serve.__doc__}\n\n{EXAMPLES}"
+
+
+def _mcp(options: Options, roots: list[Path]) -> Starlette | None:
+    """Return the application of MCP, None without the extra."""
+    if importlib.util.find_spec("mcp") is None:
+        return None
+    from rlm.cli.commands.mcp import make_service
+    from rlm.mcp.http import open_app
+    from rlm.mcp.server import make_server
+
+    return open_app(make_server(make_service(options, roots)))
 
 
 def _config(**values: Any) -> ServerConfig:

@@ -34,7 +34,16 @@ function answerLines(result, openCitation) {
   return rows;
 }
 
-// Headings and list items of Markdown get their shape. Lines of code stay as they are, and all stays text.
+// Bold, emphasis and code within a line. The page makes no links: what a document says may lead anywhere.
+const INLINE = /(\*\*[^*\s](?:[^*]*[^*\s])?\*\*|`[^`]+`|\*[^*\s](?:[^*]*[^*\s])?\*)/;
+
+function inline(line) {
+  return line.split(INLINE).map((part, index) =>
+    index % 2 === 0 ? part : part.startsWith("**") ? html`<b>${part.slice(2, -2)}</b>` : part.startsWith("`") ? html`<code>${part.slice(1, -1)}</code>` : html`<em>${part.slice(1, -1)}</em>`,
+  );
+}
+
+// Headings and items of Markdown get their shape. Tables and code stay as they are, in one width.
 function Answer({ result, openCitation }) {
   if (!result.pieces.length) {
     return html`<p class="answer none">No answer: ${result.cause || result.stop_reason || "this version cannot read the result"}</p>`;
@@ -45,9 +54,10 @@ function Answer({ result, openCitation }) {
       const first = row.length ? row[0][0] : "";
       const isFence = result.is_text && first.startsWith("```");
       if (isFence) isCode = !isCode;
-      const sign = result.is_text && !isCode && !isFence ? /^(#{1,4}|\s*[-*]) +/.exec(first) : null;
-      const kind = !sign ? (isCode || isFence ? "line code" : "line") : sign[1].startsWith("#") ? "line heading" : "line item";
-      return html`<div class=${kind}>${row.map(([text, wrap], index) => wrap(sign && !index ? text.slice(sign[0].length) : text))}${row.length ? "" : "\n"}</div>`;
+      const isPlain = !result.is_text || isCode || isFence || first.startsWith("|");
+      const sign = !isPlain ? /^(#{1,4}|\s*[-*]) +/.exec(first) : null;
+      const kind = !sign ? (result.is_text && isPlain ? "line code" : "line") : sign[1].startsWith("#") ? "line heading" : "line item";
+      return html`<div class=${kind}>${row.map(([text, wrap], index) => wrap(isPlain ? text : inline(sign && !index ? text.slice(sign[0].length) : text)))}${row.length ? "" : "\n"}</div>`;
     })}
     ${result.claims.some((one) => one.status !== "supported") && html`<p class="note">Underlined in red: not supported by its source. Dotted: unchecked.</p>`}
   </div>`;
@@ -95,11 +105,12 @@ function Usage({ usage }) {
 
 function AnswerView({ overview, openCitation, go }) {
   const { result, run } = overview;
+  const coverage = useMemo(() => coverageOf(overview), [overview]);
   if (!result) {
     return html`<section>
       <h2>Answer</h2>
       <${Empty}>${run.state === "running" ? "The run goes on. Its answer will be here." : "The run was interrupted before it had an answer."}<//>
-      <h2>Coverage</h2><${Strip} coverage=${overview.coverage} small />
+      <h2>Coverage</h2><${Strip} coverage=${coverage} small />
     </section>`;
   }
   const notes = result.warnings;
@@ -115,7 +126,7 @@ function AnswerView({ overview, openCitation, go }) {
       html`<h2>Refused answers</h2><ul class="plain notes">${refused.flatMap((gate) => gate.refusals.map((why) => html`<li><b>${gate.name}</b> ${why}</li>`))}</ul>`}
       ${(result.unread || []).length > 0 && html`<details><summary>${plural(result.unread.length, "document")} not read, or only in part</summary><ul class="plain">${result.unread.map((name) => html`<li>${name}</li>`)}</ul></details>`}
       <h2>Coverage</h2>
-      <div onClick=${() => go("coverage")}><${Strip} coverage=${overview.coverage} small /></div>
+      <div onClick=${() => go("coverage")}><${Strip} coverage=${coverage} small /></div>
       <h2>Calls</h2><${Usage} usage=${result.usage} />
     </section>
     <aside><h2>Citations</h2><${Citations} result=${result} openCitation=${openCitation} /></aside>
@@ -132,7 +143,7 @@ function Lines({ text, from, tone }) {
 }
 
 function Source({ run, place, citation, claims }) {
-  const { value, error } = usePiece(run, place.path, 0);
+  const { value, error } = usePiece(run, place.path);
   const quote = useRef(null);
   useEffect(() => {
     if (value && quote.current) quote.current.scrollIntoView({ block: "center" });

@@ -54,6 +54,7 @@ function RunList({ open }) {
   return html`<main class="run-list">
     <header class="list-head"><h1>Runs</h1>
       <input type="search" id="filter" value=${words} onInput=${(event) => setWords(event.currentTarget.value)} placeholder="Filter" aria-label="Filter the runs" />
+      <button class="chip" onClick=${toggleTheme} title="Light or dark (t)" aria-label="Light or dark">◐</button>
       <button class="chip" onClick=${open.help} aria-label="Keys">?</button>
     </header>
     ${runs.error && html`<${Waiting} error=${runs.error} />`}
@@ -93,51 +94,22 @@ function Head({ overview, tab, node, lost, open }) {
 
 function RunView({ at, open, panel, setPanel, overlay }) {
   const { run, tab } = at;
-  const [version, setVersion] = useState(0);
-  const [lost, setLost] = useState(false);
   const [round, setRound] = useState(null);
-  const { value: overview, error } = usePiece(run, "overview", version);
+  const { overview, error, lost } = useRun(run);
   const target = useRef(null);
   const node = overview && at.node < overview.nodes.length ? at.node : 0;
   const go = useCallback((to, which = 0) => (location.hash = runHash(run, to, which)), [run]);
 
   useEffect(() => {
-    let timer = null;
-    const reload = () => {
-      timer = null;
-      forget(run);
-      setVersion((old) => old + 1);
-    };
-    const stop = follow(run, (version, state) => {
-      setLost(false);
-      const known = cache.get(`${run} overview`);
-      // The first message mostly says what the page has just loaded.
-      if (!known || known.version !== version || known.run.state !== state) timer ??= setTimeout(reload, RELOAD_MS);
-    }, setLost);
-    return () => {
-      stop();
-      clearTimeout(timer);
-    };
-  }, [run]);
-  useEffect(() => {
     if (overview) document.title = `${overview.run.task.slice(0, 60)} – rlm view`;
   }, [overview]);
-  useEffect(() => {
-    if (tab !== "steps" || target.current === null) return undefined;
-    let tries = 0;
-    const timer = setInterval(() => {
-      const found = document.getElementById(`step-${target.current}`);
-      if (found) found.scrollIntoView({ block: "start" });
-      if (found || ++tries > 40) {
-        clearInterval(timer);
-        target.current = null;
-      }
-    }, 50);
-    return () => clearInterval(timer);
-  }, [tab, node, target.current]);
 
   const openPlace = (place) => setPanel({ kind: "place", ...place });
-  const openEvent = (seq, errorSeq) => setPanel({ kind: "event", title: `Event ${seq}`, seq, errorSeq });
+  const openEvent = (seq, errorSeq) => {
+    const owner = overview.nodes.find((one) => one.children.some((child) => child.seq === seq));
+    const child = owner && owner.children.find((one) => one.seq === seq);
+    setPanel({ kind: "event", title: child ? `Child ${count(child.index + 1)}` : `Event ${seq}`, seq, errorSeq, places: child && absolute(overview.state, owner, child.spans.slice(0, 3)) });
+  };
   const openCitation = (number) => {
     const { citations, claims } = overview.result;
     const one = citations[number - 1];
@@ -171,15 +143,15 @@ function RunView({ at, open, panel, setPanel, overlay }) {
   });
 
   if (!overview) return html`<main><${Waiting} error=${error} />${error && html`<p class="empty"><a href="#/">All runs</a></p>`}</main>`;
-  const shared = { overview, node, version, openEvent, openPlace };
+  const shared = { overview, node, openEvent, openPlace };
   const hasTree = overview.nodes.length > 1;
   return html`<div class=${`run ${panel ? "with-panel" : ""}`}>
     <${Head} overview=${overview} tab=${tab} node=${node} lost=${lost} open=${open} />
     <div class=${`body ${hasTree ? "with-tree" : ""}`}>
-      ${hasTree && html`<details class="tree-box" open=${matchMedia("(min-width: 60rem)").matches}><summary>Tree (${count(overview.nodes.length + overview.more_nodes)})</summary><${Tree} overview=${overview} selected=${node} onSelect=${(which) => go(tab === "children" ? "children" : "steps", which)} /></details>`}
+      ${hasTree && html`<details class="tree-box" open=${matchMedia("(min-width: 60rem)").matches}><summary>Tree (${count(overview.nodes.length)})</summary><${Tree} overview=${overview} selected=${node} onSelect=${(which) => go(tab === "children" ? "children" : "steps", which)} /></details>`}
       <main class="content" data-ready="true">
         ${tab === "answer" && html`<${AnswerView} overview=${overview} openCitation=${openCitation} go=${go} />`}
-        ${tab === "steps" && html`<${StepsView} ...${shared} selectNode=${(which) => go("steps", which)} showChildren=${(step) => showChildren(node, step.number)} />`}
+        ${tab === "steps" && html`<${StepsView} ...${shared} target=${target} selectNode=${(which) => go("steps", which)} showChildren=${(step) => showChildren(node, step.number)} />`}
         ${tab === "timeline" && html`<${TimelineView} ...${shared} showRound=${showRound} showChildren=${showChildren} />`}
         ${tab === "coverage" && html`<${CoverageView} ...${shared} />`}
         ${tab === "children" && html`<${ChildrenView} key=${node} ...${shared} round=${round} setRound=${setRound} />`}

@@ -10,19 +10,19 @@ const LANES = [
 ];
 
 // Neighbouring stretches of one fill become one rectangle.
-function runs(digits) {
+function runs(fills) {
   const found = [];
-  for (let at = 0; at < digits.length; ) {
+  for (let at = 0; at < fills.length; ) {
     let end = at + 1;
-    while (end < digits.length && digits[end] === digits[at]) end++;
-    if (digits[at] !== "0") found.push([at, end - at, Number(digits[at])]);
+    while (end < fills.length && fills[end] === fills[at]) end++;
+    if (fills[at]) found.push([at, end - at, fills[at]]);
     at = end;
   }
   return found;
 }
 
-function Lane({ name, digits, buckets }) {
-  const parts = useMemo(() => runs(digits), [digits]);
+function Lane({ name, fills, buckets }) {
+  const parts = useMemo(() => runs(fills), [fills]);
   return html`<svg class="lane" viewBox=${`0 0 ${buckets} 1`} preserveAspectRatio="none" aria-hidden="true">
     ${parts.map(([at, width, fill]) => html`<rect x=${at} y="0" width=${Math.max(width, buckets / 400)} height="1" class=${`lane-${name}`} opacity=${0.25 + fill / 12} />`)}
   </svg>`;
@@ -42,7 +42,7 @@ function Strip({ coverage, onPlace, small }) {
       ([lane, label, hint]) => html`<div class="strip-row" role="row" key=${lane}>
         <span class="strip-name" role="rowheader" title=${hint}>${label}</span>
         <div class=${`track ${onPlace ? "live" : ""}`} role="cell" onClick=${open} title=${onPlace ? "Click to read the text here" : hint}>
-          <${Lane} name=${lane} digits=${coverage.lanes[lane]} buckets=${coverage.buckets} />
+          <${Lane} name=${lane} fills=${coverage.fills[lane]} buckets=${coverage.buckets} />
         </div>
         <span class="strip-share" role="cell">${percent(coverage.totals[lane], coverage.chars)}</span>
       </div>`,
@@ -53,15 +53,15 @@ function Strip({ coverage, onPlace, small }) {
 const SPAN = 1_500;
 
 function CoverageView({ overview, openPlace }) {
-  const { coverage } = overview;
+  const coverage = useMemo(() => coverageOf(overview), [overview]);
   const [shown, setShown] = useState(50);
-  const place = overview.has_text ? (at) => openPlace({ path: `span/${at}-${Math.min(coverage.chars, at + SPAN)}`, title: `Input from character ${count(at)}` }) : null;
+  const place = overview.input ? (at) => openPlace({ path: `span/${at}-${Math.min(coverage.chars, at + SPAN)}`, title: `Input from character ${count(at)}` }) : null;
   const documents = coverage.documents;
   return html`<section>
     <h2>Coverage of ${plural(coverage.chars, "character")}</h2>
     <${Strip} coverage=${coverage} onPlace=${place} />
     <p class="note">${LANES.map(([, label, hint]) => `${label}: ${hint.charAt(0).toLowerCase()}${hint.slice(1)}`).join(" · ")}</p>
-    ${!overview.has_text && html`<p class="note">The text of this run is not at hand, so its documents are not listed.</p>`}
+    ${!overview.input && html`<p class="note">The text of this run is not at hand, so its documents are not listed.</p>`}
     ${documents.length > 0 &&
     html`<h2>Documents</h2>
       <div class="scroll-x"><table class="grid">
@@ -76,6 +76,6 @@ function CoverageView({ overview, openPlace }) {
         </tbody>
       </table></div>
       ${documents.length > shown && html`<button class="more" onClick=${() => setShown(shown + 100)}>Show more of ${plural(documents.length, "document")}</button>`}
-      ${coverage.more_documents > 0 && html`<p class="note">${plural(coverage.more_documents, "document")} in which less happened ${coverage.more_documents === 1 ? "is" : "are"} left out.</p>`}`}
+      ${overview.input.more_documents > 0 && html`<p class="note">${plural(overview.input.more_documents, "later document")} ${overview.input.more_documents === 1 ? "is" : "are"} left out.</p>`}`}
   </section>`;
 }

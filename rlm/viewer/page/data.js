@@ -1,13 +1,10 @@
 // Where the page's data comes from: the server that sent the page, or the page itself if it was exported.
-// A piece of a run has a path (`overview`, `steps/0/0`), and the same value from either.
+// A piece of a run has a path (`overview`, `events/0`), and the same value from either.
 
 const embedded = JSON.parse(document.getElementById("data").textContent);
 const isExport = Boolean(embedded.pieces);
 
-class Missing extends Error {}
-
 const cache = new Map();
-const inFlight = new Map();
 
 async function fetchJson(path) {
   let reply;
@@ -17,52 +14,44 @@ async function fetchJson(path) {
     throw new Error("The server does not answer. Is rlm view still running?");
   }
   const body = await reply.json().catch(() => ({}));
-  if (!reply.ok) throw new Missing(String(body.error || `The server replied ${reply.status}.`));
+  if (!reply.ok) throw new Error(String(body.error || `The server replied ${reply.status}.`));
   return body;
 }
 
-function fromPage(run, path) {
+async function piece(run, path) {
+  if (!isExport) return fetchJson(`runs/${encodeURIComponent(run)}/${path}`);
   const pieces = embedded.pieces[run];
   if (pieces && Object.hasOwn(pieces, path)) return pieces[path];
-  throw new Missing("This part was left out of the file. Open the run with rlm view to see it.");
+  throw new Error("This part was left out of the file. Open the run with rlm view to see it.");
 }
 
-// Return one piece of a run, from the cache if it is there.
+// Return an event or a place of a run, which never changes, from the cache if it is there.
 function load(run, path) {
   const key = `${run} ${path}`;
-  if (cache.has(key)) return Promise.resolve(cache.get(key));
-  if (inFlight.has(key)) return inFlight.get(key);
-  const asked = isExport
-    ? Promise.resolve().then(() => fromPage(run, path))
-    : fetchJson(`runs/${encodeURIComponent(run)}/${path}`);
-  const kept = asked.then(
-    (value) => {
-      if (inFlight.get(key) === kept) {
-        inFlight.delete(key);
-        cache.set(key, value);
-      }
-      return value;
-    },
-    (error) => {
-      inFlight.delete(key);
-      throw error;
-    },
-  );
-  inFlight.set(key, kept);
-  return kept;
+  if (!cache.has(key)) {
+    const asked = piece(run, path);
+    asked.catch(() => cache.delete(key));
+    cache.set(key, asked);
+  }
+  return cache.get(key);
 }
 
 async function loadRuns() {
   return isExport ? embedded.runs : (await fetchJson("runs")).runs;
 }
 
-// Forget what may have changed of a run that goes on. Events, citations and texts do not change.
-function forget(run) {
-  for (const store of [cache, inFlight]) {
-    for (const key of [...store.keys()]) {
-      if (key.startsWith(`${run} `) && !/ (event|place|span)\//.test(key)) store.delete(key);
-    }
+// Bring a run up to date: fold the events that are new, and return it with its overview.
+async function readRun(run, state) {
+  const overview = await piece(run, "overview");
+  for (let after = state.version; after !== null; ) {
+    const page = await piece(run, `events/${after}`).catch((error) => {
+      if (!isExport) throw error;
+      return { events: [], next: null };
+    });
+    for (const event of page.events) if (event.seq > state.version) fold(state, event);
+    after = page.next;
   }
+  return { ...overview, input: overview.text, state, nodes: state.nodes, version: state.version };
 }
 
 // Call `changed(version, state)` whenever the journal of the run grew. Return a function that stops it.
@@ -76,4 +65,38 @@ function follow(run, changed, lost) {
   source.addEventListener("end", () => source.close());
   source.onerror = () => lost(source.readyState === EventSource.CLOSED);
   return () => source.close();
+}
+
+// A run that is kept up to date while it is shown.
+function useRun(run) {
+  const [shown, setShown] = useState({ overview: null, error: null, lost: false });
+  useEffect(() => {
+    const state = newRun();
+    let [wanted, isBusy, isOld] = [true, false, false];
+    const read = async () => {
+      if (isBusy) return void (isOld = true);
+      isBusy = true;
+      try {
+        const overview = await readRun(run, state);
+        if (wanted) setShown({ overview, error: null, lost: false });
+      } catch (error) {
+        if (wanted) setShown((old) => ({ ...old, error }));
+      }
+      isBusy = false;
+      if (isOld && wanted) setTimeout(read, RELOAD_MS);
+      isOld = false;
+    };
+    read();
+    let first = true;
+    const stop = follow(run, (version) => {
+      // The first message mostly says what the page has just loaded.
+      if (!first || version !== state.version) read();
+      first = false;
+    }, (lost) => wanted && setShown((old) => ({ ...old, lost })));
+    return () => {
+      wanted = false;
+      stop();
+    };
+  }, [run]);
+  return shown;
 }

@@ -9,14 +9,14 @@ function Value({ value }) {
   return line.length < 120 ? line : html`<${Text} text=${plain(value)} lines=${8} />`;
 }
 
-function EventBody({ run, seq, openPlace }) {
-  const { value, error } = usePiece(run, `event/${seq}`, 0);
+function EventBody({ run, seq, places, openPlace }) {
+  const { value, error } = usePiece(run, `event/${seq}`);
   if (!value) return html`<${Waiting} error=${error} />`;
   const { data } = value;
   const rest = Object.entries(data).filter(([name]) => !TEXTS.includes(name));
   return html`<div>
     ${data.error && html`<h4>Error</h4><${Text} text=${data.error} tone="bad" lines=${12} />`}
-    ${(value.places || []).map(([start, end]) => html`<button class="chip" onClick=${() => openPlace({ path: `span/${start}-${end}`, title: `Text that the child got` })}>characters ${count(start)}–${count(end)}</button> `)}
+    ${(places || []).map(([start, end]) => html`<button class="chip" onClick=${() => openPlace({ path: `span/${start}-${end}`, title: `Text that the child got` })}>characters ${count(start)}–${count(end)}</button> `)}
     ${value.sections.length > 0 && html`<h4>Prompt by sections</h4><${PromptBar} sections=${value.sections} />`}
     ${value.messages.map((one, at) => html`<h4 key=${at}>sent: ${one.role}</h4><${Text} text=${one.text} lines=${20} />`)}
     ${TEXTS.filter((name) => name !== "error" && data[name]).map((name) => html`<h4>${name}</h4><${Text} text=${plain(data[name])} code=${name === "code"} lines=${30} />`)}
@@ -35,7 +35,7 @@ function Panel({ run, panel, openPlace, close }) {
       <button class="link close" onClick=${close} aria-label="Close">✕</button></header>
     <div class="panel-body">
       ${panel.kind === "place" && html`<${Source} key=${panel.path} run=${panel.run || run} place=${panel} citation=${panel.citation} claims=${panel.claims || []} />`}
-      ${panel.kind === "event" && [panel.seq, panel.errorSeq].filter(Boolean).map((seq) => html`<${EventBody} key=${seq} run=${run} seq=${seq} openPlace=${openPlace} />`)}
+      ${panel.kind === "event" && [panel.seq, panel.errorSeq].filter(Boolean).map((seq) => html`<${EventBody} key=${seq} run=${run} seq=${seq} places=${panel.places} openPlace=${openPlace} />`)}
     </div>
   </aside>`;
 }

@@ -1,6 +1,7 @@
 // The steps of a node: each round with its code, its output and its children side by side.
 
-const STEPS_A_CHUNK = 20;
+const STEPS_SHOWN = 40;
+const CHILDREN_SHOWN = 6;
 const VIOLATION_HINT = "The reply broke the contract of one repl block. Nothing of it was run.";
 
 function ChildLine({ child, onOpen }) {
@@ -11,31 +12,24 @@ function ChildLine({ child, onOpen }) {
   </button>`;
 }
 
-function StepChildren({ run, node, step, version, openEvent, showChildren, nodes, selectNode }) {
-  const [found, setFound] = useState([]);
-  const most = Math.min(step.children, 6);
-  useEffect(() => {
-    let wanted = true;
-    if (most) childrenOf(run, node, step.first_child, step.first_child + most).then((rows) => wanted && setFound(rows), () => {});
-    return () => {
-      wanted = false;
-    };
-  }, [run, node, step.first_child, most, step.failed, version]);
+function StepChildren({ step, openEvent, showChildren, nodes, selectNode }) {
+  const { children } = step;
   const below = step.nodes.map((index) => nodes[index]).filter(Boolean);
-  if (!step.children && !below.length && !step.helper_count) return html`<p class="dim">No calls</p>`;
+  const took = children.length ? children.at(-1).at - children.reduce((low, one) => Math.min(low, one.at - one.seconds), Infinity) : 0;
+  if (!children.length && !below.length && !step.helpers.length) return html`<p class="dim">No calls</p>`;
   return html`<div>
-    ${step.children > 0 &&
-    html`<p class="children-sum">${plural(step.children, "child", "children")}${step.failed > 0 && html`, <b class="bad-text">${count(step.failed)} failed</b>`}${step.cached > 0 && `, ${count(step.cached)} cached`} · ${dollars(step.children_cost_usd)} · ${seconds(step.children_end - step.children_start)}</p>
-      ${found.map((child) => html`<${ChildLine} key=${child.seq} child=${child} onOpen=${() => openEvent(child.seq, child.error_seq)} />`)}
-      ${step.children > most && html`<button class="more" onClick=${() => showChildren(step)}>All ${count(step.children)} children</button>`}`}
+    ${children.length > 0 &&
+    html`<p class="children-sum">${plural(children.length, "child", "children")}${step.failed > 0 && html`, <b class="bad-text">${count(step.failed)} failed</b>`}${step.cached > 0 && `, ${count(step.cached)} cached`} · ${dollars(step.children_cost)} · ${seconds(took)}</p>
+      ${children.slice(0, CHILDREN_SHOWN).map((child) => html`<${ChildLine} key=${child.seq} child=${child} onOpen=${() => openEvent(child.seq, child.error_seq)} />`)}
+      ${children.length > CHILDREN_SHOWN && html`<button class="more" onClick=${() => showChildren(step)}>All ${count(children.length)} children</button>`}`}
     ${below.slice(0, 20).map(
       (one) => html`<button class="child-line" data-item onClick=${() => selectNode(one.index)}><i class=${`dot ${nodeTone(one)}`}></i><span class="child-text">↳ ${nameOf(one)}</span><span class="dim">${dollars(one.cost_usd)}</span></button>`,
     )}
     ${below.length > 20 && html`<p class="note">${count(below.length - 20)} more sub-RLMs are in the tree.</p>`}
-    ${step.helpers.map(
+    ${step.helpers.slice(0, 40).map(
       (one) => html`<button class="child-line" data-item onClick=${() => openEvent(one.seq)}><i class=${`dot ${one.ok ? "good" : "bad"}`}></i><span class="child-text"><b>${one.name}</b> ${one.arguments} ${one.result && `→ ${one.result}`}</span></button>`,
     )}
-    ${step.helper_count > step.helpers.length && html`<p class="note">${count(step.helper_count - step.helpers.length)} more calls of helpers are left out.</p>`}
+    ${step.helpers.length > 40 && html`<p class="note">${count(step.helpers.length - 40)} more calls of helpers are left out.</p>`}
   </div>`;
 }
 
@@ -46,7 +40,7 @@ function Round({ step, openEvent, ...rest }) {
     <header>
       <h3>Round ${step.number}</h3>
       ${step.violation && html`<${Badge} tone="bad" title=${VIOLATION_HINT}>${step.violation.replaceAll("_", " ")}<//>`}
-      ${step.status && html`<${Badge} tone=${step.status === "ok" ? "good" : "bad"}>${step.status}<//>`}
+      ${step.status && step.status !== "ok" && html`<${Badge} tone="bad">${step.status}<//>`}
       ${!step.status && !step.violation && html`<${Badge} tone="live">no result yet<//>`}
       <span class="dim">${[step.model, `${short(step.tokens_in)} → ${short(step.tokens_out)} tokens`, step.thinking && `thought ${short(step.thinking)}`, growth, dollars(step.cost_usd), `asked ${seconds(step.seconds)}`, step.cell_at && `ran ${seconds(step.cell_seconds)}`].filter(Boolean).join(" · ")}</span>
       <span class="step-links"><button class="link" onClick=${() => openEvent(step.seq)}>reply</button>${step.cell_seq > 0 && html` <button class="link" onClick=${() => openEvent(step.cell_seq)}>block</button>`}</span>
@@ -79,38 +73,31 @@ function Call({ step, openEvent, ...rest }) {
     </header>
     <${PromptBar} sections=${step.sections} actions=${step.actions} />
     ${isCall && html`<${Text} text=${step.reply || "(empty reply)"} />`}
-    ${step.children > 0 && html`<${StepChildren} step=${step} openEvent=${openEvent} ...${rest} />`}
+    ${step.children.length > 0 && html`<${StepChildren} step=${step} openEvent=${openEvent} ...${rest} />`}
   </article>`;
 }
 
-const NOTES = { charge: "a failed call was charged", limit: "limit", warning: "note", kernel_died: "kernel", compaction: "folded", resumed: "resumed", interrupted: "interrupted", diverged: "diverged", planned: "plan" };
-
 const Note = ({ step, openEvent }) => html`<p class=${`step-note ${step.label}`}>
-  <button class="link" onClick=${() => openEvent(step.seq)}>${NOTES[step.label] || step.label}</button> ${step.title}
+  <button class="link" onClick=${() => openEvent(step.seq)}>${KINDS[step.label] || step.label}</button> ${step.title}
 </p>`;
 
-function StepChunk({ run, node, chunk, version, ...rest }) {
-  const { value, error } = usePiece(run, `steps/${node}/${chunk}`, version);
-  if (!value) return html`<${Waiting} error=${error} />`;
-  return value.steps.map((step) => {
-    const all = { key: step.seq, run, node, step, version, ...rest };
-    if (step.kind === "note") return html`<${Note} ...${all} />`;
-    return step.kind === "round" ? html`<${Round} ...${all} />` : html`<${Call} ...${all} />`;
-  });
-}
-
-function StepsView({ overview, node, version, jump, ...rest }) {
-  const total = overview.nodes[node].steps;
-  const chunks = Math.max(1, Math.ceil(total / STEPS_A_CHUNK));
-  const [shown, setShown] = useState(1);
-  useEffect(() => setShown(1), [node]);
+function StepsView({ overview, node, target, ...rest }) {
   const one = overview.nodes[node];
+  const [most, setMost] = useState(STEPS_SHOWN);
+  useEffect(() => setMost(STEPS_SHOWN), [node]);
+  useEffect(() => {
+    const index = one.steps.findIndex((step) => step.seq === target.current);
+    if (index >= most) return setMost(index + STEPS_SHOWN);
+    const found = target.current !== null && document.getElementById(`step-${target.current}`);
+    if (found) found.scrollIntoView({ block: "start" });
+    target.current = null;
+  });
   return html`<section>
     ${one.kind !== "run" &&
     html`<div class="node-head"><h2>${one.kind === "part" ? "Part" : "Sub-RLM"}: ${one.title}</h2>
       ${one.error && html`<p class="bad-text">${one.error}</p>`}${one.answer && html`<${Text} text=${one.answer} lines=${6} />`}</div>`}
-    ${total === 0 && html`<${Empty}>Nothing has happened here yet.<//>`}
-    ${total > 0 && Array.from({ length: Math.min(shown, chunks) }, (_, chunk) => html`<${StepChunk} key=${`${node}/${chunk}`} run=${overview.run.run_id} node=${node} chunk=${chunk} version=${version} nodes=${overview.nodes} ...${rest} />`)}
-    ${shown < chunks && html`<button class="more wide" onClick=${() => setShown(shown + 2)}>Show more of ${plural(total, "step")}</button>`}
+    ${!one.steps.length && html`<${Empty}>Nothing has happened here yet.<//>`}
+    ${one.steps.slice(0, most).map((step) => html`<${{ note: Note, round: Round }[step.kind] || Call} key=${step.seq} step=${step} nodes=${overview.nodes} ...${rest} />`)}
+    ${most < one.steps.length && html`<button class="more wide" onClick=${() => setMost(most + STEPS_SHOWN)}>Show more of ${plural(one.steps.length, "step")}</button>`}
   </section>`;
 }

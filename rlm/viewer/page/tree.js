@@ -1,5 +1,7 @@
 // The tree of the run, its parts and its sub-RLMs.
 
+const TREE_SHOWN = 1_000;
+
 function treeOrder(nodes) {
   const below = new Map();
   for (const node of nodes) {
@@ -23,17 +25,17 @@ function Tree({ overview, selected, onSelect }) {
   const total = overview.nodes.reduce((sum, node) => Math.max(sum, node.cost_usd || 0), 0);
   return html`<nav class="tree" aria-label="Tree of sub-RLMs">
     <ul>
-      ${order.map(
+      ${order.slice(0, TREE_SHOWN).map(
         (node) => html`<li key=${node.index}>
           <button data-item aria-current=${node.index === selected ? "true" : undefined} style=${{ paddingLeft: `${0.5 + Math.min(node.depth, 8) * 0.9}rem` }} onClick=${() => onSelect(node.index)} title=${node.error || nameOf(node)}>
             <i class=${`dot ${nodeTone(node)}`}></i>
             <span class="tree-name">${nameOf(node)}</span>
-            <span class="tree-facts">${[node.rounds && plural(node.rounds, "round"), node.children && plural(node.children, "child", "children"), node.failed && `${count(node.failed)} failed`, node.cost_usd !== 0 && dollars(node.cost_usd)].filter(Boolean).join(" · ") || "no calls"}</span>
+            <span class="tree-facts">${[node.rounds && plural(node.rounds, "round"), node.children.length > 0 && plural(node.children.length, "child", "children"), node.failed && `${count(node.failed)} failed`, node.cost_usd !== 0 && dollars(node.cost_usd)].filter(Boolean).join(" · ") || "no calls"}</span>
             ${total > 0 && html`<i class="tree-cost" style=${{ width: `${(100 * (node.cost_usd || 0)) / total}%` }}></i>`}
           </button>
         </li>`,
       )}
     </ul>
-    ${overview.more_nodes > 0 && html`<p class="note">${count(overview.more_nodes)} more are left out.</p>`}
+    ${order.length > TREE_SHOWN && html`<p class="note">${count(order.length - TREE_SHOWN)} more are left out.</p>`}
   </nav>`;
 }

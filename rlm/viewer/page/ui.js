@@ -39,8 +39,8 @@ const percent = (part, whole) =>
 
 const nameOf = (node) => (node.kind === "run" ? "Run" : node.title || (node.kind === "part" ? "Part" : "Sub-RLM"));
 
-// Load a piece of a run, and again at each new `version`. The last value is shown until the next is there.
-function usePiece(run, path, version) {
+// Load a piece of a run that never changes.
+function usePiece(run, path) {
   const [state, setState] = useState({ value: null, error: null, key: null });
   const key = `${run} ${path}`;
   useEffect(() => {
@@ -53,13 +53,13 @@ function usePiece(run, path, version) {
     return () => {
       wanted = false;
     };
-  }, [key, version]);
+  }, [key]);
   return state.key === key ? state : { value: null, error: null, key };
 }
 
 const Badge = ({ tone, title, children }) => html`<span class=${`badge ${tone || ""}`} title=${title}>${children}</span>`;
 
-const TONES = { running: "live", answered: "good", "not found": "warn", "no answer": "bad", stopped: "bad" };
+const TONES = { running: "live", "not found": "warn", stopped: "bad" };
 
 function StateBadge({ run }) {
   return html`<${Badge} tone=${TONES[run.status]} title=${run.stop_reason || run.state}>${run.status}<//>`;

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -227,3 +231,35 @@ async def test_a_stored_run_with_a_damaged_end_is_reported(server, tmp_path: Pat
         http.get(f"/v1/runs/{run_id}") as reply,
     ):
         assert re.match("the store failed: .*is damaged", (await reply.json())["error"]["message"])
+
+
+@pytest.mark.timeout(120)
+async def test_mcp_is_served_behind_the_same_gate(tmp_path) -> None:
+    """One process and one token for both. The official client asks, and a client without the token cannot."""
+    mcp_client = pytest.importorskip("mcp.client.streamable_http")
+    import httpx2
+    from mcp import Client
+
+    (tmp_path / "offer.txt").write_text("The crane costs 90,000 euros.")
+    token = "a-token-of-sixteen-or-more"
+    options = ["--port", "0", "--root", str(tmp_path), "--model", "extractive"]
+    command = [sys.executable, "-m", "rlm", "serve", *options]
+    env = {**os.environ, "RLM_SERVER_TOKENS": token, "RLM_STORE": str(tmp_path / "s.db"), "RLM_SANDBOX": "0"}
+    server = await asyncio.create_subprocess_exec(*command, env=env, stderr=subprocess.PIPE)
+    try:
+        line = (await server.stderr.readline()).decode()
+        url = re.search(r"http://\S+:\d+", line)[0]
+        async with httpx2.AsyncClient(timeout=30) as http:
+            assert (await http.post(f"{url}/mcp", json={})).status_code == 401
+            evil = {"Authorization": f"Bearer {token}", "Host": "evil.example"}
+            assert (await http.post(f"{url}/mcp", json={}, headers=evil)).status_code == 403
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(mcp_client.streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+        ):
+            found = await client.call_tool("search", {"query": "crane", "paths": ["."]})
+        assert "90,000 euros" in found.structured_content["hits"][0]["text"]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(server.wait(), 40)

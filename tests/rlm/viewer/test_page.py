@@ -53,11 +53,11 @@ async def test_an_export_is_bounded(views, write_children) -> None:
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["start"] == "#/run/r1"
     pieces = data["pieces"]["r1"]
-    assert {"overview", "steps/0/0"} <= set(pieces)
-    assert not any(path.startswith("children/") for path in pieces)
+    assert {"overview", "event/2"} <= set(pieces)
+    assert "events/0" not in pieces
 
 
 async def test_a_run_is_exported_with_its_parts(yard_views, yards) -> None:
     page = (await export_page(yard_views, yards.newest)).decode()
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    assert {"overview", "steps/0/0", "children/0/0", "place/1"} <= set(data["pieces"][yards.newest])
+    assert {"overview", "events/0", "event/2", "place/1"} <= set(data["pieces"][yards.newest])

@@ -26,67 +26,28 @@ from rlm.viewer.answer_view import answer_pieces, result_of
 from rlm.viewer.source_text import SourceTexts
 
 
-async def test_the_overview_of_a_real_run(yard_views, yards) -> None:
-    """It has the answer with its marks and claims, the tree, the coverage and the timeline."""
+async def test_the_pieces_of_a_real_run(yard_views, yards) -> None:
+    """The overview has the answer with its marks and claims; the events have what happened, and not the
+    texts of the prompts, which the whole event has."""
     shown = await yard_views.get(yards.newest, "overview")
     result = shown["result"]
-    assert shown["run"]["stop_reason"] == "finalized"
+    assert (shown["run"]["status"], shown["run"]["sub_calls"]) == ("answered", 17)
     text = "".join(piece["text"] for piece in result["pieces"])
     assert "of 160 t [¹]." in text
     assert [piece["cites"] for piece in result["pieces"] if piece["cites"]] == [[1], [2], [3], [4]]
     assert [claim["status"] for claim in result["claims"]] == ["supported"] * 3 + ["unsupported"]
     assert [one["verdict"] for one in result["citations"]] == ["supported"] * 3 + ["unsupported"]
-    root, below = shown["nodes"]
-    assert (root["kind"], root["children"], root["failed"]) == ("run", 16, 1)
-    assert (below["kind"], below["parent"], below["rounds"], below["children"]) == ("sub_rlm", 0, 2, 1)
-    assert below["title"].startswith("Is the notice of the Harbour yard")
-    coverage = shown["coverage"]
-    assert coverage["totals"]["answered"] == result["coverage"]["answered_chars"]
-    assert coverage["totals"]["failed"] == result["coverage"]["failed_chars"] > 0
-    assert coverage["totals"]["read"] == result["coverage"]["read_chars"]
-    assert len(coverage["documents"]) == 6
-    assert {row["kind"] for row in shown["timeline"]["rows"]} == {"round", "cell", "children", "call"}
-    spent = shown["timeline"]["costs"][-1][1]
-    assert spent == pytest.approx(shown["run"]["cost_usd"])
-
-
-async def test_steps_hold_code_output_violations_and_errors(yard_views, yards) -> None:
-    steps = (await yard_views.get(yards.newest, "steps/0/0"))["steps"]
-    rounds = [step for step in steps if step["kind"] == "round"]
-    assert rounds[0]["violation"] == "no_block"
-    assert rounds[0]["sections"][0]["section"] == "system"
-    assert "context_meta()" in rounds[1]["code"]
-    assert "6 documents" in rounds[1]["output"]
-    asking = rounds[2]
-    assert (asking["children"], asking["failed"], asking["first_child"]) == (16, 1, 0)
-    assert asking["children_start"] < asking["children_end"]
-    assert "NameError" in rounds[3]["error"]
-    assert rounds[4]["nodes"] == [1]
-
-
-async def test_children_and_their_events(yard_views, yards) -> None:
-    chunk = await yard_views.get(yards.newest, "children/0/0")
-    rows = [dict(zip(chunk["columns"], row, strict=True)) for row in chunk["rows"]]
-    assert chunk["total"] == len(rows) == 16
-    failed = [row for row in rows if row["status"] == "failed"]
-    assert [row["error_type"] for row in failed] == ["model"]
-    detail = await yard_views.get(yards.newest, f"event/{rows[1]['seq']}")
-    assert detail["data"]["reply"] == rows[1]["reply"]
-    assert detail["messages"][-1]["role"] == "user"
-    assert "[characters " in detail["messages"][-1]["text"]
-    start, end = detail["places"][0]
-    assert [start, end] == rows[1]["spans"][0]
-
-
-async def test_the_text_that_a_sub_rlms_child_got_is_found_in_the_input(yard_views, yards) -> None:
-    """Its spans count from the start of its own text, which is a part of the input."""
-    chunk = await yard_views.get(yards.newest, "children/1/0")
-    row = dict(zip(chunk["columns"], chunk["rows"][0], strict=True))
-    assert row["spans"] == [[0, 900]]
-    (place,) = (await yard_views.get(yards.newest, f"event/{row['seq']}"))["places"]
-    shown = await yard_views.get(yards.newest, f"span/{place[0]}-{place[1]}")
-    assert place != [0, 900]
-    assert "harbour" in shown["document"] or "Harbour" in shown["text"]
+    assert len(shown["text"]["documents"]) == 6
+    page = await yard_views.get(yards.newest, "events/0")
+    assert [event["seq"] for event in page["events"]] == list(range(1, len(page["events"]) + 1))
+    assert page["next"] is None
+    root = next(event for event in page["events"] if event["kind"] == "model_call")
+    assert root["data"]["sections"][0]["section"] == "system"
+    child = next(event for event in page["events"] if event["kind"] == "child" and event["data"].get("reply"))
+    assert not {"messages", "report"} & {*root["data"], *child["data"]}
+    whole = await yard_views.get(yards.newest, f"event/{child['seq']}")
+    assert whole["messages"][-1]["role"] == "user"
+    assert "[characters " in whole["messages"][-1]["text"]
 
 
 async def test_a_citation_is_shown_in_its_place(yard_views, yards) -> None:
@@ -101,9 +62,8 @@ async def test_a_citation_is_shown_in_its_place(yard_views, yards) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "steps", "steps/0", "steps/99/0", "steps/-1/0", "event/0", "event/999999", "place/0", "place/99",
-     "span/5-1", "span/999999999-9999999999", "overview/", "../overview", "event/１", "span/0-1/../..",
-     "children/0/0\n"],
+    ["", "events", "events/-1", "events/0/0", "event/0", "event/999999", "place/0", "place/99", "span/5-1",
+     "span/999999999-9999999999", "overview/", "../overview", "event/１", "span/0-1/../..", "events/0\n"],
 )  # fmt: skip
 async def test_what_is_not_there_is_refused(yard_views, yards, path: str) -> None:
     with pytest.raises(NoSuchView):
@@ -119,14 +79,15 @@ async def test_the_list_has_the_newest_first(yard_views, yards) -> None:
     assert [run["run_id"] for run in await yard_views.runs()] == list(yards.runs)
 
 
-async def test_ten_thousand_children_stay_small(views, write_children) -> None:
+async def test_ten_thousand_children_come_in_pages(views, write_children) -> None:
     await write_children("r1", 10_000)
-    shown = await views.get("r1", "overview")
-    assert len(page_json(shown)) < 50_000
-    assert shown["nodes"][0]["children"] == 10_000
-    chunk = await views.get("r1", "children/0/19")
-    assert (chunk["total"], len(chunk["rows"])) == (10_000, 500)
-    assert len(page_json(chunk)) < 150_000
+    assert len(page_json(await views.get("r1", "overview"))) < 5_000
+    pages, after = 0, 0
+    while after is not None:
+        page = await views.get("r1", f"events/{after}")
+        assert len(page_json(page)) < 1_000_000
+        pages, after = pages + 1, page["next"]
+    assert pages == 11
 
 
 async def test_a_growing_run_is_followed(journal, views, child_event) -> None:
@@ -145,25 +106,9 @@ async def test_a_growing_run_is_followed(journal, views, child_event) -> None:
         await log.append("child", child_event(1))
         while len(seen) < 2:
             await asyncio.sleep(0.05)
-        assert (await views.get("r1", "overview"))["nodes"][0]["children"] == 1
+        assert (await views.get("r1", "overview"))["run"]["sub_calls"] == 1
     await asyncio.wait_for(watching, 5)
     assert seen == [(1, "running"), (2, "running"), (2, "interrupted")]
-
-
-async def test_a_rejected_reply_is_one_failed_child(journal, views, child_event) -> None:
-    """The journal has its reply, and then an event that says why it was none."""
-    async with journal.run("r1", "How many?", {"context_chars": 1_000}) as log:
-        await log.append("child", child_event(1, "[]"))
-        await log.append(
-            "child",
-            {"round": 1, "asked": "a1", "spans": [[100, 200]], "error": "no number", "error_type": "schema"},
-        )  # fmt: skip
-    shown = await views.get("r1", "overview")
-    assert (shown["nodes"][0]["children"], shown["nodes"][0]["failed"]) == (1, 1)
-    assert (shown["coverage"]["totals"]["answered"], shown["coverage"]["totals"]["failed"]) == (0, 100)
-    chunk = await views.get("r1", "children/0/0")
-    row = dict(zip(chunk["columns"], chunk["rows"][0], strict=True))
-    assert (row["status"], row["error"], row["reply"], row["error_seq"]) == ("failed", "no number", "[]", 3)
 
 
 async def test_a_damaged_run_is_told_and_the_list_shows_the_others(journal, views) -> None:
@@ -187,7 +132,7 @@ async def test_a_huge_event_is_cut(journal, views) -> None:
             "cell", {"round": 1, "code": "x" * 3_000_000, "result": {"report": {}, "stdout": "y" * 3_000_000}}
         )
         await log.append("planned", {"questions": ["z" * 100_000] * 300})
-    assert len(page_json(await views.get("r1", "steps/0/0"))) < 40_000
+    assert len(page_json(await views.get("r1", "events/0"))) < 100_000
     for seq in (2, 3):
         detail = page_json(await views.get("r1", f"event/{seq}"))
         assert len(detail) < 1_300_000
@@ -198,7 +143,7 @@ async def test_hostile_text_is_neutral_in_the_body_of_a_reply(journal, views) ->
     evil = "</script><img src=x onerror=alert(1)>\u202e\u2028\x1b[31m\ud800 & <!--"
     async with journal.run("r1", evil, {"model": evil}) as log:
         await log.append("cell", {"round": 1, "code": evil, "result": {"report": {}, "stdout": evil}})
-    for path in ("overview", "steps/0/0", "event/2"):
+    for path in ("overview", "events/0", "event/2"):
         body = page_json(await views.get("r1", path))
         assert not re.search(rb"[<>&\x00-\x1f\x7f-\xff]", body)
         assert not re.search(r"[\u202e\u2028\x1b\ud800]", str(json.loads(body)))
@@ -211,7 +156,7 @@ async def test_without_its_text_a_run_shows_its_quotes(journal, views) -> None:
         await log.append(
             "finished", {"stop_reason": "finalized", "citations": [citation, {**citation, "start": None}]}
         )
-    assert not (await views.get("r1", "overview"))["has_text"]
+    assert (await views.get("r1", "overview"))["text"] is None
     assert "not in the journal" in (await views.get("r1", "place/1"))["missing"]
     assert "not found" in (await views.get("r1", "place/2"))["missing"]
 
@@ -267,10 +212,14 @@ async def test_the_folder_of_a_killed_view_is_swept(yards) -> None:
     assert not any(one.exists() for one in left)
 
 
+async def result_in(views, yards):
+    last = await views._journal.last_event(yards.newest)
+    return result_of(last.data)
+
+
 async def test_a_claim_is_marked_where_its_text_is(yards, yard_views) -> None:
     """Text that was put before the answer afterwards moves no underline into the middle of a word."""
-    digest = await yard_views.digest(yards.newest)
-    result = result_of(digest.result)
+    result = await result_in(yard_views, yards)
     late = replace(result, answer=f"Not in the documents: no passage says so.\n{result.answer}")
     lost = replace(result, answer="C: the third choice")
     for shown, claims in ((late, [0, 1, 2, 3]), (lost, [])):
@@ -283,7 +232,7 @@ async def test_a_claim_is_marked_where_its_text_is(yards, yard_views) -> None:
 
 async def test_a_claim_of_many_equal_words_costs_no_minutes(yards, yard_views) -> None:
     """The text of a claim is looked up once, however often its first word comes."""
-    result = result_of((await yard_views.digest(yards.newest)).result)
+    result = await result_in(yard_views, yards)
     text = "no " * 30_000
     claim = replace(result.support.claims[0], text=f"{text}yes", start=0, end=len(text) + 3)
     shown = replace(
@@ -293,24 +242,3 @@ async def test_a_claim_of_many_equal_words_costs_no_minutes(yards, yard_views) -
     marked = [piece["text"] for piece in answer_pieces(shown) if piece["claim"] == 0]
     assert time.process_time() - began < 5
     assert "".join(marked) == f"{text}yes"
-
-
-async def test_a_run_says_how_it_ended_in_one_word(journal, views) -> None:
-    events = {
-        "answered": {"stop_reason": "finalized", "answer": "12,400 euros\nmore", "found": True},
-        "not found": {"stop_reason": "finalized", "answer": "Not in the documents.", "found": False},
-        "no answer": {"stop_reason": "rounds", "answer": None, "found": True},
-    }
-    for name, data in events.items():
-        async with journal.run(name, "q", {}) as log:
-            await log.append("finished", data)
-    async with journal.run("stopped", "q", {}):
-        pass
-    async with journal.run("running", "q", {}):
-        listed = {run["run_id"]: run for run in await views.runs()}
-    assert {name: run["status"] for name, run in listed.items()} == {name: name for name in listed}
-    assert len(listed) == 5
-    assert [run["answer"] for run in listed.values() if run["answer"]] == [
-        "Not in the documents.",
-        "12,400 euros",
-    ]
