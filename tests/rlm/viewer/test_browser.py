@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Settings
+from rlm.results import Coverage, RunResult
 from rlm.testing import ScriptedModel
 from rlm.viewer import LocalServer, export_page
 
@@ -42,11 +43,6 @@ class Watched:
         return [str(text) for text in await self.page.locator(selector).all_inner_texts()]
 
 
-FINISHED = {
-    "run_id": "r1", "confidence": None, "stop_reason": "finalized", "forced": False, "strategy": "rlm",
-    "citations": [], "coverage": {"input_chars": 10, "gaps": []}, "usage": [], "rounds": 1, "sub_calls": 0,
-    "seconds": 1.0,
-}  # fmt: skip
 Open = Callable[..., Awaitable[Watched]]
 
 
@@ -162,7 +158,8 @@ async def test_the_page_counts_as_the_account_does(server, browse, yards, yard_v
 async def test_markdown_of_an_answer_has_its_shape(own_server, browse, journal) -> None:
     answer = "## Price\n\n- **5 euros** a month, `net`\n\n| a | b |\n<b>text</b>"
     async with journal.run("r1", "q", {}) as log:
-        await log.append("finished", {**FINISHED, "answer": answer})
+        ended = RunResult("r1", answer, None, "finalized", False, "rlm", (), Coverage(10), (), 1, 0, 1.0)
+        await log.append("finished", ended.to_json())
     seen = await browse(f"{own_server.url}#/run/r1")
     await seen.page.wait_for_selector(".answer .heading")
     assert await seen.texts(".answer .heading") == ["Price"]
