@@ -1,11 +1,15 @@
-"""Hashes the bytes of a body, and writes them, on a background thread."""
+"""Counts the characters and lines of a body, and hashes and writes its bytes on a background thread."""
 
 from __future__ import annotations
 
+import codecs
 import hashlib
+from array import array
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
+
+from rlm.sandbox.text.checkpoints import BLOCK, count_line_ends
 
 __all__ = ["BodyFile"]
 
@@ -18,12 +22,16 @@ _AHEAD = 2
 
 
 class BodyFile:
-    """Works in its own thread, in parallel with the caller. A later call raises its errors.
+    """The body that is being written. `char_marks` and `line_marks` are its checkpoints.
 
-    Without a file it only hashes: the body stays where it is.
+    Hashes and writes in its own thread, in parallel with the caller. A later call raises its errors. Without
+    a file it only hashes: the body stays where it is.
     """
 
     def __init__(self, file: IO[bytes] | None) -> None:
+        self.bytes = self.chars = self.lines = 0
+        self.char_marks, self.line_marks = array("Q", [0]), array("Q", [0])
+        self.ends_line = True
         self._file = file
         self._digest = hashlib.sha256()
         self._held: list[bytes] = []
@@ -31,8 +39,37 @@ class BodyFile:
         self._thread: ThreadPoolExecutor | None = None
         self._in_flight: deque[Future[None]] = deque()
 
-    def write(self, data: bytes) -> None:
-        """Add bytes. Raises OSError of this or an earlier write."""
+    def write(self, data: bytes, *, final: bool = True) -> int:
+        """Add the whole characters of UTF-8 and return how many bytes they have. If `final`, none may be cut.
+
+        Raises UnicodeDecodeError, and then adds nothing. Raises OSError of this or an earlier write.
+        """
+        view, is_ascii = memoryview(data), data.isascii()
+        at, chars, lines = 0, self.chars, self.lines
+        marks: list[tuple[int, int]] = []
+        # Goes block by block, which stays in the processor's cache.
+        for edge in range(BLOCK - self.bytes % BLOCK, len(data) + BLOCK, BLOCK):
+            stop = min(edge, len(data))
+            if is_ascii:
+                size = used = stop - at
+            else:
+                text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
+                size = len(text)
+            chars += size
+            lines += count_line_ends(data[at : at + used])
+            at += used
+            if at == edge or stop < len(data):
+                # A character that is cut by the edge counts to the block before it.
+                marks.append((chars + (at < edge), lines))
+        self.bytes, self.chars, self.lines = self.bytes + at, chars, lines
+        self.char_marks.extend(chars for chars, _ in marks)
+        self.line_marks.extend(lines for _, lines in marks)
+        if at:
+            self.ends_line = data[at - 1] == ord("\n")
+            self._hand_over(data if at == len(data) else data[:at])
+        return at
+
+    def _hand_over(self, data: bytes) -> None:
         self._held.append(data)
         self._size += len(data)
         if self._size < _BATCH:

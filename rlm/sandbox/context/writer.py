@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import itertools
 import json
 import os
 import re
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,6 @@ from typing import IO, BinaryIO, Self
 
 from rlm.sandbox.context.body_file import BodyFile
 from rlm.sandbox.context.source_file import SourceFacts, SourceFile
-from rlm.sandbox.context.spool import Spool
 from rlm.sandbox.errors import ContextFileError, SourceChanged
 from rlm.sandbox.text.body import (
     BODY_NAME,
@@ -30,7 +30,6 @@ from rlm.sandbox.text.body import (
     Document,
     open_files,
 )
-from rlm.sandbox.text.checkpoints import BLOCK, count_chars, count_line_ends
 from rlm.sandbox.text.place_index import (
     HEADING_COLUMNS,
     MESSAGE_COLUMNS,
@@ -42,10 +41,11 @@ from rlm.sandbox.text.place_index import (
 __all__ = ["ContextFile", "ContextFileWriter", "NotPlain"]
 
 _PIECE = 1 << 20
-_LONGEST_CHARACTER = 4  # bytes
 _BOM = codecs.BOM_UTF8
 _MARK = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HELD = 1 << 20
+"""Bytes of rows that are kept in memory before they go to a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +146,12 @@ class ContextFileWriter:
         self._folder = folder
         self._source = source
         self._documents: list[Document] = []
-        self._open: tuple[str, str, int] | None = None
+        self._open: Document | None = None
         self._pending = b""
-        self._fresh = self._needs_break = self._headings_indexed = False
+        self._fresh = self._needs_break = False
         self._originals: dict[int, str] = {}
-        self._place = ""
         self._first_page = self._first_message = 0
-        self._last = b"\n"
-        self._bytes = self._chars = self._newlines = 0
         self._replaced = 0
-        self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
-        self._pages = Spool(folder, PAGE_COLUMNS)
-        self._messages = Spool(folder, MESSAGE_COLUMNS)
-        self._headings = Spool(folder, HEADING_COLUMNS)
         self._message: tuple[int, int] | None = None
         self._above: list[tuple[int, int]] = []
         self._finished = False
@@ -169,6 +162,9 @@ class ContextFileWriter:
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
             self._body = BodyFile(None if source else self._create(BODY_NAME))
+        self._pages = _Rows(folder, PAGE_COLUMNS)
+        self._messages = _Rows(folder, MESSAGE_COLUMNS)
+        self._headings = _Rows(folder, HEADING_COLUMNS)
 
     def begin_document(
         self, name: str, kind: str = "text", *, headings_indexed: bool = False, place: str = ""
@@ -176,8 +172,10 @@ class ContextFileWriter:
         """Start a document. Ends the one that is open. `headings_indexed` and `place` are as in Document."""
         if self._open is not None:
             self.end_document()
-        self._open = (name, kind, self._chars)
-        self._headings_indexed, self._place = headings_indexed, place
+        start = self._body.chars
+        self._open = Document(
+            len(self._documents), name, kind, start, start, headings_indexed=headings_indexed, place=place
+        )
         self._fresh = self._needs_break = True
         self._above = []
         self._first_page, self._first_message = len(self._pages), len(self._messages)
@@ -190,14 +188,14 @@ class ContextFileWriter:
         """Start a page of the open document with the text written next."""
         self._flush()
         with self._writing("write"):
-            self._pages.append(self._chars)
+            self._pages.append(self._body.chars)
 
     def begin_message(self, header: MessageHeader) -> None:
         """Write the header line of a message. Its text goes on until the next message or `end_message`."""
         self.end_message()
         self._flush()
         line, lengths = header.rendered()
-        self._message = (self._chars, lengths)
+        self._message = (self._body.chars, lengths)
         self.write(line)
 
     def end_message(self) -> None:
@@ -207,7 +205,7 @@ class ContextFileWriter:
         with self._writing("write"):
             self._write_bytes(b"", final=True)
             start, lengths = self._message
-            self._messages.append(start, self._chars, lengths)
+            self._messages.append(start, self._body.chars, lengths)
         self._message = None
 
     def heading(self, level: int, length: int, offset: int = 0) -> None:
@@ -220,7 +218,7 @@ class ContextFileWriter:
             self._above.pop()
         above = self._above[-1][1] if self._above else 0
         with self._writing("write"):
-            self._headings.append(self._chars, packed(level, offset, length), above)
+            self._headings.append(self._body.chars, packed(level, offset, length), above)
         self._above.append((level, len(self._headings)))
 
     def write_heading(self, level: int, title: str) -> None:
@@ -259,7 +257,7 @@ class ContextFileWriter:
             # The byte order mark was dropped when the text was read: a U+FEFF here is text.
             self._fresh = False
             self._flush()
-            shift = self._chars - document.start
+            shift = self._body.chars - document.start
             pages, messages, headings = (table.between(document.start, document.end) for table in tables)
             with self._writing("write"):
                 for row in pages:
@@ -280,18 +278,12 @@ class ContextFileWriter:
         with self._writing("write"):
             self._write_bytes(b"", final=True)
         self.end_message()
-        name, kind, start = self._open
         self._documents.append(
-            Document(
-                len(self._documents),
-                name,
-                kind,
-                start,
-                self._chars,
+            replace(
+                self._open,
+                end=self._body.chars,
                 messages=len(self._messages) - self._first_message or None,
                 pages=len(self._pages) - self._first_page or None,
-                headings_indexed=self._headings_indexed,
-                place=self._place,
             )
         )
         self._open = None
@@ -300,7 +292,7 @@ class ContextFileWriter:
         """Write index and manifest. Return the finished context."""
         if self._open is not None:
             self.end_document()
-        if self._source is not None and (self._replaced or self._bytes != self._source.size):
+        if self._source is not None and (self._replaced or self._body.bytes != self._source.size):
             raise NotPlain
         with self._writing("finish"):
             sha256 = self._body.finish()
@@ -310,20 +302,20 @@ class ContextFileWriter:
                     facts.write(self._source.to_json().encode())
         done = ContextFile(
             folder=self._folder,
-            chars=self._chars,
-            bytes=self._bytes,
-            lines=self._newlines + (self._last != b"\n"),
+            chars=self._body.chars,
+            bytes=self._body.bytes,
+            lines=self._body.lines + (not self._body.ends_line),
             sha256=sha256,
             documents=tuple(self._documents),
             replaced=self._replaced,
-            table_bytes=sum(spool.size for spool in self._spools()),
+            table_bytes=sum(table.size for table in self._tables()),
         )
         with self._writing("finish"):
             with self._create(INDEX_NAME) as index:
-                for marks in (self._char_marks, self._line_marks):
+                for marks in (self._body.char_marks, self._body.line_marks):
                     index.write(marks)
-                for spool in self._spools():
-                    spool.move_to(index)
+                for table in self._tables():
+                    table.move_to(index)
             # The rename comes last: a half-written folder has no manifest.
             with self._create(MANIFEST_NAME + ".part") as manifest:
                 manifest.write(json.dumps(self._manifest(done)).encode())
@@ -335,8 +327,9 @@ class ContextFileWriter:
         """Remove the written files, and the folder if this writer created it. Safe to call twice."""
         with contextlib.suppress(OSError):
             self._body.close()
-        for spool in self._spools():
-            spool.remove()
+        with contextlib.suppress(OSError):
+            for table in self._tables():
+                table.close()
         with contextlib.suppress(OSError):
             for name in (BODY_NAME, SOURCE_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
                 (self._folder / name).unlink(missing_ok=True)
@@ -371,7 +364,7 @@ class ContextFileWriter:
             **({"in_place": True} if self._source else {}),
         }
 
-    def _spools(self) -> tuple[Spool, ...]:
+    def _tables(self) -> tuple[_Rows, ...]:
         return self._pages, self._messages, self._headings
 
     def _flush(self) -> None:
@@ -395,103 +388,46 @@ class ContextFileWriter:
             self._append(text.encode())
 
     def _write_bytes(self, data: bytes, *, final: bool) -> None:
-        data = self._pending + data
-        self._pending = b""
+        data, self._pending = self._pending + data, b""
         if self._fresh:
             if len(data) < len(_BOM) and _BOM.startswith(data) and not final:
                 self._pending = data
                 return
             data = data.removeprefix(_BOM)
-        if not data or data.isascii():
-            self._append(data, plain=True)
-            return
-        if len(data) >= _LONGEST_CHARACTER:
-            # At least one character follows. The blocks are counted from its final position.
-            self._end_previous()
         try:
-            counts, used = self._count_blocks(data, final=final)
-            self._append(data[:used], counts)
+            used = self._append(data, final=final)
         except UnicodeDecodeError:
             text, used = codecs.utf_8_decode(data, "replace", final)
             self._replaced += text.count(_MARK) - data[:used].count(_MARK.encode())
             self._append(text.encode())
         self._pending = data[used:]
 
-    def _count_blocks(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
-        """Count the characters that begin in each block of `data`, and its bytes in whole characters.
-
-        Goes block by block, which stays in the processor's cache. Raises UnicodeDecodeError.
-        """
-        counts: list[int] = []
-        view = memoryview(data)
-        at = again = 0
-        edge = BLOCK - self._bytes % BLOCK
-        while at < len(data):
-            stop = min(len(data), edge)
-            text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
-            last = stop == len(data)
-            # A character cut by the edge belongs to this block. It is decoded again with the next one.
-            cut = 0 if last or at + used == stop else 1
-            counts.append(len(text) + cut - again)
-            again = cut
-            at += used
-            edge += BLOCK
-            if last:
-                break
-        return counts, at
-
-    def _append(self, data: bytes, counts: Sequence[int] | None = None, *, plain: bool = False) -> None:
-        """Add valid UTF-8 to the body and update sizes and checkpoints.
-
-        `counts` are the characters that begin in each block, if known. `plain` says that all is ASCII.
-        """
+    def _append(self, data: bytes, *, final: bool = True) -> int:
+        """Add whole characters, as BodyFile does, after the line end that the last document may need."""
         if not data:
-            return
+            return 0
         self._fresh = False
         self._end_previous()
-        self._count(data, counts, plain=plain)
-        self._last = data[-1:]
+        return self._body.write(data, final=final)
 
     def _end_previous(self) -> None:
         """End the last line of the previous document, before the first text of this one."""
         if self._needs_break:
             self._needs_break = False
-            if self._last != b"\n":
-                self._count(b"\n")
-                self._last = b"\n"
+            if not self._body.ends_line:
+                self._body.write(b"\n")
                 self._close_line()
 
     def _close_line(self) -> None:
         """Give the new newline to the last document with text, and shift the empty ones after it."""
         assert self._open is not None
-        name, kind, _ = self._open
-        self._open = (name, kind, self._chars)
+        self._open = replace(self._open, start=self._body.chars, end=self._body.chars)
         for at in range(len(self._documents) - 1, -1, -1):
             before = self._documents[at]
             if before.start < before.end:
-                self._documents[at] = replace(before, end=self._chars)
+                self._documents[at] = replace(before, end=self._body.chars)
                 break
-            self._documents[at] = replace(before, start=self._chars, end=self._chars)
-
-    def _count(self, data: bytes, counts: Sequence[int] | None = None, *, plain: bool = False) -> None:
-        self._body.write(data)
-        plain = plain or (counts is None and data.isascii())
-        at = 0
-        for block in itertools.count():
-            if at >= len(data):
-                break
-            stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
-            piece = data[at:stop]
-            self._newlines += count_line_ends(piece)
-            if counts is not None:
-                self._chars += counts[block]
-            else:
-                self._chars += stop - at if plain else count_chars(piece)
-            self._bytes += stop - at
-            if self._bytes % BLOCK == 0:
-                self._char_marks.append(self._chars)
-                self._line_marks.append(self._newlines)
-            at = stop
+            self._documents[at] = replace(before, start=self._body.chars, end=self._body.chars)
 
     def _create(self, name: str) -> IO[bytes]:
         descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -506,3 +442,33 @@ class ContextFileWriter:
             raise ContextFileError(
                 f"cannot {action} the context in {self._folder}: {reason}. Free space or use another folder."
             ) from error
+
+
+class _Rows:
+    """Rows of numbers, in memory or in a file in the folder, until the index is written. There may be
+    millions."""
+
+    def __init__(self, folder: Path, columns: int) -> None:
+        self._row = struct.Struct(f"={columns}Q")
+        self._rows = 0
+        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD, dir=str(folder))  # noqa: SIM115 - see close
+        self.close = self._file.close
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def size(self) -> int:
+        """Return the size of all rows in bytes."""
+        return self._row.size * self._rows
+
+    def append(self, *row: int) -> None:
+        """Add one row."""
+        self._file.write(self._row.pack(*row))
+        self._rows += 1
+
+    def move_to(self, index: IO[bytes]) -> None:
+        """Write all rows to `index` and drop them."""
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, index, _HELD)
+        self._file.close()
