@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +18,7 @@ from rlm.models.http.reply_limits import MAX_EVENT, BoundedText, ReplyTooLarge, 
 if TYPE_CHECKING:
     from rlm.models.http.session import HttpResponse
 
-__all__ = ["EventDecoder", "LineDecoder", "StreamDecoder", "TextDeltas", "collect_reply"]
+__all__ = ["EventDecoder", "LineDecoder", "ReplyProgress", "StreamDecoder", "collect_reply"]
 
 _END = b"[DONE]"
 _REPORT_SECONDS = 1.0
@@ -45,30 +45,24 @@ async def collect_reply(
 ) -> Reply | AttemptFailure:
     """Collect the reply in a response. Reads no more than a reply of `max_output_tokens`, its thinking
     included, can take. `listener` hears of what arrives."""
-    failure: AttemptFailure | None
-    deltas = None if listener.on_text is None else TextDeltas(accumulator.text, listener.on_text)
+    failure: AttemptFailure | None = None
+    progress = ReplyProgress(accumulator.text, listener)
     try:
         async with aclosing(response):
-            limit = stream_bytes(max_output_tokens)
             if stream_type in response.content_type:
-                failure = await _read_stream(
-                    response, decoder, accumulator, mapper, limit, listener.on_tokens, deltas
-                )
-            elif "json" in response.content_type and accumulator.accept_json(
+                limit = stream_bytes(max_output_tokens)
+                failure = await _read_stream(response, decoder, accumulator, mapper, limit, progress)
+            elif "json" not in response.content_type or not accumulator.accept_json(
                 _parse_json(await response.read())
             ):
-                failure = None
-            else:
                 failure = mapper.map_wrong_type(response.content_type)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_exception(error)
     except BaseException:
-        if deltas is not None:
-            deltas.close(failed=True)
+        progress.close(failed=True)
         raise
     reply = None if failure is not None else accumulator.reply()
-    if deltas is not None:
-        deltas.close(failed=reply is None)
+    progress.close(failed=reply is None)
     return reply or replace(failure or mapper.describe("dropped"), spent=accumulator.spent)
 
 
@@ -78,17 +72,16 @@ async def _read_stream(
     accumulator: StreamAccumulator,
     mapper: ErrorMapper,
     limit: int,
-    on_tokens: Callable[[int], None] | None,
-    deltas: TextDeltas | None,
+    progress: ReplyProgress,
 ) -> AttemptFailure | None:
-    size = pieces = 0
-    reported = time.monotonic()
+    size = 0
     async with aclosing(response.chunks()) as chunks:
         async for chunk in chunks:
             size += len(chunk)
             if size > limit:
                 raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
-            for data in decoder.feed(chunk):
+            events = decoder.feed(chunk)
+            for data in events:
                 event = None if data == _END else parse_json(data)
                 error = error_in(event)
                 if error is not None:
@@ -96,12 +89,7 @@ async def _read_stream(
                 if data == _END or accumulator.add(event):
                     await _drain(chunks)
                     return None
-                pieces += 1
-            if deltas is not None:
-                deltas.update()
-            if on_tokens is not None and time.monotonic() - reported >= _REPORT_SECONDS:
-                on_tokens(pieces)
-                pieces, reported = 0, time.monotonic()
+            progress.update(len(events))
     return None
 
 
@@ -179,27 +167,31 @@ _DELTA_SECONDS = 0.05
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
-class TextDeltas:
-    """Passes what `text` has grown by to `on_text`, which is that of ReplyListener.
+class ReplyProgress:
+    """Tells `listener` how many pieces a reply has brought, and what its `text` has grown by.
 
-    The first piece is passed on at once. Concatenated, the pieces are the text: a surrogate pair whose halves
-    arrive apart is passed on whole.
+    The first piece of text is passed on at once. Concatenated, the pieces are the text: a surrogate pair
+    whose halves arrive apart is passed on whole.
     """
 
-    def __init__(self, text: BoundedText, on_text: Callable[[str | None], None]) -> None:
+    def __init__(self, text: BoundedText, listener: ReplyListener) -> None:
         self._text = text
-        self._on_text = on_text
-        self._position = 0
+        self._listener = listener
+        self._position = self._tokens = 0
+        self._reported = time.monotonic()
         self._held = ""
         self._has_passed = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def update(self) -> None:
-        """Pass on the new text soon. Call it when events have been added."""
-        if self._timer is not None or self._position == self._text.pieces:
-            return
-        self._pass()
-        self._timer = asyncio.get_running_loop().call_later(_DELTA_SECONDS, self._tick)
+    def update(self, events: int = 0) -> None:
+        """Pass on the new text soon. Call it when `events` have been added."""
+        self._tokens += events
+        if self._listener.on_tokens is not None and time.monotonic() - self._reported >= _REPORT_SECONDS:
+            self._listener.on_tokens(self._tokens)
+            self._tokens, self._reported = 0, time.monotonic()
+        if self._timer is None and self._position != self._text.pieces and self._listener.on_text is not None:
+            self._pass()
+            self._timer = asyncio.get_running_loop().call_later(_DELTA_SECONDS, self._tick)
 
     def close(self, *, failed: bool) -> None:
         """Pass on the rest, or say that what was passed on is void."""
@@ -207,18 +199,20 @@ class TextDeltas:
             self._timer.cancel()
         if not failed:
             self._pass(is_end=True)
-        elif self._has_passed:
-            self._on_text(None)
+        elif self._has_passed and self._listener.on_text is not None:
+            self._listener.on_text(None)
 
     def _tick(self) -> None:
         self._timer = None
         self.update()
 
     def _pass(self, *, is_end: bool = False) -> None:
+        if self._listener.on_text is None:
+            return
         piece = self._held + self._text.since(self._position)
         self._position = self._text.pieces
         split = not is_end and bool(piece) and _HIGH_SURROGATES[0] <= piece[-1] <= _HIGH_SURROGATES[1]
         piece, self._held = (piece[:-1], piece[-1]) if split else (piece, "")
         if piece:
             self._has_passed = True
-            self._on_text(encodable(piece))
+            self._listener.on_text(encodable(piece))

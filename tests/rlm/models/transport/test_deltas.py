@@ -15,7 +15,7 @@ from rlm.escaping import terminal_text
 from rlm.models.base import Message, ReplyListener, Request
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.reply_limits import BoundedText
-from rlm.models.http.streaming import TextDeltas
+from rlm.models.http.streaming import ReplyProgress
 from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
@@ -90,7 +90,7 @@ def test_pieces_cut_anywhere_are_as_safe_as_the_whole(text, cuts):
 
     async def play() -> None:
         collected = BoundedText(1_000)
-        deltas = TextDeltas(collected, heard.append)
+        deltas = ReplyProgress(collected, ReplyListener(on_text=heard.append))
         for start, end in itertools.pairwise(borders):
             collected.add("".join(chars[start:end]))
             deltas.update()
