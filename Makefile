@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check docs site test test-pythons test-bubblewrap test-inspect test-ray test-model fuzz bench lock clean
+.PHONY: setup demo check docs site test test-pythons test-bubblewrap test-inspect test-ray test-model fuzz bench lock prices clean
 
 setup:
 	@./setup
@@ -69,6 +69,10 @@ bench: setup
 	@mkdir -p build
 	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name \
 		--benchmark-json=build/benchmarks.json
+
+# Rewrites the table of prices from the installed genai-prices.
+prices: setup
+	$(PY) -m tests.provider_shapes.price_table
 
 # Rewrites the lock files (needs uv). They hold hashes and no addresses.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
