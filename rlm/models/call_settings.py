@@ -40,7 +40,7 @@ class CallSettings:
 
     `output` limits the text of a reply, without thinking. `thinking` limits the thinking, in tokens; 0 turns
     it off where the model can do without. `body` is merged into the body of each request, and `headers` into
-    its headers. A mistake is a ConfigurationError, which names the key of the value.
+    its headers, which no repr shows. A mistake is a ConfigurationError, which names the key of the value.
     """
 
     output: int | None = None
@@ -50,7 +50,7 @@ class CallSettings:
     seed: int | None = None
     api: Api | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         fault = self._find_fault()

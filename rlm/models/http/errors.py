@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -64,6 +64,8 @@ class Unsigned(Exception):
 
 
 _DETAIL_CHARS = 200
+_LEAST_SECRET = 8
+"""Characters of a header's value that may be a secret. A shorter one is blanked nowhere."""
 _SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk|gsk|hf|tgp)[-_]|AKIA|ASIA|AIza|ya29\.)[\w.\-*]{8,}")
 _TOO_LONG = re.compile(
     r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
@@ -219,11 +221,19 @@ class AttemptFailure:
 
 
 class ErrorMapper:
-    """Describes failures of the model `name` at `endpoint`: in one line, the remedy last, never with the
-    key."""
+    """Describes failures of the model `name` at `endpoint`: in one line, the remedy last, never with the key
+    or one of the other `secrets`."""
 
-    def __init__(self, name: str, model: str, endpoint: Endpoint, proxy: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        endpoint: Endpoint,
+        proxy: str | None = None,
+        secrets: Iterable[str] = (),
+    ) -> None:
         self._name = name
+        self._secrets = (endpoint.key, *(secret for secret in secrets if len(secret) >= _LEAST_SECRET))
         self._model = model
         self._endpoint = endpoint
         self._proxied = proxy is not None
@@ -322,8 +332,10 @@ class ErrorMapper:
         return " (most servers want it to end in /v1)" if ours else ""
 
     def _strip_secrets(self, text: str) -> str:
-        """Return `text` without the key or anything that looks like one."""
-        return _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+        """Return `text` without the secrets or anything that looks like one."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _SECRETS.sub("***", text)
 
     def _clean(self, text: str) -> str:
         """Return a provider's message on one line, shortened, without the key or anything that looks like

@@ -70,7 +70,8 @@ class HttpModel(ABC):
         self._provider = _find_provider(self._name, self.prefix)
         self._endpoint = endpoint
         self._lease = SessionLease(endpoint, self._options)
-        self.mapper = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        proxy, secrets = proxy_to(endpoint, self._options), self.calls.headers.values()
+        self.mapper = ErrorMapper(self._name, model, endpoint, proxy, secrets)
         self._concessions = Concessions(self.calls.body)
         self._told: set[str] = set()
 

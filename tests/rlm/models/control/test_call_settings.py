@@ -81,6 +81,7 @@ def test_later_settings_win_and_tables_are_merged() -> None:
 def test_a_journal_keeps_no_value_of_a_header() -> None:
     calls = CallSettings(effort="high", temperature=0.0, body={"top_p": 1}, headers={"X-Key": "s"})
     stored = calls.to_json()
+    assert "'s'" not in repr(calls)
     assert stored == {"effort": "high", "temperature": 0.0, "body": {"top_p": 1}, "headers": ["X-Key"]}
     restored = CallSettings.from_json(stored)
     assert restored == CallSettings(effort="high", temperature=0.0, body={"top_p": 1})

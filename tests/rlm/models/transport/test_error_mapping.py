@@ -13,6 +13,7 @@ import pytest
 import rlm.models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request
+from rlm.models.call_settings import CallSettings
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.errors import ErrorMapper, TransportFailure
 from rlm.models.options import RetryPolicy
@@ -171,6 +172,14 @@ def test_a_provider_s_words_are_cut_cleaned_and_on_one_line():
     assert "one [31mtwo *** *** ***" in text
     assert text.isprintable()
     assert len(text) < 400
+
+
+async def test_the_value_of_a_user_s_header_is_in_no_error(make_model, provider_server, providers):
+    """It may be a gateway's key, and a gateway may repeat it."""
+    calls = CallSettings(headers={"X-Gateway": "a-gateway-s-secret", "X-Team": "law"})
+    provider_server.always = providers.Status(400, "law: X-Gateway a-gateway-s-secret is unknown")
+    with pytest.raises(ModelRejected, match=r"law: X-Gateway \*\*\* is unknown"):
+        await make_model(provider_server.url, calls=calls).generate(REQUEST)
 
 
 def test_a_group_of_connection_errors_is_looked_into():
