@@ -90,40 +90,22 @@ def cut(body: Body, max_chars: int, overlap: int, by: ChunkUnit | None) -> Edges
         step = max_chars - overlap
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
         return range(0, count * step, step), lambda at: min(body.chars, at * step + max_chars)
-    return _pack_units(body, max_chars, overlap, _borders(body, by, overlap))
+    return _pack_units(body, max_chars, overlap, by)
 
 
-def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
-    match by:
-        case "documents":
-            return _document_borders(body)
-        case "messages":
-            if not body.marks.messages:
-                raise ValueError(
-                    "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
-                )
-            return _message_borders(body)
-        case "headings":
-            return _heading_borders(body)
-        case _:
-            return _text_borders(body, by, overlap)
-
-
-_Borders = Callable[[int, int], tuple[Sequence[int], bool]]
-"""Takes two characters of the body. Returns the places after the first, up to the second, where units begin,
-and whether the chunk must end at the last of them even if the rest of the body would fit."""
-
-
-def _pack_units(body: Body, size: int, overlap: int, borders: _Borders) -> Edges:
+def _pack_units(body: Body, size: int, overlap: int, by: ChunkUnit) -> Edges:
+    borders = _borders(body, by, overlap)
     starts, ends = array("Q"), array("Q")
     start = 0
     while start < body.chars:
         limit = min(body.chars, start + size)
-        places, stop = borders(start, limit)
-        if limit == body.chars and not stop:
+        places = borders(start, limit)
+        # The last part of a cut document is a chunk of its own.
+        alone = by == "documents" and bool(places) and not _begins_document(body, start)
+        if limit == body.chars and not alone:
             end = limit
         elif places:
-            end = places[-1]
+            end = places[0 if alone else -1]
         else:
             end = _last_line_end(body, start, limit)
         starts.append(start)
@@ -133,66 +115,60 @@ def _pack_units(body: Body, size: int, overlap: int, borders: _Borders) -> Edges
         back = max(start + 1, end - overlap)
         if overlap and places:
             # The next chunk may begin before the end of this one, but must reach at least one unit further.
-            after, _ = borders(end, min(body.chars, end + size))
+            after = borders(end, min(body.chars, end + size))
             back = max(back, (after[0] if after else body.chars) - size)
         start = next((place for place in places if back <= place < end), end)
     return starts, ends.__getitem__
 
 
-def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
-    unit = _UNITS[by]
+_Borders = Callable[[int, int], Sequence[int]]
+"""Takes two characters of the body. Returns the places after the first, up to the second, where units
+begin."""
 
-    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
-        if by == "lines" and not overlap:
-            return (), False  # only the last line end that fits is needed
+
+def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
+    marks = body.marks
+
+    def of_text(start: int, limit: int) -> Sequence[int]:
         first = max(0, start - _LOOK_AROUND)
-        places = (first + found.end() for found in unit.finditer(body.text(first, limit + _LOOK_AROUND)))
-        return [place for place in places if start < place <= limit], False
+        text = body.text(first, limit + _LOOK_AROUND)
+        places = (first + found.end() for found in _UNITS[by].finditer(text))
+        return [place for place in places if start < place <= limit]
 
-    return borders
+    def of_headings(start: int, limit: int) -> Sequence[int]:
+        """Return those in the index, and lines of other text that look like one."""
+        places = {marks.headings[row] for row in marks.headings.between(start + 1, limit + 1)}
+        for place in of_text(start, limit):
+            document = body.document_at(min(place, body.chars - 1))
+            if document is None or not document.headings_indexed:
+                places.add(place)
+        return sorted(places)
 
-
-def _message_borders(body: Body) -> _Borders:
-    """Find the starts of messages, and the ends after which other text follows."""
-    table = body.marks.messages
-
-    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+    def of_messages(start: int, limit: int) -> Sequence[int]:
+        """Return the starts of messages, and the ends after which other text follows."""
+        table = marks.messages
         rows = table.between(start, limit + 1)
         places = {table[row] for row in rows}
         # A message that began before `start` may end here too.
         places.update(table.row(row)[1] for row in range(max(0, rows.start - 1), rows.stop))
-        return sorted(place for place in places if start < place <= limit), False
+        return sorted(place for place in places if start < place <= limit)
 
-    return borders
+    def of_documents(start: int, limit: int) -> Sequence[int]:
+        return documents[bisect_right(documents, start) : bisect_right(documents, limit)]
 
-
-def _heading_borders(body: Body) -> _Borders:
-    """Find the starts of headings: those in the index, and lines of text that look like one."""
-    table = body.marks.headings
-    by_text = _text_borders(body, "headings", 0)
-
-    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
-        places = {table[row] for row in table.between(start + 1, limit + 1)}
-        for place in by_text(start, limit)[0]:
-            document = body.document_at(min(place, body.chars - 1))
-            if document is None or not document.headings_indexed:
-                places.add(place)
-        return sorted(places), False
-
-    return borders
+    documents = [document.start for document in body.documents]
+    if by == "messages" and not marks.messages:
+        raise ValueError(
+            "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
+        )
+    if by == "lines" and not overlap:
+        return lambda start, limit: ()  # only the last line end that fits is needed
+    return {"headings": of_headings, "messages": of_messages, "documents": of_documents}.get(by, of_text)
 
 
-def _document_borders(body: Body) -> _Borders:
-    starts = [document.start for document in body.documents]
-
-    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
-        here = bisect_right(starts, start)
-        inside = starts[here : bisect_right(starts, limit)]
-        # The last part of a cut document is a separate chunk.
-        tail = bool(inside) and starts[here - 1] != start
-        return (inside[:1] if tail else inside), tail
-
-    return borders
+def _begins_document(body: Body, start: int) -> bool:
+    document = body.document_at(start)
+    return document is not None and document.start == start
 
 
 def _last_line_end(body: Body, start: int, limit: int) -> int:
