@@ -32,7 +32,7 @@ from rlm.playback.recording import Recording
 from rlm.prompts import EarlierQuestion
 from rlm.results import Strategy
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
-from rlm.sandbox.host.pool import KernelPool, SparesFirst
+from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.text.parts import blank_pages
 from rlm.settings import Limits, Settings
@@ -54,7 +54,6 @@ _SUB_RLM_EVENTS = (
 _LEAST_WINDOW_OF_ROUNDS = 12_000
 _KERNELS_PER_RUN = 2
 _MAX_SHARED_SPARES = 2
-_USUAL_DEPTH = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +145,15 @@ class RunConfig:
 
     def kernels(self, shared: KernelPool | None = None) -> KernelPool:
         """Return a pool for one run. Its spare kernel starts while the run loads its input or waits for the
-        model. A pool on top of `shared` has no spare, because `shared` has its own. A run that may go deeper
-        than usual has one for its first sub-RLM, too."""
+        model. A pool on top of `shared` has no spare, because `shared` has its own."""
         if shared is not None:
             return KernelPool(_KERNELS_PER_RUN, spare=0, source=shared)
-        refill = self.limits.max_depth > _USUAL_DEPTH
-        return KernelPool(_KERNELS_PER_RUN, refill=refill, source=self.fresh_kernels())
+        return KernelPool(_KERNELS_PER_RUN, refill=False, source=self.fresh_kernels())
 
     def kernels_below(self, kernels: KernelSource) -> KernelSource:
         """Return the source for the sub-RLMs of a run whose own kernel comes from `kernels`."""
-        if isinstance(kernels, KernelPool):
-            return SparesFirst(kernels, self.fresh_kernels())
-        return kernels
+        # A pool has a cap: a run that holds one of its kernels may not wait for another.
+        return self.fresh_kernels() if isinstance(kernels, KernelPool) else kernels
 
     def shared_kernels(self, runs: int) -> KernelPool:
         """Return a pool for `runs` concurrent runs, with a few spare kernels."""

@@ -274,22 +274,6 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
     await no_watcher_is_left()
 
 
-async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
-    """One spare kernel is kept warm."""
-    seen = []
-
-    async def root(request) -> str:
-        end = time.monotonic() + 20
-        while len(kernel_watchers()) < 2 and time.monotonic() < end:
-            await asyncio.sleep(0.01)
-        seen.append(len(kernel_watchers()))
-        return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
-
-    result = await run(ScriptedModel.of(root=root), limits=Limits(max_depth=2))
-    assert (result.answer, seen) == (1, [2, 2])
-    await no_watcher_is_left()
-
-
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
     """The cell is interrupted, its variables stay, and the root may still finalize."""
     model = ScriptedModel.of(

@@ -24,7 +24,7 @@ from rlm.sandbox.in_kernel.registry import Helper
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.layers import rlimits
 from rlm.sandbox.isolation.policy import Candidate, IsolationReport
-from rlm.sandbox.isolation.views import kernel_confinement, kernel_package
+from rlm.sandbox.isolation.views import confinement, kernel_package
 from rlm.sandbox.launch.forkserver import Forkserver, ForkserverFailed, WatcherLink, shared_forkserver
 from rlm.sandbox.launch.probe import candidates
 from rlm.sandbox.types import KernelLimits, Span
@@ -208,8 +208,6 @@ class KernelProcess:
         """Start the processes. Return the layers that failed. Raises KernelStartError."""
         self.death = None
         folder = self._folder = private_folder("kernel")
-        for name in ("scratch", "root"):
-            (folder / name).mkdir(0o700)
         with tempfile.TemporaryFile() as log:
             link = self._link = await self._open_link(log.fileno())
             reader, self._watcher = await asyncio.open_connection(sock=link.channel)
@@ -218,7 +216,7 @@ class KernelProcess:
                 {
                     "folder": str(folder),
                     "package": kernel_package(candidate.level),
-                    "confinement": kernel_confinement(candidate, folder, self._limits).to_json(),
+                    "confinement": confinement(candidate, folder, self._limits).to_json(),
                 }
             )
             return await self._wait_for_start(log.fileno())

@@ -10,7 +10,7 @@ from typing import Self
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelProcess, KernelSource
 
-__all__ = ["KernelPool", "SparesFirst"]
+__all__ = ["KernelPool"]
 
 
 class KernelPool:
@@ -20,8 +20,8 @@ class KernelPool:
     kernels are kept started without a context. A kernel serves one context and is shut down on release, so
     that no variable leaks into another text.
 
-    With `refill`, a spare that was taken is replaced at once. Without, it is replaced once a spare has been
-    lent (`SparesFirst`): so who needs one kernel only has no second one in memory.
+    With `refill`, a spare that was taken is replaced at once. Without, a run that needs one kernel has no
+    second one in memory.
 
     The pool belongs to one event loop. Closing it, or leaving it as a context manager, shuts down all its
     kernels. `source` starts the kernels; the default uses the strongest isolation level available.
@@ -68,19 +68,6 @@ class KernelPool:
         if self._closed:
             await self.release(kernel)
             self._refuse_if_closed()
-        self._replace_spares()
-        return kernel
-
-    async def lend(self) -> KernelProcess | None:
-        """Return a spare kernel, also one that still starts, or None if there is none.
-
-        It no longer belongs to the pool, and counts for no cap: the caller shuts it down.
-        """
-        kernel = await self._acquire_spare()
-        if kernel is not None and self._closed:
-            await self._source.release(kernel)
-            kernel = None
-        self._refill = True
         self._replace_spares()
         return kernel
 
@@ -151,18 +138,3 @@ class KernelPool:
             return await self._source.acquire()
         finally:
             self._starting -= 1
-
-
-class SparesFirst:
-    """A kernel source that takes the spares of `pool`, and those of `source` when there is none. Its kernels
-    count for no cap of the pool, so who holds one of the pool's kernels may wait for them."""
-
-    def __init__(self, pool: KernelPool, source: KernelSource) -> None:
-        self._pool = pool
-        self._source = source
-
-    async def acquire(self) -> KernelProcess:
-        return await self._pool.lend() or await self._source.acquire()
-
-    async def release(self, kernel: KernelProcess) -> None:
-        await self._source.release(kernel)

@@ -26,6 +26,9 @@ from rlm.sandbox.isolation.policy import LEVELS, Confinement, Layer, LayerFailed
 __all__ = ["become", "close_other_fds", "confine", "inside", "launch"]
 
 _REFUSED = 3
+_ANY_BODY = 2**40
+"""A kernel may start before its context is known. It lowers its own address limit when it gets its context,
+before the first cell."""
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 """Not /dev/zero: a shared mapping of it is memory that no limit of a process counts."""
 _OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
@@ -229,7 +232,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             )
         rlimits.apply(
             memory_mb=confinement.memory_mb,
-            body_bytes=confinement.body_bytes,
+            body_bytes=_ANY_BODY if confinement.role == "kernel" else 0,
             file_mb=confinement.scratch_mb,
             processes=confinement.processes + (0 if private_root else privileges.count_user_threads()),
             open_files=confinement.open_files,

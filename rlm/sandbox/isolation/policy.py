@@ -73,7 +73,6 @@ class Confinement:
     scratch: str
     scratch_mb: int
     memory_mb: int
-    body_bytes: int
     processes: int
     open_files: int
     environment: Mapping[str, str]

@@ -9,50 +9,49 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.isolation.policy import Candidate, Confinement
+from rlm.sandbox.isolation.policy import Candidate, Confinement, Role
 from rlm.sandbox.types import KernelLimits
 
 __all__ = [
     "boot",
     "clean_environment",
+    "confinement",
     "interpreter_paths",
-    "kernel_confinement",
     "kernel_package",
-    "worker_confinement",
 ]
 
-_ANY_BODY = 2**40
-"""A kernel may start before its context is known. It lowers its own address limit when it gets its context,
-before the first cell."""
 _PARTS = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
 PACKAGE = Path(__file__).resolve().parents[2]
 _SITES = ("site-packages", "dist-packages")
-_OPEN_FILES = 4096
-_PROCESSES = 8192
-"""A limit on a worker's jobs and their threads. A job itself may start no process."""
 
 
-def kernel_confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
-    """Return the confinement of a kernel in `folder`, which holds `scratch` and `root`."""
-    inside = way.level >= 2
-    package = kernel_package(way.level)
+def confinement(way: Candidate, folder: Path, limits: KernelLimits, role: Role = "kernel") -> Confinement:
+    """Return the confinement of a kernel or a worker. Makes its folders in `folder`, which is empty."""
+    for name in ("root", "scratch"):
+        (folder / name).mkdir(0o700)
+    scratch = Path("/scratch") if way.level >= 2 else folder / "scratch"
     read_only = {path: path for path in interpreter_paths()}
-    read_only[str(_package_folder())] = package
-    read_only[str(_package_folder().parent / "text")] = str(Path(package).parent / "text")
-    scratch = Path("/scratch") if inside else folder / "scratch"
+    if role == "kernel":
+        package = Path(kernel_package(way.level))
+        read_only[str(_package_folder())] = str(package)
+        read_only[str(_package_folder().parent / "text")] = str(package.parent / "text")
+    else:
+        for code in map(str, code_folders()):
+            if not any(code == path or code.startswith(f"{path}/") for path in (*read_only, "/usr")):
+                read_only[code] = code
     return Confinement(
         level=way.level,
         launcher=way.launcher,
         mount_point=str(folder / "root"),
         read_only=read_only,
-        hidden=_installed_packages(),
+        hidden=_installed_packages() if role == "kernel" else (),
         scratch=str(scratch),
         scratch_mb=limits.scratch_mb,
         memory_mb=limits.memory_mb,
-        body_bytes=_ANY_BODY,
         processes=limits.processes,
         open_files=limits.open_files,
         environment=clean_environment(scratch),
+        role=role,
     )
 
 
@@ -103,36 +102,6 @@ def boot(module: str) -> list[str]:
     """Return an interpreter's arguments to run `main` of a module of the sandbox with the arguments after."""
     folders = ":".join(str(folder) for folder in code_folders() if folder != PACKAGE)
     return [str(PACKAGE / "sandbox" / "launch" / "boot.py"), folders, module]
-
-
-def worker_confinement(way: Candidate, folder: Path, memory_mb: int) -> Confinement:
-    """Return the confinement of a worker in `folder`, which holds `root` and `scratch`."""
-    inside = way.level >= 2
-    scratch = "/scratch" if inside else str(folder / "scratch")
-    read_only = {path: path for path in interpreter_paths()}
-    for code in map(str, code_folders()):
-        if not any(code == path or code.startswith(f"{path}/") for path in (*read_only, "/usr")):
-            read_only[code] = code
-    return Confinement(
-        level=way.level,
-        launcher=way.launcher,
-        mount_point=str(folder / "root"),
-        read_only=read_only,
-        hidden=(),
-        scratch=scratch,
-        scratch_mb=1,
-        memory_mb=memory_mb,
-        body_bytes=0,
-        processes=_PROCESSES,
-        open_files=_OPEN_FILES,
-        # Nothing of the driver's own variables, which may hold keys.
-        environment={
-            "HOME": scratch,
-            "LC_ALL": "C.UTF-8",
-            "MALLOC_ARENA_MAX": "2",
-        },
-        role="worker",
-    )
 
 
 def interpreter_paths() -> list[str]:

@@ -24,9 +24,10 @@ from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.advice import explain_missing
 from rlm.sandbox.isolation.layers import cgroup
-from rlm.sandbox.isolation.policy import Candidate, Confinement, Launcher
-from rlm.sandbox.isolation.views import interpreter_paths
+from rlm.sandbox.isolation.policy import Candidate, Launcher
+from rlm.sandbox.isolation.views import confinement
 from rlm.sandbox.launch.program import ConfinedProgram, LayersRefused
+from rlm.sandbox.types import KernelLimits
 from rlm.version import __version__ as version
 
 __all__ = ["ATTACKS", "Probed", "candidates", "examine", "probe_until_safe"]
@@ -249,16 +250,16 @@ def _read(path: str) -> str:
 
 
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    with _folder() as folder, _plant_targets(folder) as targets:
-        confinement = _confinement(candidate, folder)
+    with _plant_targets() as (folder, targets):
+        limits = KernelLimits(memory_mb=_MEMORY_MB, scratch_mb=4, processes=16, open_files=64)
         facts = {
             **targets,
             "attacks": ATTACKS[candidate.level],
-            "memory": (_MEMORY_MB + confinement.scratch_mb) * 2 * 2**20 + 2**27,
+            "memory": (_MEMORY_MB + limits.scratch_mb) * 2 * 2**20 + 2**27,
         }
         command = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
         try:
-            program = ConfinedProgram(confinement, command, seconds=_SECONDS)
+            program = ConfinedProgram(confinement(candidate, folder, limits), command, seconds=_SECONDS)
         except LayersRefused as refusal:
             return {}, refusal.failed
         try:
@@ -271,50 +272,20 @@ def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]
             program.end()
 
 
-def _top() -> Path:
-    """Return the temp folder, or /tmp if its path is too long for the name of a Unix socket (107 bytes)."""
-    top = tempfile.gettempdir()
-    return Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp")  # noqa: S108
-
-
 @contextmanager
-def _folder() -> Iterator[Path]:
-    folder = private_folder("probe", _top())
+def _plant_targets() -> Iterator[tuple[Path, dict[str, object]]]:
+    """Create the targets of the attacks: a file, a server and a process (this one). Yield a folder beside."""
+    # The path of a Unix socket has at most 107 bytes.
+    top = tempfile.gettempdir()
+    folder = private_folder("probe", Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp"))  # noqa: S108
     try:
-        yield folder
+        (folder / "secret").write_text("planted")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / "server"))
+            server.listen()
+            kernel = folder / "kernel"
+            kernel.mkdir(0o700)
+            places = {"file": str(folder / "secret"), "server": str(folder / "server")}
+            yield kernel, {**places, "process": os.getpid()}
     finally:
         remove(folder)
-
-
-@contextmanager
-def _plant_targets(folder: Path) -> Iterator[dict[str, object]]:
-    """Create the targets of the attacks: a file, a server and a process (this one)."""
-    secret = folder / "secret"
-    secret.write_text("planted")
-    server = socket.socket(socket.AF_UNIX)
-    try:
-        server.bind(str(folder / "server"))
-        server.listen()
-        yield {"file": str(secret), "server": str(folder / "server"), "process": os.getpid()}
-    finally:
-        server.close()
-
-
-def _confinement(candidate: Candidate, folder: Path) -> Confinement:
-    private_root = candidate.level >= 2
-    for name in ("root", "scratch"):
-        (folder / name).mkdir(0o700)
-    return Confinement(
-        level=candidate.level,
-        launcher=candidate.launcher,
-        mount_point=str(folder / "root"),
-        read_only={path: path for path in interpreter_paths()},
-        hidden=(),
-        scratch="/scratch" if private_root else str(folder / "scratch"),
-        scratch_mb=4,
-        memory_mb=_MEMORY_MB,
-        body_bytes=0,
-        processes=16,
-        open_files=64,
-        environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-    )

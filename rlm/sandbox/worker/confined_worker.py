@@ -17,8 +17,9 @@ from typing import Self
 from rlm.sandbox.folders import private_folder, remove
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.policy import Candidate
-from rlm.sandbox.isolation.views import boot, worker_confinement
+from rlm.sandbox.isolation.views import boot, confinement
 from rlm.sandbox.launch.program import ConfinedProgram, LayersRefused
+from rlm.sandbox.types import KernelLimits
 
 __all__ = ["ConfinedWorker", "WorkerFailed", "WorkerTimeout", "WorkerUnavailable"]
 
@@ -26,6 +27,9 @@ _START_SECONDS = 30.0
 _TICK_SECONDS = 0.1
 _DYING_SECONDS = 1.0
 _LONGEST_LINE = 4096
+_OPEN_FILES = 4096
+_PROCESSES = 8192
+"""A limit on jobs and their threads. A job itself may start no process."""
 _BLOCK = 1 << 20
 
 
@@ -229,11 +233,11 @@ def _launch(way: Candidate, memory_mb: int) -> ConfinedProgram:
     folder = private_folder("worker", Path(tempfile.gettempdir()))
     until = time.monotonic() + _START_SECONDS
     try:
-        for name in ("root", "scratch"):
-            (folder / name).mkdir(0o700)
         # A program and no fork: its memory is laid out as no kernel's is, and holds nothing of one.
         command = [sys.executable, "-I", "-S", *boot("worker.template"), str(way.level)]
-        running = ConfinedProgram(worker_confinement(way, folder, memory_mb), command, seconds=_START_SECONDS)
+        limits = KernelLimits(memory_mb, scratch_mb=1, processes=_PROCESSES, open_files=_OPEN_FILES)
+        walls = confinement(way, folder, limits, "worker")
+        running = ConfinedProgram(walls, command, seconds=_START_SECONDS)
         try:
             running.channel.settimeout(max(0.001, until - time.monotonic()))
             if running.channel.recv(16) != b"ready":

@@ -173,7 +173,6 @@ def test_a_confinement_survives_its_journey() -> None:
         scratch="/scratch",
         scratch_mb=1,
         memory_mb=2,
-        body_bytes=3,
         processes=4,
         open_files=5,
         environment={"PATH": "/bin"},
