@@ -34,7 +34,7 @@ def kernel_watchers() -> list[int]:
 
     def is_of_worker(pid: int) -> bool:
         with suppress(OSError):
-            if b"worker.template" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"launch.jobs" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return True
         return any(map(is_of_worker, children_of(pid)))
 

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from rlm.lazy_dataclass import dataclass
+from rlm.sandbox.launch.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout, WorkerUnavailable
 from rlm.sandbox.text.body import MANIFEST_NAME
-from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout, WorkerUnavailable
 
 __all__ = ["Original", "Originals", "PagePicture", "PageRenderer", "PictureLimits", "Unrenderable"]
 

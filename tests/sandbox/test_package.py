@@ -29,5 +29,5 @@ def test_what_starts_a_kernel_imports_nothing_of_the_driver(module: str, rooms: 
 
 
 def test_a_worker_imports_nothing_of_the_driver() -> None:
-    loaded = loaded_by("import rlm.sandbox.worker.template")
-    assert {name.split(".")[2] for name in loaded if name.count(".") > 1} == {"isolation", "worker"}
+    loaded = loaded_by("import rlm.sandbox.launch.jobs")
+    assert {name.split(".")[2] for name in loaded if name.count(".") > 1} == {"isolation", "launch"}

@@ -38,8 +38,8 @@ from rlm.models.plugins import load_plugins
 from rlm.models.registry import PROVIDERS
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
+from rlm.sandbox.launch.confined_worker import ConfinedWorker, WorkerUnavailable
 from rlm.sandbox.launch.probe import examine, probe_until_safe
-from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerUnavailable
 from rlm.status import plural
 
 __all__ = ["doctor"]

@@ -14,7 +14,7 @@ from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.members import Nesting
 from rlm.documents.formats.piece import Ended, Fault, NotRead, Page, Piece, Text
 from rlm.documents.formats.registry import DocumentFormat, format_of
-from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerUnavailable
+from rlm.sandbox.launch.confined_worker import ConfinedWorker, WorkerFailed, WorkerUnavailable
 from rlm.version import has_extra
 
 __all__ = ["Converter"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 from rlm.sandbox.in_kernel.wire import (
     MAX_EVIDENCE,
@@ -44,6 +44,8 @@ __all__ = [
     "tool_call",
 ]
 
+T = TypeVar("T")
+
 MAX_CHILDREN = 10_000
 MAX_SUB_RLMS = 1_000
 MAX_SPANS = 40_000
@@ -58,6 +60,7 @@ MAX_REASON = 1_000
 """Characters of the reason why a cell refused an answer."""
 MAX_TASK = 20_000
 """Characters of the task of one sub-RLM. The journal keeps it."""
+_MOST_COUNTED = 2**62
 MAX_VALUE = 2**20
 """Characters of a final answer as JSON. It is searched for quotes, printed and kept in the journal."""
 
@@ -73,35 +76,25 @@ class BadCall(Exception):
 
 def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     """Return the batch of a `children` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
-    raw = _list(params.get("slices"), "slices", MAX_OFFSET)
-    if len(raw) != len(prompts):
-        raise ValueError("prompts and slices differ in length")
-    if len(prompts) > MAX_CHILDREN:
-        raise BadCall(
-            "value",
-            f"{len(prompts):,} children in one call are over the limit of {MAX_CHILDREN:,}. "
-            "Give larger slices, or make several calls.",
-        )
-    numbered = params.get("numbered", False)
-    if not isinstance(numbered, bool):
-        raise ValueError("numbered")
+    prompts, raw = _prompts(
+        params, "slices", MAX_CHILDREN, "children", "Give larger slices, or make several calls."
+    )
+    numbered = _read(params, "numbered", bool, False)
+    look = _read(params, "look", bool, False)
+    if look and None in raw:
+        raise ValueError("look")
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, (dict, list, str)):
         raise BadCall("type", "schema must be a JSON Schema, or types like {'name': 'str', 'tags': ['str']}")
     sample = params.get("sample", 0)
-    if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
+    if type(sample) is not int or not 0 <= sample < 1_000_000:
         raise BadCall("value", "sample must be a whole number from 0")
-    slices = tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw)
-    look = params.get("look", False)
-    if not isinstance(look, bool) or (look and None in raw):
-        raise ValueError("look")
-    retries = _strings(params.get("retries", []), "retries", MAX_OFFSET)
+    retries = _texts(params, "retries", [])
     if retries and (len(retries) != len(prompts) or max(map(len, retries)) > MAX_REASON):
         raise ValueError("retries")
     return ChildBatch(
         prompts,
-        slices,
+        tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw),
         sample,
         schema,
         params.get("chunked") is True,
@@ -111,50 +104,10 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     )
 
 
-def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
-    """Return the final answer of a `finalize` call."""
-    raw = _list(params.get("evidence"), "evidence", MAX_OFFSET)
-    if len(raw) > MAX_EVIDENCE:
-        raise BadCall("value", too_much_evidence(len(raw)))
-    confidence = params.get("confidence")
-    if confidence is not None and confidence not in ("low", "medium", "high"):
-        if (
-            not isinstance(confidence, (int, float))
-            or isinstance(confidence, bool)
-            or not 0 <= confidence <= 1
-        ):
-            raise ValueError("confidence")
-        confidence = float(confidence)
-    value = params.get("value")
-    if is_nested_deeper(value, MAX_DEPTH):
-        raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
-    size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
-    if size > MAX_VALUE:
-        raise BadCall(
-            "value", f"the answer has {size:,} characters, the limit is {MAX_VALUE:,}. Give a shorter one."
-        )
-    return Finalization(
-        value=value,
-        confidence=confidence,
-        evidence=tuple(_evidence(one) for one in raw),
-        access=CellReport(
-            read=_spans(params.get("read"), chars), scanned=_spans(params.get("scanned"), chars)
-        ),
-    )
-
-
 def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     """Return the batch of a `sub_rlms` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
-    raw = _list(params.get("sources"), "sources", MAX_OFFSET)
-    if len(raw) != len(prompts):
-        raise ValueError("prompts and sources differ in length")
-    if len(prompts) > MAX_SUB_RLMS:
-        raise BadCall(
-            "value",
-            f"{len(prompts):,} sub-RLMs in one call are over the limit of {MAX_SUB_RLMS:,}. "
-            "For a single slice each, call sub_query_batch.",
-        )
+    remedy = "For a single slice each, call sub_query_batch."
+    prompts, raw = _prompts(params, "sources", MAX_SUB_RLMS, "sub-RLMs", remedy)
     longest = max(map(len, prompts), default=0)
     if longest > MAX_TASK:
         raise BadCall(
@@ -166,11 +119,31 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     return SubRLMBatch(prompts, sources, _sub_model(params))
 
 
+def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
+    """Return the final answer of a `finalize` call."""
+    raw = _read(params, "evidence", list)
+    if len(raw) > MAX_EVIDENCE:
+        raise BadCall("value", too_much_evidence(len(raw)))
+    confidence = params.get("confidence")
+    if confidence not in (None, "low", "medium", "high"):
+        if type(confidence) not in (int, float) or not 0 <= confidence <= 1:
+            raise ValueError("confidence")
+        confidence = float(confidence)
+    value = params.get("value")
+    if is_nested_deeper(value, MAX_DEPTH):
+        raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
+    size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    if size > MAX_VALUE:
+        raise BadCall(
+            "value", f"the answer has {size:,} characters, the limit is {MAX_VALUE:,}. Give a shorter one."
+        )
+    access = CellReport(read=_spans(params, "read", chars), scanned=_spans(params, "scanned", chars))
+    return Finalization(value, confidence, tuple(map(_evidence, raw)), access)
+
+
 def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
     """Return the query of a `rank` call over a body of `chars` characters."""
-    query, k = params.get("query"), params.get("k")
-    if not isinstance(query, str) or not isinstance(k, int) or isinstance(k, bool):
-        raise ValueError("query or k")
+    query, k, within = _read(params, "query", str), _read(params, "k", int), params.get("within")
     if not 1 <= k <= MAX_RANKED:
         raise BadCall("value", f"k is {k}. rank() takes k from 1 to {MAX_RANKED:,}.")
     if len(query) > MAX_QUERY:
@@ -178,18 +151,13 @@ def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
             "value",
             f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}. Give its key words.",
         )
-    within = params.get("within")
     return RankQuery(query, k, None if within is None else _span(within, chars))
 
 
 def tool_call(params: Mapping[str, Any]) -> ToolCall:
     """Return the call of a `tool` request."""
-    name, args, kwargs = params.get("name"), params.get("args"), params.get("kwargs")
-    if not isinstance(name, str) or len(name) > MAX_NAME:
-        raise ValueError("name")
-    if not isinstance(kwargs, dict):
-        raise ValueError("kwargs")
-    args = _list(args, "args", MAX_OFFSET)
+    name = _read(params, "name", str, most=MAX_NAME)
+    args, kwargs = _read(params, "args", list), _read(params, "kwargs", dict)
     if len(args) + len(kwargs) > MAX_ARGUMENTS:
         raise BadCall(
             "type", f"{len(args) + len(kwargs):,} arguments are over the limit of {MAX_ARGUMENTS:,}"
@@ -202,23 +170,54 @@ def tool_call(params: Mapping[str, Any]) -> ToolCall:
 def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
     """Return the kernel's report of a cell, cut to its bounds."""
     changed = []
-    for row in _list(params.get("changed"), "changed", 1_000_000)[:MAX_VARIABLES]:
-        name, kind, size = _strings(row, "variable", 3)
-        changed.append(VariableInfo(name[:100], kind[:100], size[:100]))
-    printed = params.get("stdout_chars", 0)
-    if not isinstance(printed, int) or isinstance(printed, bool) or not 0 <= printed < 2**62:
-        raise ValueError("stdout_chars")
-    changed_count = params.get("changed_count", len(changed))
-    if not isinstance(changed_count, int) or isinstance(changed_count, bool) or changed_count >= 2**62:
-        raise ValueError("changed_count")
+    for row in _read(params, "changed", list)[:MAX_VARIABLES]:
+        name, kind, size = _texts({"variable": row}, "variable", most=3)
+        changed.append(VariableInfo(name[:MAX_NAME], kind[:MAX_NAME], size[:MAX_NAME]))
+    counts = [_read(params, name, int, 0) for name in ("stdout_chars", "changed_count")]
+    if not all(0 <= count < _MOST_COUNTED for count in counts):
+        raise ValueError("a count")
     return CellReport(
-        read=_spans(params.get("read"), chars),
-        scanned=_spans(params.get("scanned"), chars),
+        read=_spans(params, "read", chars),
+        scanned=_spans(params, "scanned", chars),
         changed=tuple(changed),
-        rebound=tuple(name[:100] for name in _strings(params.get("rebound"), "rebound", 1_000)),
-        stdout_chars=printed,
-        changed_count=max(changed_count, len(changed)),
+        rebound=tuple(name[:MAX_NAME] for name in _texts(params, "rebound", most=1_000)),
+        stdout_chars=counts[0],
+        changed_count=max(counts[1], len(changed)),
     )
+
+
+def _read(
+    params: Mapping[str, Any], name: str, kind: type[T], default: object = None, *, most: int = MAX_OFFSET
+) -> T:
+    """Return a parameter of exactly that type, and of at most that length if it has one."""
+    value = params.get(name, default)
+    # No subclass: True is no number.
+    if type(value) is not kind or (isinstance(value, (str, list, dict)) and len(value) > most):
+        raise ValueError(name)
+    return value
+
+
+def _texts(
+    params: Mapping[str, Any], name: str, default: object = None, *, most: int = MAX_OFFSET
+) -> tuple[str, ...]:
+    texts = _read(params, name, list, default, most=most)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(name)
+    return tuple(texts)
+
+
+def _prompts(
+    params: Mapping[str, Any], inputs: str, most: int, what: str, remedy: str
+) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the prompts of a batch and its inputs, of the same number."""
+    prompts, raw = _texts(params, "prompts"), _read(params, inputs, list)
+    if len(raw) != len(prompts):
+        raise ValueError(f"prompts and {inputs} differ in length")
+    if len(prompts) > most:
+        raise BadCall(
+            "value", f"{len(prompts):,} {what} in one call are over the limit of {most:,}. {remedy}"
+        )
+    return prompts, raw
 
 
 def _sub_model(params: Mapping[str, Any]) -> str:
@@ -228,32 +227,23 @@ def _sub_model(params: Mapping[str, Any]) -> str:
     return name
 
 
-def _list(value: object, what: str, limit: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) > limit:
-        raise ValueError(what)
-    return value
-
-
-def _strings(value: object, what: str, limit: int) -> tuple[str, ...]:
-    every = _list(value, what, limit)
-    if not all(isinstance(one, str) for one in every):
-        raise ValueError(what)
-    return tuple(every)
-
-
-def _spans(value: object, chars: int) -> tuple[Span, ...]:
-    return tuple(_span(one, chars) for one in _list(value, "spans", MAX_SPANS))
+def _spans(params: Mapping[str, Any], name: str, chars: int) -> tuple[Span, ...]:
+    return tuple(_span(pair, chars) for pair in _read(params, name, list, most=MAX_SPANS))
 
 
 def _span(value: object, chars: int) -> Span:
-    if (
+    if _is_pair(value) and 0 <= value[0] <= value[1] <= chars:
+        return Span(*value)
+    raise ValueError("span")
+
+
+def _is_pair(value: object) -> TypeGuard[list[int]]:
+    """Return whether `value` is a pair of numbers that a mistake in a cell may give."""
+    return (
         isinstance(value, list)
         and len(value) == 2
-        and all(isinstance(edge, int) and not isinstance(edge, bool) for edge in value)
-        and 0 <= value[0] <= value[1] <= chars
-    ):
-        return Span(value[0], value[1])
-    raise ValueError("span")
+        and all(type(edge) is int and abs(edge) <= MAX_OFFSET for edge in value)
+    )
 
 
 def _evidence(value: object) -> Evidence:
@@ -264,41 +254,27 @@ def _evidence(value: object) -> Evidence:
     if isinstance(value, dict) and set(value) == {"seen"}:
         return SeenPages(_span(value["seen"], MAX_OFFSET))
     if isinstance(value, dict) and set(value) == {"rows", "total"}:
-        rows = tuple(_span(one, MAX_OFFSET) for one in _list(value["rows"], "evidence", MAX_COMPUTED_ROWS))
-        total = value["total"]
-        if not rows or type(total) is not int or not len(rows) <= total <= MAX_OFFSET:
+        rows = tuple(_span(row, MAX_OFFSET) for row in _read(value, "rows", list, most=MAX_COMPUTED_ROWS))
+        total = _read(value, "total", int)
+        if not rows or not len(rows) <= total <= MAX_OFFSET:
             raise ValueError("evidence")
         return ComputedFrom(rows, total)
-    try:
-        return _span(value, MAX_OFFSET)
-    except ValueError:
-        if not _is_pair(value):
-            raise
-        raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
-
-
-def _is_pair(value: object) -> bool:
-    """Return whether `value` is a pair of numbers that a mistake in a cell may give."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(type(edge) is int and abs(edge) <= MAX_OFFSET for edge in value)
-    )
+    if _is_pair(value) and not 0 <= value[0] <= value[1]:
+        raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.")
+    return _span(value, MAX_OFFSET)
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
-    raw = _list(value, "slice", MAX_OFFSET)
+    raw = _read({"slice": value}, "slice", list)
     if len(raw) > MAX_PIECES:
         raise BadCall("slice_too_large", too_many_pieces(len(raw)))
-    pieces = tuple(_piece(one, chars) for one in raw)
+    pieces = tuple(one if isinstance(one, str) else _piece(one, chars) for one in raw)
     if not any(piece.strip() if isinstance(piece, str) else piece.start < piece.end for piece in pieces):
         raise BadCall("value", "the slice is empty. Leave it out to ask without the input")
     return pieces
 
 
-def _piece(value: object, chars: int) -> Span | str:
-    if isinstance(value, str):
-        return value
+def _piece(value: object, chars: int) -> Span:
     try:
         return _span(value, chars)
     except ValueError:

@@ -13,7 +13,12 @@ _NUMBERS = {
     "x86_64": {"capset": 126, "clone": 56, "pivot_root": 155, "seccomp": 317},
     "aarch64": {"capset": 91, "clone": 220, "pivot_root": 41, "seccomp": 277},
 }
-_EVERYWHERE = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
+_EVERYWHERE = {
+    "landlock_add_rule": 445,
+    "landlock_create_ruleset": 444,
+    "landlock_restrict_self": 446,
+    "mount_setattr": 442,
+}
 
 
 class Unsupported(OSError):

@@ -75,7 +75,7 @@ async def test_many_groups_are_cited_by_their_table(run, block) -> None:
 )
 def test_broken_rows_end_the_kernel(piece) -> None:
     params = {"value": "x", "confidence": None, "evidence": [piece], "read": [], "scanned": []}
-    with pytest.raises(ValueError, match=r"span|evidence"):
+    with pytest.raises(ValueError, match=r"span|evidence|rows|total"):
         finalization(params, 100)
 
 

@@ -25,7 +25,7 @@ import rlm
 from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.isolation.syscalls import libc
-from rlm.sandbox.worker.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout
+from rlm.sandbox.launch.confined_worker import ConfinedWorker, WorkerFailed, WorkerTimeout
 
 WAYS = [Candidate(2), Candidate(2, "bubblewrap"), Candidate(1)]
 JOB = "hostile_job"
@@ -102,7 +102,7 @@ ATTACK = textwrap.dedent(
     """
     import json, os, sys
     sys.path.append(sys.argv.pop(1))
-    from rlm.sandbox.worker.confined_worker import ConfinedWorker
+    from rlm.sandbox.launch.confined_worker import ConfinedWorker
     from rlm.sandbox.isolation.policy import Candidate
     site, level, launcher, target = sys.argv[1:]
     sys.path.append(site)
@@ -125,7 +125,7 @@ def interpreter(user: int | None) -> str:
         return sys.executable
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
-    code = f"import sys; sys.path.append({REPOSITORY!r}); import rlm.sandbox.worker.confined_worker"
+    code = f"import sys; sys.path.append({REPOSITORY!r}); import rlm.sandbox.launch.confined_worker"
     for python in (sys.executable, "/usr/bin/python3"):
         with suppress(OSError):
             ran = subprocess.run([python, "-c", code], user=user, group=user, check=False, cwd="/")
@@ -234,7 +234,7 @@ def test_nothing_is_left_when_its_owner_is_killed(library: Path, way: Candidate)
         f"""
         import sys, time
         sys.path.append({str(library)!r})
-        from rlm.sandbox.worker.confined_worker import ConfinedWorker
+        from rlm.sandbox.launch.confined_worker import ConfinedWorker
         from rlm.sandbox.isolation.policy import Candidate
         worker = ConfinedWorker(memory_mb=512, ways=[Candidate({way.level}, {way.launcher!r})])
         channel = worker.begin("{JOB}:spin")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -25,15 +26,7 @@ _SHARED_MEMORY = f"size=16m,mode=700,{_FEW_FILES}"
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
 _BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
 _DETACH = 2
-_KEPT_FLAGS = (  # statvfs flag -> mount flag: in a user namespace a bind must keep what its source has
-    (os.ST_NODEV, _NODEV),
-    (os.ST_NOEXEC, _NOEXEC),
-    (os.ST_NOSUID, _NOSUID),
-    (os.ST_RDONLY, _RDONLY),
-    (os.ST_NOATIME, 1 << 10),
-    (os.ST_NODIRATIME, 1 << 11),
-    (os.ST_RELATIME, 1 << 21),
-)
+_HERE, _RECURSIVE = -100, 0x8000
 
 
 def change_root(
@@ -134,12 +127,9 @@ def _bind(source: str, target: str, *, device: bool = False) -> None:
         _make_folder(str(Path(target).parent))
         Path(target).touch()
     _mount(source, target, None, _BIND | _REC)
-    flags = _REMOUNT | _BIND | _NOSUID | _RDONLY | (0 if device else _NODEV)
-    present = os.statvfs(target).f_flag
-    for seen, kept in _KEPT_FLAGS:
-        if present & seen:
-            flags |= kept
-    _mount(None, target, None, flags)
+    # Of the mounts below it, too. Whatever else they forbid stays forbidden.
+    attributes = struct.pack("=QQQQ", _RDONLY | _NOSUID | (0 if device else _NODEV), 0, 0, 0)
+    syscall("mount_setattr", _HERE, target.encode(), _RECURSIVE, ctypes.c_char_p(attributes), len(attributes))
 
 
 def _make_folder(path: str) -> None:

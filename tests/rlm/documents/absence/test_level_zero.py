@@ -20,7 +20,7 @@ def test_every_format_gives_the_same_text_without_confinement(
     for kind, sample in SAMPLES.items():
         (folder / f"{kind}-{sample.name}").write_bytes(sample.data)
     confined = load([folder], tmp_path / "confined")
-    monkeypatch.setattr("rlm.sandbox.worker.confined_worker._every_way", lambda: [Candidate(0)])
+    monkeypatch.setattr("rlm.sandbox.launch.confined_worker._every_way", lambda: [Candidate(0)])
     bare = load([folder], tmp_path / "bare")
     assert names_of(bare) == names_of(confined)
     assert text_of(bare) == text_of(confined)

@@ -234,7 +234,7 @@ def _launch(way: Candidate, memory_mb: int) -> ConfinedProgram:
     until = time.monotonic() + _START_SECONDS
     try:
         # A program and no fork: its memory is laid out as no kernel's is, and holds nothing of one.
-        command = [sys.executable, "-I", "-S", *boot("worker.template"), str(way.level)]
+        command = [sys.executable, "-I", "-S", *boot("launch.jobs"), str(way.level)]
         limits = KernelLimits(memory_mb, scratch_mb=1, processes=_PROCESSES, open_files=_OPEN_FILES)
         walls = confinement(way, folder, limits, "worker")
         running = ConfinedProgram(walls, command, seconds=_START_SECONDS)
