@@ -91,7 +91,7 @@ class JupyterSandbox:
             chars = self._context.chars
             if self._window is not None:
                 chars = self._window.end - self._window.start
-            bridge = self._bridge = Bridge(self._handler, chars, kernel.kill_now)
+            bridge = self._bridge = Bridge(self._handler, chars, lambda error: kernel.kill(str(error)))
             try:
                 await bridge.open(helper)
             except BaseException:
@@ -189,7 +189,7 @@ class JupyterSandbox:
                 await self.interrupt()
             elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
                 limit = timeout if deadline is None else min(timeout, deadline)
-                await kernel.kill(f"the cell ran over {limit:g} s and did not stop when interrupted")
+                kernel.kill(f"the cell ran over {limit:g} s and did not stop when interrupted")
                 return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rlm.sandbox.context.writer import ContextFile
-from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
+from rlm.sandbox.errors import KernelDied, KernelStartError, SandboxRefused
 from rlm.sandbox.folders import private_folder, remove, sweep_folders, wait_at_most
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.registry import Helper
@@ -150,16 +150,10 @@ class KernelProcess:
         computed, self._computed = self._computed, 0.0
         return computed
 
-    async def kill(self, reason: str) -> None:
-        """Tell the watcher to kill the kernel. Marks it as dead at once."""
-        self.death = reason
-        with suppress(KernelDied):
-            await self._send({"op": "kill"})
-
-    def kill_now(self, error: ProtocolError) -> None:
-        """Have the kernel killed at once, because it may be compromised."""
+    def kill(self, reason: str) -> None:
+        """Have the kernel killed at once. The first reason counts."""
         if self.death is None:
-            self.death = str(error)
+            self.death = reason
             if self._watcher is not None:
                 # The watcher ends with its channel, and the kernel with the watcher.
                 self._watcher.transport.abort()

@@ -55,7 +55,7 @@ def inside(arguments: Sequence[str]) -> NoReturn:
             lambda: filesystem_root.tighten(scratch=confinement.scratch, scratch_mb=confinement.scratch_mb),
         )
         confine(confinement, report, user=None)
-        _take_over(report, LEVELS[confinement.level], lambda: become(arguments[5:], confinement))
+        _take_over(report, confinement, lambda: become(arguments[5:], confinement))
     except LayerFailed:
         sys.exit(_REFUSED)
 
@@ -69,145 +69,126 @@ def launch(
     OSError, the interpreter does not start in the confinement. The child keeps the descriptors `keep_fds` of
     the confinement, and no others. The caller must have one thread.
     """
-    launcher = _Launcher(confinement, serve)
-    if confinement.launcher == "bubblewrap":
-        return launcher.run(report, lambda: launcher.start_bubblewrap(report, command))
-    return launcher.run(report, lambda: launcher.fork(report, run))
+    layers = LEVELS[confinement.level]
+    group: Cgroup | None = None
 
-
-class _Launcher:
-    """The process that stays outside the namespaces and the cgroup that it creates."""
-
-    def __init__(self, confinement: Confinement, serve: Serve) -> None:
-        self._confinement = confinement
-        self._serve = serve
-        self._layers = LEVELS[confinement.level]
-        self._group: Cgroup | None = None
-
-    def run(self, report: LayerReport, start: Callable[[], int]) -> int:
-        """Call `start` in a control group, and clean up after it."""
-        try:
-            if "cgroup" in self._layers:
-                report.apply("cgroup", self._create_group)
-            return start()
-        except LayerFailed:
-            return _REFUSED
-        finally:
-            self._clean_up()
-
-    def _create_group(self) -> str:
-        """Create the control group. Returns the detail for the report."""
-        wanted = self._confinement
-        self._group = Cgroup.create(
-            memory_mb=wanted.memory_mb, scratch_mb=wanted.scratch_mb, processes=wanted.processes
+    def create_group() -> str:
+        nonlocal group
+        group = Cgroup.create(
+            memory_mb=confinement.memory_mb,
+            scratch_mb=confinement.scratch_mb,
+            processes=confinement.processes,
         )
-        return f"on: {wanted.memory_mb} MB and {wanted.processes} processes together"
+        return f"on: {confinement.memory_mb} MB and {confinement.processes} processes together"
 
-    def fork(self, report: LayerReport, run: Run) -> int:
-        """Fork and confine a child, and call `run` in it."""
-        user: int | None = None
-        if "namespaces" in self._layers:
-            first, user = self._fork_inside(report)
-        else:
+    try:
+        if "cgroup" in layers:
+            report.apply("cgroup", create_group)
+        if "subreaper" in layers:
             report.apply("subreaper", orphans.adopt)
-            first = os.fork()
-        if first:
-            if "namespaces" in self._layers:
-                report.say(layer="namespaces", detail="on")
-            report.say(init=first)
-            report.close()
-            return self._serve(first, first)
-        try:
-            self._enter_group(report)
-            if "namespaces" in self._layers:
-                namespaces.hide_control_group()
-                kernel = os.fork()
-                if kernel:
-                    report.close()
-                    os._exit(_wait_for(kernel))
-            confine(self._confinement, report, user)
-            _take_over(report, self._layers, run)
-        except LayerFailed:
-            os._exit(_REFUSED)
-        except BaseException:
-            # The child must not return into its parent's clean-up.
-            traceback.print_exc()
-            os._exit(_REFUSED)
-
-    def _fork_inside(self, report: LayerReport) -> tuple[int, int | None]:
-        """Fork into new namespaces. Return the child's id there, 0 in it, and the kernel's user id."""
-        user, kept = None, None
-        try:
-            user = privileges.find_unused_id()
-        except privileges.RootKept as error:
-            kept = error
-        try:
-            first = namespaces.fork_inside(user)
-        except OSError as error:
-            report.fail("namespaces", str(error))
-            raise LayerFailed("namespaces") from error
-        if kept is not None:
-            # Reported last: where namespaces are refused, that is the reason to mend.
-            if not first:
-                os._exit(_REFUSED)
-            os.waitpid(first, 0)
-            report.fail("rlimits", str(kept))
-            raise LayerFailed("rlimits")
-        return first, user
-
-    def start_bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
-        """Let bubblewrap create namespaces and root, with our launcher inside them."""
-        info, info_theirs = os.pipe()
-        begun, begun_theirs = os.pipe()
-        log = os.dup(2)
-        complaints = os.memfd_create("bubblewrap")
-        passed = (info_theirs, begun_theirs, log)
-        child = os.fork()
-        if not child:
-            self._enter_group(report, *passed, complaints)
-            inner = [
-                self._confinement.to_json(),
-                str(report.hand_on()),
-                str(log),
-                str(begun_theirs),
-                "--",
-                *command,
-            ]
-            try:
-                line = bubblewrap.command(self._confinement, inner, info_theirs)
-                for descriptor in (*passed, *self._confinement.keep_fds):
-                    os.set_inheritable(descriptor, True)
-                os.dup2(complaints, 2)
-                os.execve(line[0], line, dict(self._confinement.environment))  # noqa: S606 - that is its purpose
-            except OSError as error:
-                os.write(complaints, str(error).encode())
-                os._exit(_REFUSED)
-        for descriptor in passed:
-            os.close(descriptor)
-        first = bubblewrap.init_pid(info)
-        if first is not None:
-            report.say(init=first)
-        if first is not None and os.read(begun, 1):
-            report.close()
-            return self._serve(first, child)
-        _wait_for(child)
-        said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
-        report.fail("namespaces", said or "bubblewrap ended at once")
+        if confinement.launcher == "bubblewrap":
+            return _start_bubblewrap(confinement, report, group, command, serve)
+        return _fork(confinement, report, group, run, serve)
+    except LayerFailed:
         return _REFUSED
-
-    def _clean_up(self) -> None:
-        """Kill what is left of the kernel's processes and remove the control group."""
-        if "subreaper" in self._layers:
+    finally:
+        # Kill what is left of the kernel's processes.
+        if "subreaper" in layers:
             orphans.end_all()
-        if self._group is not None:
-            self._group.remove()
+        if group is not None:
+            group.remove()
 
-    def _enter_group(self, report: LayerReport, *kept: int) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        namespaces.die_with_parent()
-        if self._group is not None:
-            self._group.enter()
-        close_other_fds({report.descriptor, *kept, *self._confinement.keep_fds})
+
+def _fork(confinement: Confinement, report: LayerReport, group: Cgroup | None, run: Run, serve: Serve) -> int:
+    """Fork and confine a child, and call `run` in it."""
+    in_namespaces = "namespaces" in LEVELS[confinement.level]
+    first, user = _fork_inside(report) if in_namespaces else (os.fork(), None)
+    if first:
+        if in_namespaces:
+            report.say(layer="namespaces", detail="on")
+        report.close()
+        return serve(first, first)
+    try:
+        _enter_group(confinement, group, report.descriptor)
+        if in_namespaces:
+            namespaces.hide_control_group()
+            kernel = os.fork()
+            if kernel:
+                report.close()
+                os._exit(_wait_for(kernel))
+        confine(confinement, report, user)
+        _take_over(report, confinement, run)
+    except LayerFailed:
+        os._exit(_REFUSED)
+    except BaseException:
+        # The child must not return into its parent's clean-up.
+        traceback.print_exc()
+        os._exit(_REFUSED)
+
+
+def _fork_inside(report: LayerReport) -> tuple[int, int | None]:
+    """Fork into new namespaces. Return the child's id there, 0 in it, and the kernel's user id."""
+    user, kept = None, None
+    try:
+        user = privileges.find_unused_id()
+    except privileges.RootKept as error:
+        kept = error
+    try:
+        first = namespaces.fork_inside(user)
+    except OSError as error:
+        report.fail("namespaces", str(error))
+        raise LayerFailed("namespaces") from error
+    if kept is not None:
+        # Reported last: where namespaces are refused, that is the reason to mend.
+        if not first:
+            os._exit(_REFUSED)
+        os.waitpid(first, 0)
+        report.fail("rlimits", str(kept))
+        raise LayerFailed("rlimits")
+    return first, user
+
+
+def _start_bubblewrap(
+    confinement: Confinement, report: LayerReport, group: Cgroup | None, command: Sequence[str], serve: Serve
+) -> int:
+    """Let bubblewrap create namespaces and root, and go on in them with `inside`."""
+    info, info_theirs = os.pipe()
+    begun, begun_theirs = os.pipe()
+    log = os.dup(2)
+    complaints = os.memfd_create("bubblewrap")
+    passed = (report.descriptor, info_theirs, begun_theirs, log)
+    child = os.fork()
+    if not child:
+        _enter_group(confinement, group, *passed, complaints)
+        words = [confinement.to_json(), *map(str, (report.descriptor, log, begun_theirs)), "--", *command]
+        try:
+            line = bubblewrap.command(confinement, words, info_theirs)
+            for descriptor in (*passed, *confinement.keep_fds):
+                os.set_inheritable(descriptor, True)
+            os.dup2(complaints, 2)
+            os.execve(line[0], line, dict(confinement.environment))  # noqa: S606 - that is its purpose
+        except OSError as error:
+            os.write(complaints, str(error).encode())
+            os._exit(_REFUSED)
+    for descriptor in passed[1:]:
+        os.close(descriptor)
+    first = bubblewrap.init_pid(info)
+    if first is not None and os.read(begun, 1):
+        report.close()
+        return serve(first, child)
+    _wait_for(child)
+    said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
+    report.fail("namespaces", said or "bubblewrap ended at once")
+    return _REFUSED
+
+
+def _enter_group(confinement: Confinement, group: Cgroup | None, *kept: int) -> None:
+    """Enter the control group, end with the parent, and keep only the descriptors that are given."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    namespaces.die_with_parent()
+    if group is not None:
+        group.enter()
+    close_other_fds({*kept, *confinement.keep_fds})
 
 
 def confine(confinement: Confinement, report: LayerReport, user: int | None) -> None:
@@ -267,12 +248,13 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             report.apply(layer, mechanisms[layer])
 
 
-def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoReturn:
+def _take_over(report: LayerReport, confinement: Confinement, run: Run) -> NoReturn:
     try:
         run()
     except OSError as error:
         # The layers hide files that the interpreter needs: this machine cannot provide the level.
-        report.fail(layers[-1], f"the kernel's interpreter does not start under it: {error}")
+        last = LEVELS[confinement.level][-1]
+        report.fail(last, f"the kernel's interpreter does not start under it: {error}")
         raise LayerFailed from error
 
 

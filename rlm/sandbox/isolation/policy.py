@@ -107,9 +107,8 @@ class LayerFailed(Exception):
 class LayerReport:
     """Writes the report to a pipe that no program started here inherits.
 
-    Lines are `{"init": pid}`, `{"layer": name, "detail": words}` and `{"failed": name, "detail": words}`.
-    `init` is the process whose death ends the kernel; from level 2 on also all that it started. The pipe is
-    closed when the kernel takes over, so an end without `failed` means success.
+    Lines are `{"layer": name, "detail": words}` and `{"failed": name, "detail": words}`. The pipe is closed
+    when the kernel takes over, so an end without `failed` means success.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -136,11 +135,6 @@ class LayerReport:
         """Report that a layer failed."""
         self.say(failed=layer, detail=reason)
 
-    def hand_on(self) -> int:
-        """Return the descriptor, inheritable, for our own program that continues the report."""
-        os.set_inheritable(self.descriptor, True)
-        return self.descriptor
-
     def close(self) -> None:
         """End the report. Safe to call twice."""
         if self.descriptor >= 0:
@@ -148,17 +142,14 @@ class LayerReport:
             self.descriptor = -1
 
 
-def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
-    """Parse a report. Return it with the pid of `init`. A layer that was not reported has failed."""
+def read_report(level: int, text: bytes) -> IsolationReport:
+    """Parse a report. A layer that was not reported has failed."""
     layers: dict[str, str] = {}
     failed: dict[str, str] = {}
-    init: int | None = None
     for line in map(json.loads, text.splitlines()):
-        if "init" in line:
-            init = line["init"]
-        elif "layer" in line:
+        if "layer" in line:
             layers[line["layer"]] = line["detail"]
-        elif "failed" in line:
+        else:
             failed[line["failed"]] = line["detail"]
     missing = [layer for layer in LEVELS[level] if layer not in layers and layer not in failed]
     if not failed:
@@ -166,4 +157,4 @@ def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
     elif missing:
         last = next(reversed(failed))
         failed[last] += f"; not tried after that: {', '.join(missing)}"
-    return IsolationReport(level, layers, failed), init
+    return IsolationReport(level, layers, failed)

@@ -164,7 +164,7 @@ class _Watcher:
         if self._report is None:
             while said := os.read(self._layers, 4096):
                 self._said += said
-            report, _ = read_report(self._confinement.level, self._said)
+            report = read_report(self._confinement.level, self._said)
             if report.failed:
                 self._tell(event="refused", failed=dict(report.failed))
             else:
@@ -182,7 +182,7 @@ class _Watcher:
         if said:
             return
         self._poll.unregister(self._layers)
-        report, _ = read_report(self._confinement.level, self._said)
+        report = read_report(self._confinement.level, self._said)
         if report.failed:
             # What failed is told once it has ended.
             self._kill()
@@ -208,8 +208,6 @@ class _Watcher:
                 # Without a cell the kernel is stopped: the signal would hit the next one.
                 if self._cell is not None:
                     self._signal(signal.SIGINT)
-            case "kill":
-                self._kill()
 
     def _begin_next(self) -> None:
         """Begin the next cell, unless one is still stopping."""

@@ -133,7 +133,7 @@ async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, bl
     async def hit(kernel: KernelProcess, *rest, **options):
         if len(killed) < 1:
             killed.append("kernel")
-            await kernel.kill("killed by the test")
+            kernel.kill("killed by the test")
         return await attach(kernel, *rest, **options)
 
     monkeypatch.setattr(KernelProcess, "attach", hit)

@@ -111,7 +111,7 @@ async def test_a_spare_is_replaced_only_where_it_is_asked_for(source, over) -> N
 async def test_a_spare_that_has_died_is_not_handed_out(source, over) -> None:
     async with KernelPool(2, source=source) as pool:
         spare = await pool._spares[0]
-        spare.kill_now(RuntimeError("a test"))  # type: ignore[arg-type]
+        spare.kill("a test")
         kernel = over(pool)
         await kernel.open()
         assert await stdout_of(kernel, "print(1)") == "1\n"

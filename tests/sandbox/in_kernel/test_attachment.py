@@ -156,7 +156,7 @@ async def test_a_damaged_context_is_a_named_failure(make_context, handler, forks
 async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handler, forkserver) -> None:
     source = FreshKernels(minimum=0, forkserver=forkserver)
     kernel = await source.acquire()
-    await kernel.kill("a test")
+    kernel.kill("a test")
     while (await kernel.event())["event"] != "died":
         pass
     with pytest.raises(

@@ -150,7 +150,7 @@ def test_a_refusal_always_names_a_reason(tmp_path) -> None:
 def test_layers_that_were_not_tried_are_named() -> None:
     """Where the first mount is refused, nothing after it was applied, and the message says so."""
     lines = [{"layer": "namespaces", "detail": "on"}, {"failed": "root", "detail": "mount on /: refused"}]
-    report, _ = read_report(2, b"\n".join(json.dumps(line).encode() for line in lines))
+    report = read_report(2, b"\n".join(json.dumps(line).encode() for line in lines))
     assert report.failed["root"].startswith("mount on /: refused; not tried after that: rlimits, ")
     assert "landlock" in report.failed["root"]
     assert list(report.failed) == ["root"]
