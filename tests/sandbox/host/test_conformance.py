@@ -60,31 +60,22 @@ class Cell:
 
 DIES = Cell("import os; os._exit(3)", "died", ename="KernelDied")
 
-CASES: dict[str, tuple[Cell, ...]] = {
-    "variables live from cell to cell": (Cell("x = 20"), Cell("print(x + 1)", stdout="21\n")),
-    "the last expression is the result": (Cell("6 * 7", result="42"),),
-    "a failing cell is a result and keeps what it had": (
-        Cell("kept = 1\n1 / 0", "error", ename="ZeroDivisionError"),
-        Cell("print(kept)", stdout="1\n"),
-    ),
-    "a cell that does not parse is a result": (
-        Cell("for x in", "error", ename="SyntaxError"),
-        Cell("print('on')", stdout="on\n"),
-    ),
-    "SystemExit ends a cell, not the kernel": (
-        Cell("raise SystemExit", "error", ename="SystemExit"),
-        Cell("print('on')", stdout="on\n"),
-    ),
-    "a cell over its time is a result and keeps what it had": (
-        Cell("kept = 1\nwhile True: pass", "timeout", ename="KeyboardInterrupt", timeout=0.3),
-        Cell("print(kept)", stdout="1\n"),
-    ),
-    "a cell that kills its kernel is a result": (DIES,),
-    "children are asked through the handler": (
-        Cell("print(sub_query('q', (0, 3)))", stdout="q 0\n", fake=ask_a_child),
-    ),
-    "an answer goes to the handler": (Cell("finalize(42)", fake=finalize_42),),
-}
+CELLS = (
+    # Variables live from cell to cell, and the last expression is the result.
+    Cell("x = 20"),
+    Cell("print(x + 1)", stdout="21\n"),
+    Cell("6 * 7", result="42"),
+    # A cell that fails, does not parse, exits or is over its time is a result, and keeps what it had.
+    Cell("kept = 1\n1 / 0", "error", ename="ZeroDivisionError"),
+    Cell("for x in", "error", ename="SyntaxError"),
+    Cell("raise SystemExit", "error", ename="SystemExit"),
+    Cell("late = 1\nwhile True: pass", "timeout", ename="KeyboardInterrupt", timeout=0.3),
+    Cell("print(kept, late)", stdout="1 1\n"),
+    # What a cell asks for reaches the handler.
+    Cell("print(sub_query('q', (0, 3)))", stdout="q 0\n", fake=ask_a_child),
+    Cell("finalize(42)", fake=finalize_42),
+    DIES,
+)
 
 WAYS = [None, Candidate(0), Candidate(1), Candidate(2), Candidate(2, "bubblewrap"), Candidate(3)]
 
@@ -114,24 +105,14 @@ async def make(request, make_context, handler, monkeypatch):
         await sandbox.close()
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_cells(make: Make, case: str) -> None:
-    cells = CASES[case]
-    sandbox = make(*cells)
+async def test_cells(make: Make, handler) -> None:
+    sandbox = make(*CELLS)
     await sandbox.open()
-    for number, cell in enumerate(cells, 1):
+    for number, cell in enumerate(CELLS, 1):
         result = await sandbox.execute(cell.code, round=number, timeout=cell.timeout)
         assert (result.status, result.stdout, result.result, result.ename) == (
             cell.status, cell.stdout, cell.result, cell.ename,
         ), result  # fmt: skip
-
-
-async def test_what_a_cell_asks_for_reaches_the_handler(make: Make, handler) -> None:
-    cells = (*CASES["children are asked through the handler"], *CASES["an answer goes to the handler"])
-    sandbox = make(*cells)
-    await sandbox.open()
-    for number, cell in enumerate(cells, 1):
-        await sandbox.execute(cell.code, round=number, timeout=cell.timeout)
     assert [(batch.prompts, batch.slices[0].pieces) for batch in handler.batches] == [(("q",), (Span(0, 3),))]
     assert [final.value for final in handler.finals] == [42]
 

@@ -365,8 +365,9 @@ def _driver(tmp_path: Path, launch: str, then: str, temp: Path | None = None) ->
     )
 
 
-@pytest.mark.parametrize("launch", ["fork", "program"])
-@pytest.mark.parametrize("busy", ["", "import os\nos.fork()\nwhile True: pass"])
+@pytest.mark.parametrize(
+    ("launch", "busy"), [("fork", "import os\nos.fork()\nwhile True: pass"), ("program", "")]
+)
 async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
     tmp_path, short_folder, launch, busy
 ) -> None:
@@ -399,12 +400,11 @@ async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
         assert list(short_folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("launch", ["fork", "program"])
 async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
-    tmp_path, short_folder, launch, make_context, handler, monkeypatch
+    tmp_path, short_folder, make_context, handler, monkeypatch
 ) -> None:
     """Nothing is left for ever, even if driver, forkserver and watcher are all killed with -9."""
-    with _driver(tmp_path, launch, "await asyncio.sleep(60)", short_folder) as driver:
+    with _driver(tmp_path, "fork", "await asyncio.sleep(60)", short_folder) as driver:
         driver.stdout.readline()
         pids = children_of(driver.pid)
         for pid in (*pids, driver.pid):
