@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, replace
@@ -22,7 +22,7 @@ from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.access_log import bounded
 from rlm.sandbox.in_kernel.wire import MAX_OFFSET
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
-from rlm.sandbox.types import CellReport, ChildAnswer, Span
+from rlm.sandbox.types import CellReport, ChildAnswer, RankQuery, Span
 
 __all__ = ["Bridge", "find_lone_surrogate", "may_hold_surrogates"]
 
@@ -36,6 +36,18 @@ _UNTIMED_RANKS = 3
 the index exists, and later calls count as the cell's own time."""
 _MAX_UNREAD_BYTES = 2**20
 """Bytes of replies that may wait for the kernel to read them."""
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any], int], object] | None] = {
+    "children": requests.child_batch,
+    "chunk_chars": None,
+    "finalize": requests.finalization,
+    "progress": None,
+    "rank": requests.rank_query,
+    "sub_rlms": requests.sub_rlm_batch,
+    "tool": requests.tool_call,
+    "view": None,
+}
+"""What a kernel may call, and what checks its parameters."""
 
 _ENDED = {"type": "ended", "message": "the question of this call has ended"}
 
@@ -161,16 +173,7 @@ class Bridge:
             if task is not None:
                 _cancel(task)
             return
-        if method not in (
-            "children",
-            "chunk_chars",
-            "finalize",
-            "progress",
-            "rank",
-            "sub_rlms",
-            "tool",
-            "view",
-        ):
+        if method not in _READERS:
             raise ValueError("method")
         await self._wait_for_room(load)
         if number in self._calls:
@@ -225,26 +228,25 @@ class Bridge:
             await self._send({"id": number, "result": result})
 
     async def _execute(self, number: int, method: str, params: dict[str, Any]) -> Any:
+        read = _READERS[method]
+        given: Any = None if read is None else read(params, self._chars)
         match method:
             case "children":
-                children = requests.child_batch(params, self._chars)
-                return await self._stream(number, partial(self._handler.children, children))
+                return await self._stream(number, partial(self._handler.children, given))
             case "sub_rlms":
-                sub_rlms = requests.sub_rlm_batch(params, self._chars)
-                return await self._stream(number, partial(self._handler.sub_rlms, sub_rlms))
+                return await self._stream(number, partial(self._handler.sub_rlms, given))
             case "finalize":
-                final = requests.finalization(params, self._chars)
-                return asdict(
-                    await self._handler.finalize(replace(final, access=self._limit_spans(final.access)))
-                )
+                final = replace(given, access=self._limit_spans(given.access))
+                return asdict(await self._handler.finalize(final))
             case "chunk_chars":
                 return await self._handler.chunk_chars()
             case "progress":
                 return asdict(await self._handler.progress())
             case "rank":
-                return await self._rank(params)
+                return await self._rank(given)
             case "tool":
-                return await self._tool(params)
+                with waiting():
+                    return await self._handler.tool(given)
             case _:
                 return {"question": self._question, "chars": self._chars}
 
@@ -270,8 +272,7 @@ class Bridge:
 
         await ask(answered)
 
-    async def _rank(self, params: dict[str, Any]) -> list[Any]:
-        query = requests.rank_query(params, self._chars)
+    async def _rank(self, query: RankQuery) -> list[Any]:
         if self._untimed_ranks:
             # The index may have to be built first, which must not count as the cell's own time.
             self._untimed_ranks -= 1
@@ -281,12 +282,6 @@ class Bridge:
         else:
             ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
-
-    async def _tool(self, params: dict[str, Any]) -> Any:
-        """Run a host tool. The cell's clock is paused."""
-        call = requests.tool_call(params)
-        with waiting():
-            return await self._handler.tool(call)
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

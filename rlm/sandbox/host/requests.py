@@ -154,7 +154,7 @@ def rank_query(params: Mapping[str, Any], chars: int) -> RankQuery:
     return RankQuery(query, k, None if within is None else _span(within, chars))
 
 
-def tool_call(params: Mapping[str, Any]) -> ToolCall:
+def tool_call(params: Mapping[str, Any], _chars: int) -> ToolCall:
     """Return the call of a `tool` request."""
     name = _read(params, "name", str, most=MAX_NAME)
     args, kwargs = _read(params, "args", list), _read(params, "kwargs", dict)
