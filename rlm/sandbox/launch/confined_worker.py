@@ -10,14 +10,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from rlm.sandbox.folders import private_folder, remove
-from rlm.sandbox.isolation import bubblewrap
 from rlm.sandbox.isolation.policy import Candidate
 from rlm.sandbox.isolation.views import boot, confinement
+from rlm.sandbox.launch.probe import candidates
 from rlm.sandbox.launch.program import ConfinedProgram, LayersRefused
 from rlm.sandbox.types import KernelLimits
 
@@ -221,11 +220,7 @@ class ConfinedWorker:
 
 
 def _every_way() -> list[Candidate]:
-    ways = [Candidate(2)]
-    with suppress(OSError):
-        bubblewrap.find()
-        ways.append(Candidate(2, "bubblewrap"))
-    return [*ways, Candidate(1), Candidate(0)]
+    return [*candidates(2)[0], Candidate(1), Candidate(0)]
 
 
 def _launch(way: Candidate, memory_mb: int) -> ConfinedProgram:

@@ -76,16 +76,11 @@ for name in planted["attacks"]:
 socket.socket(fileno=int(sys.argv[2])).send(json.dumps(through).encode())
 """
 
+_FILES_AND_NETWORK = ("read_a_file", "open_a_network_socket", "connect_to_a_local_server")
 ATTACKS: Mapping[int, tuple[str, ...]] = {
-    1: ("read_a_file", "open_a_network_socket", "connect_to_a_local_server"),
-    2: ("read_a_file", "open_a_network_socket", "connect_to_a_local_server", "reach_another_process"),
-    3: (
-        "read_a_file",
-        "open_a_network_socket",
-        "connect_to_a_local_server",
-        "reach_another_process",
-        "take_more_memory",
-    ),
+    1: _FILES_AND_NETWORK,
+    2: (*_FILES_AND_NETWORK, "reach_another_process"),
+    3: (*_FILES_AND_NETWORK, "reach_another_process", "take_more_memory"),
 }
 """The attacks that each level must stop to count as supported."""
 

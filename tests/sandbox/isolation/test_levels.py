@@ -20,6 +20,7 @@ from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import views
 from rlm.sandbox.isolation.layers import cgroup
 from rlm.sandbox.isolation.policy import LEVELS, Candidate
+from rlm.sandbox.isolation.syscalls import libc
 from rlm.sandbox.launch import probe
 from rlm.sandbox.launch.probe import Probed
 from rlm.sandbox.types import KernelLimits
@@ -390,6 +391,34 @@ async def test_root_s_kernel_has_a_user_of_its_own(open_way) -> None:
     assert "0" not in result.stdout.split()
     for way_back in ("os.setuid(0)", "os.setresuid(0, 0, 0)", "os.seteuid(0)", "os.setgid(0)"):
         assert (await attempt(kernel, way_back)).ename == "PermissionError"
+
+
+async def test_mounts_below_a_shown_folder_are_read_only(
+    make_context, handler, monkeypatch, tmp_path
+) -> None:
+    """A bind shows what is mounted further down, too."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount")
+    probe_or_skip(Candidate(2))
+    below = tmp_path / "below"
+    below.mkdir()
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o755)
+    if libc.mount(b"t", str(below).encode(), b"tmpfs", 0, None):
+        pytest.skip("nothing can be mounted here")
+    try:
+        below.chmod(0o777)
+        paths = [*views.interpreter_paths(), str(tmp_path)]
+        monkeypatch.setattr(views, "interpreter_paths", lambda: paths)
+        kernel = JupyterSandbox(make_context("x"), handler, level=2)
+        await kernel.open()
+        shown = f"[line.split()[5] for line in open('/proc/self/mountinfo') if ' {below} ' in line]"
+        result = await attempt(kernel, shown)
+        assert "ro,nosuid,nodev" in (result.result or ""), result
+        await kernel.close()
+    finally:
+        libc.umount2(str(below).encode(), 2)
 
 
 HOGS = """
