@@ -55,7 +55,7 @@ def lines_of(body: Body, log: AccessLog, numbers: range) -> Listed:
 
     def about(lines: Listed) -> str:
         return (
-            f", from line {lines[0].number:,}: iterate, index or slice "
+            f", from line {lines.numbers[0]:,}: iterate, index or slice "
             "(each is a str with number, start, end, text)"
         )
 

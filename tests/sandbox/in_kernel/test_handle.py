@@ -226,7 +226,7 @@ def test_what_was_handed_out_is_logged(make_handle) -> None:
     handle.peek(10, 20)
     handle.peek(15, 30)
     handle.chunk(100)
-    handle.read_lines()
+    repr(handle.read_lines()[400:])
     assert handle.drain_access() == ((Span(10, 30),), ())
     hits = handle.search("line", max_hits=3)
     assert handle.drain_access() == ((), (Span(0, 14),))
