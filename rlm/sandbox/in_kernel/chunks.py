@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..text.body import Body, Span
 from .access_log import bounded
-from .places import SHOWN_TEXT, Later, Listed, Place, Record, Records, Text, shown, spans_of
+from .places import SHOWN_TEXT, Later, Listed, Place, Record, Text, shown, spans_of
 
 __all__ = ["ChunkUnit", "chunks_of", "coverage_of"]
 
@@ -197,6 +197,6 @@ def coverage_of(whole: Span, chunks: Iterable[Any]) -> Record:
         chunks=len(spans),
         input_chars=whole.end - whole.start,
         covered_chars=covered,
-        gaps=Records(gaps[:_MAX_GAPS]),
+        gaps=gaps[:_MAX_GAPS],
         complete=not gaps,
     )

@@ -125,9 +125,8 @@ class Handle:
         if self._documents is None:
             self._documents = [self._document(document) for document in self.body.documents]
         fits = None if pattern is None else str(pattern).replace("**/", "*")
-        return Records(
-            document for document in self._documents if fits is None or fnmatchcase(document["name"], fits)
-        )
+        chosen = (one for one in self._documents if fits is None or fnmatchcase(one["name"], fits))
+        return Records(chosen, "document")
 
     def _document(self, document: Document) -> Place:
         counts = {"messages": document.messages, "pages": document.pages}
@@ -373,19 +372,18 @@ class Handle:
             "document": Later(lambda pack: self.document_name(pack.start)),
             "text": Later(lambda pack: self._text(pack.start, pack.end)),
         }
-        return Records(
-            Place(
-                {
-                    "index": index,
-                    "start": max(low, start),
-                    "end": min(high, end),
-                    "score": score,
-                    "heading_path": path,
-                    **later,
-                }
-            )
+        packs = (
+            {
+                "index": index,
+                "start": max(low, start),
+                "end": min(high, end),
+                "score": score,
+                "heading_path": path,
+                **later,
+            }
             for index, ((start, end), score, path) in enumerate(ranked)
         )
+        return Records(map(Place, packs), "pack")
 
     def document_name(self, char: int) -> str | None:
         """Return the name of the document of a character, or None outside the body."""

@@ -219,7 +219,7 @@ class Helpers:
     def tables(self) -> Tables:
         """Return the documents of `read_records`, and tables drawn with |: name (for `sql`), document, start,
         end, and columns: their types by their names, from the first 1,000 rows."""
-        return Tables(table.place for table in self._tables().tables)
+        return Tables((table.place for table in self._tables().tables), "table")
 
     def sql(self, query: str, params: Any = ()) -> SqlRows:
         """Return the rows of one SELECT over the tables, in SQLite, at most 100,000.

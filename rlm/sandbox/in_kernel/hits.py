@@ -30,7 +30,7 @@ class Hits(Records):
     __slots__ = ("_count", "_total", "truncated")
 
     def __init__(self, hits: list[Any], *, truncated: bool, count: Callable[[], int]) -> None:
-        super().__init__(hits)
+        super().__init__(hits, "hit")
         self.truncated = truncated
         self._count = count
         self._total = None if truncated else len(hits)
@@ -87,7 +87,7 @@ class Hits(Records):
 
     def _heading(self) -> str:
         if not self.truncated:
-            return f"{len(self):,} hit{'' if len(self) == 1 else 's'}"
+            return super()._heading()
         if self._total is None:
             return f"{len(self):,} of at least {len(self) + 1:,} hits (.total counts them all)"
         return f"{len(self):,} of {self._total:,} hits"

@@ -251,11 +251,15 @@ class Place(Record):
 
 
 class Records(list[Any]):
-    """A list of records that prints its length and its first few."""
+    """A list of records that prints its length, as a number of units, and its first few."""
 
-    __slots__ = ()
+    __slots__ = ("unit",)
     EMPTY: str | None = "[]"
     """What an empty list prints. None: the same as another."""
+
+    def __init__(self, items: Iterable[Any] = (), unit: str = "record") -> None:
+        super().__init__(items)
+        self.unit = unit
 
     @overload
     def __getitem__(self, at: SupportsIndex) -> Any: ...
@@ -266,7 +270,7 @@ class Records(list[Any]):
         return self._part(found) if isinstance(at, slice) else found
 
     def _part(self, items: list[Any]) -> Records:
-        return Records(items)
+        return Records(items, self.unit)
 
     def __repr__(self) -> str:
         if not self and self.EMPTY is not None:
@@ -283,7 +287,7 @@ class Records(list[Any]):
         return [f"  {record!r}" for record in first], len(first)
 
     def _heading(self) -> str:
-        return f"{len(self):,} record{'' if len(self) == 1 else 's'}"
+        return f"{len(self):,} {self.unit}{'' if len(self) == 1 else 's'}"
 
 
 class Passages(list[Text]):

@@ -117,9 +117,6 @@ class Tables(Records):
     __slots__ = ()
     EMPTY = "no table: no document holds CSV, JSON, a chat or a table drawn with |"
 
-    def _heading(self) -> str:
-        return f"{len(self):,} table{'' if len(self) == 1 else 's'}"
-
     def _lines(self) -> tuple[list[str], int]:
         first = list.__getitem__(self, slice(_MOST_LISTED))
         return [f"  {one.name} ({one.document}): {one._shown('columns')}" for one in first], len(first)
@@ -203,7 +200,7 @@ class SqlRows(Records):
     def __init__(
         self, rows: Iterable[SqlRow], columns: Sequence[str], source: str, *, truncated: bool
     ) -> None:
-        super().__init__(rows)
+        super().__init__(rows, "row")
         self.columns = list(columns)
         self.source = source
         self.truncated = truncated
@@ -219,7 +216,7 @@ class SqlRows(Records):
         return list(dict.fromkeys(place for row in self for place in SqlRow.stands_for(row, "part")))
 
     def _heading(self) -> str:
-        heading = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
+        heading = super()._heading()
         if self.truncated:
             heading = f"the first {heading} (there are more: aggregate, or add LIMIT)"
         return f"{heading} of {self.source}" if self.source else heading
