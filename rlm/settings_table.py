@@ -153,9 +153,9 @@ SETTINGS = {
         _text(
             "allow_host",
             INPUT,
-            "A private host that URLs may lead to: HOST or HOST:PORT. Repeatable.",
+            "Private hosts that URLs may lead to: HOST or HOST:PORT, with spaces between several.",
             is_list=True,
-            metavar="HOST",
+            has_flag=False,
         ),
         _switch(
             "no_document_cache",

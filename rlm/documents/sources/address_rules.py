@@ -23,7 +23,7 @@ class AddressRules:
 
     @classmethod
     def parse(cls, hosts: Iterable[str]) -> AddressRules:
-        """Return the rules for the values of `--allow-host`. Raises UsageError for one that is no host."""
+        """Return the rules for the values of `allow_host`. Raises UsageError for one that is no host."""
         return cls(frozenset(_parse_host(host) for host in hosts))
 
     def is_named(self, host: str, port: int) -> bool:
@@ -70,9 +70,9 @@ def _parse_host(text: str) -> tuple[str, int | None]:
             host, port = bare, int(number)
     host = _normalize(host)
     if not host or "/" in host or "@" in host or any(char.isspace() for char in host):
-        raise UsageError(f"--allow-host {text!r} is no host: write HOST or HOST:PORT, such as localhost:8000")
+        raise UsageError(f"allow_host {text!r} is no host: write HOST or HOST:PORT, such as localhost:8000")
     if port is not None and not 0 < port < 65_536:
-        raise UsageError(f"--allow-host {text!r} has no such port: give one from 1 to 65,535")
+        raise UsageError(f"allow_host {text!r} has no such port: give one from 1 to 65,535")
     return host, port
 
 

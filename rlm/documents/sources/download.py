@@ -316,7 +316,7 @@ class _Guard:
         # Without the address: whoever may only send URLs to a server is told nothing of its network.
         return DocumentError(
             f"{self._name} leads into a private network: {self._host} is no public address. If you mean it, "
-            f"name the host with --allow-host {self._host}"
+            f"name the host with --set allow_host={self._host}"
         )
 
 

@@ -146,15 +146,15 @@ function Source({ run, place, citation, claims }) {
   const { value, error } = usePiece(run, place.path);
   const quote = useRef(null);
   useEffect(() => {
-    if (value && quote.current) quote.current.scrollIntoView({ block: "center" });
+    if (value && quote.current) quote.current.scrollIntoView({ block: "nearest" });
   }, [value]);
   const mine = citation ? citation.claims.map((index) => claims[index]).filter(Boolean) : [];
   const lineOf = (text) => text.split("\n").length - 1;
   return html`<div class="source">
     ${citation &&
-    html`<p class="badges"><${Badge} tone=${citationTone(citation)[0]}>${citationTone(citation)[1]}<//><${Verdict} status=${citation.verdict} /></p>
+    html`${citationTone(citation)[0] !== "good" && html`<p class="badges"><${Badge} tone=${citationTone(citation)[0]}>${citationTone(citation)[1]}<//></p>`}
       <p class="place">${citation.place}</p>
-      ${mine.map((one) => html`<blockquote class=${`claim-box ${one.status}`}><${Verdict} status=${one.status} /> ${one.text}${one.reason && html`<small>${one.reason}</small>`}</blockquote>`)}
+      ${mine.map((one) => html`<blockquote class=${`claim-box ${one.status}`}>${one.status !== "supported" && html`<${Verdict} status=${one.status} /> `}${one.text}${one.reason && html`<small>${one.reason}</small>`}</blockquote>`)}
       ${!mine.length && html`<p class="note">No claim of the answer names this source.</p>`}`}
     ${!value && html`<${Waiting} error=${error} />`}
     ${value && value.missing && html`<p class="note">${value.missing}</p>${citation && html`<pre class="page-text"><mark>${citation.quote}</mark></pre>`}`}

@@ -59,5 +59,5 @@ def test_help_is_in_sections_and_shows_no_option_that_does_not_apply(rlm: Any) -
         assert f"\n{title}\n" in asked
     assert max(map(len, asked.split("Arguments:")[1].splitlines())) <= 80
     batch = rlm("batch", "--help").stdout
-    for hidden in ("--schema", "--exclude", "--allow-host", "Not available here"):
+    for hidden in ("--schema", "--exclude", "Not available here"):
         assert hidden not in batch

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_clients import MODES, Connect, Place, text_of
+from mcp_clients import Connect, Place, text_of
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -24,8 +24,7 @@ ALPHA = {"role": "child", "match": "alpha", "reply": "90,000 euros"}
 BETA = {"role": "child", "match": "beta", "reply": "the yard"}
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_cancelled_run_is_kept_and_resumed(connect: Connect, place: Place, mode: str) -> None:
+async def test_a_cancelled_run_is_kept_and_resumed(connect: Connect, place: Place) -> None:
     model = place.script(ROOT, ALPHA, {**BETA, "delay": 300})
     lines: list[str] = []
     waiting = anyio.Event()
@@ -40,7 +39,7 @@ async def test_a_cancelled_run_is_kept_and_resumed(connect: Connect, place: Plac
             "ask", {"question": "What does the crane cost?", "paths": ["."]}, progress_callback=note
         )
 
-    async with connect("--model", model, "--strategy", "rlm", mode=mode) as client:
+    async with connect("--model", model, "--strategy", "rlm") as client:
         async with anyio.create_task_group() as group:
             group.start_soon(ask, client)
             with anyio.fail_after(90):

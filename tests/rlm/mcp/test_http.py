@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_clients import MODES, Place, text_of
+from mcp_clients import Place, text_of
 
 TOKEN = "a-token-of-sixteen-or-more"
 OPENING = {
@@ -72,9 +72,8 @@ async def connected(url: str, mode: str = "auto", **options: Any) -> AsyncIterat
         yield client
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_the_official_client_asks_and_reads(url: str, mode: str) -> None:
-    async with connected(url, mode) as client:
+async def test_the_official_client_asks_and_reads(url: str) -> None:
+    async with connected(url) as client:
         result = await client.call_tool("ask", {"question": "What does the crane cost?", "paths": ["."]})
         shown = result.structured_content
         assert shown is not None, text_of(result)

@@ -103,7 +103,7 @@ async def test_a_citation_opens_its_place_in_the_source(server, browse, yards) -
     await page.wait_for_selector(".panel mark")
     assert (await seen.texts(".panel mark"))[0].strip() == "The rent of the crane is 21,400 euros a month"
     assert "Contract of the Harbour yard" in " ".join(await seen.texts(".page-text"))
-    assert (await seen.texts(".panel .badges .badge"))[:2] == ["found in the input", "supported"]
+    assert await seen.texts(".panel .badge") == []  # nothing is wrong
     await page.keyboard.press("ArrowRight")
     await page.keyboard.press("ArrowRight")
     await page.wait_for_selector(".panel .claim-box.unsupported")

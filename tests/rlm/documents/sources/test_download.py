@@ -123,7 +123,7 @@ def test_private_addresses_are_refused(site: Site, host: str, tmp_path: Path) ->
 
 
 def test_a_refused_host_says_how_to_allow_it(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match=r"--allow-host 127\.0\.0\.1$"):
+    with pytest.raises(DocumentError, match=r"--set allow_host=127\.0\.0\.1$"):
         get(site.serve("/", PAGE), tmp_path, "example.org")
 
 
@@ -140,7 +140,7 @@ def test_an_allowed_host_is_compared_exactly() -> None:
     assert not rules.is_named("localhost", 80)
     assert rules.is_named("::1", 9)
     for wrong in ("", "http://a/b", "a b", "a:0", "me@host"):
-        with pytest.raises(UsageError, match="--allow-host"):
+        with pytest.raises(UsageError, match="allow_host"):
             AddressRules.parse([wrong])
 
 
