@@ -23,7 +23,7 @@ import rlm.models.providers.openai
 from rlm.documents import PathSource
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings
-from rlm.tasks.comparison.compare import compare, resume_comparison
+from rlm.tasks.comparison import compare, resume_comparison
 from rlm.tasks.reports.research import research, resume_research
 
 __all__: list[str] = []

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.recipes.abstention import NOT_FOUND
+from rlm.prompts.recipes.notices import NOT_FOUND
 
 __all__ = ["ReplyForm", "child_form", "quoted_form"]
 

@@ -14,7 +14,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.playback.border import call_digest
-from rlm.prompts.recipes.folded import folded_rounds
+from rlm.prompts.recipes.notices import folded_rounds
 from rlm.prompts.tokens.counters import get_counter
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rlm.children.child_answers import ChildTally
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.boundary import ForeignText, bounded
-from rlm.prompts.recipes.corrections import advice_on
+from rlm.prompts.recipes.notices import advice_on
 from rlm.prompts.templates import table
 from rlm.results import Coverage
 from rlm.sandbox.types import DIED, CellResult

@@ -34,7 +34,7 @@ from rlm.models.base import FinishReason, Message, Model, Request
 from rlm.playback.border import Border
 from rlm.playback.recording import Recording
 from rlm.prompts import RootInput, RootPrompt
-from rlm.prompts.recipes.corrections import (
+from rlm.prompts.recipes.notices import (
     excerpt,
     last_round_notice,
     repetition_notice,

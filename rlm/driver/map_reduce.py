@@ -20,7 +20,7 @@ from rlm.errors import ModelError
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Model, SliceText
 from rlm.prompts import BudgetExceeded, EarlierQuestion, SliceTooLarge, is_not_found
-from rlm.prompts.recipes.corrections import excerpt
+from rlm.prompts.recipes.notices import excerpt
 from rlm.prompts.templates import table
 from rlm.results import Citation
 from rlm.sandbox.host.requests import BadCall

@@ -17,7 +17,7 @@ from typing import Literal
 from rlm.answers.thinking import without_reasoning
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import FinishReason
-from rlm.prompts.recipes.corrections import calls_final
+from rlm.prompts.recipes.notices import calls_final
 from rlm.prompts.recipes.root import Contract
 
 __all__ = ["Cell", "Violation", "ViolationKind", "fenced", "parse", "parses"]

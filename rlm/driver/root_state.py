@@ -17,7 +17,7 @@ from rlm.driver.reply_contract import ViolationKind, fenced
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Reply, TokenUsage
 from rlm.playback.border import RecordedAnswer, Refusal, read_answers
-from rlm.prompts.recipes.corrections import correction
+from rlm.prompts.recipes.notices import correction
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
 __all__ = ["RecordedCell", "RootReply", "RootState", "Round"]

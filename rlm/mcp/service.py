@@ -23,7 +23,7 @@ from rlm.results import Citation, RunResult
 from rlm.runs.stored_run import stored_result
 from rlm.runtime import RLM
 from rlm.status import StatusReader
-from rlm.tasks.comparison.table import Comparison
+from rlm.tasks.comparison import Comparison
 from rlm.tasks.passages import find_matches, find_passages
 from rlm.tasks.question import ask
 from rlm.tasks.reports.research import research

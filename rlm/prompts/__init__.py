@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from rlm.prompts.history import *  # noqa: F403
     from rlm.prompts.packs import *  # noqa: F403
     from rlm.prompts.prompt import *  # noqa: F403
-    from rlm.prompts.recipes.abstention import *  # noqa: F403
     from rlm.prompts.recipes.card import *  # noqa: F403
     from rlm.prompts.recipes.card_settings import *  # noqa: F403
     from rlm.prompts.recipes.child import *  # noqa: F403
     from rlm.prompts.recipes.cited import *  # noqa: F403
     from rlm.prompts.recipes.cited_answer import *  # noqa: F403
-    from rlm.prompts.recipes.earlier import *  # noqa: F403
+    from rlm.prompts.recipes.notices import *  # noqa: F403
     from rlm.prompts.recipes.root import *  # noqa: F403
     from rlm.prompts.recipes.scoped import *  # noqa: F403
     from rlm.prompts.recipes.tiles import *  # noqa: F403
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
 # What these modules export is exported here, on first use, because few runs need all of it: the
 # recipes that no run uses come last.
 _HOMES = (
-    "recipes.abstention",
+    "recipes.notices",
     "errors",
     "prompt",
     "fitting",
     "packs",
     "tokens.counters",
-    "recipes.earlier",
     "recipes.child",
     "recipes.root",
     "history",

@@ -8,7 +8,7 @@ PromptError
 ├── UnknownCounter   no token counter of that name
 ├── BudgetExceeded   required sections exceed the budget; names them
 ├── SliceTooLarge    a child's slice does not fit its prompt; gives a size that fits
-└── SegmentError     stored segments; its subclasses are in rlm.prompts.segments.errors
+└── SegmentError     stored segments; its subclasses are in rlm.prompts.segments.segment
 """
 
 from __future__ import annotations

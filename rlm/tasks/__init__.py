@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlm.tasks.comparison.compare import compare
+    from rlm.tasks.comparison import compare
     from rlm.tasks.question import ask
     from rlm.tasks.reports.card_stages import work_card
     from rlm.tasks.reports.research import research
@@ -25,7 +25,7 @@ __all__ = ["ask", "compare", "research", "resume_job", "summarize", "work_card"]
 # the name of a task: importing the module would replace the function here.
 _HOMES = {
     "ask": "rlm.tasks.question",
-    "compare": "rlm.tasks.comparison.compare",
+    "compare": "rlm.tasks.comparison",
     "research": "rlm.tasks.reports.research",
     "resume_job": "rlm.tasks.resuming",
     "summarize": "rlm.tasks.summaries.summarize",

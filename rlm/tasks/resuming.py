@@ -7,8 +7,7 @@ from rlm.results import RunResult
 from rlm.runs.opening import open_journal
 from rlm.runtime import RLM
 from rlm.tasks.attempts import resume_attempts
-from rlm.tasks.comparison.compare import resume_comparison
-from rlm.tasks.comparison.table import Comparison
+from rlm.tasks.comparison import Comparison, resume_comparison
 from rlm.tasks.reports.research import Research, resume_research
 
 __all__ = ["RESUMED_JOBS", "resume_job"]

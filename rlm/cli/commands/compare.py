@@ -17,9 +17,8 @@ from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 from rlm.status import dollars, share
-from rlm.tasks.comparison.compare import compare as run_comparison
-from rlm.tasks.comparison.compare import plan_comparison
-from rlm.tasks.comparison.table import METHODS, Comparison, MethodRow
+from rlm.tasks.comparison import METHODS, Comparison, MethodRow, plan_comparison
+from rlm.tasks.comparison import compare as run_comparison
 
 __all__ = ["compare", "print_comparison"]
 

@@ -20,8 +20,8 @@ from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 from rlm.status import dollars, plural
 
 if TYPE_CHECKING:
-    from rlm.tasks.reports.account import QuestionAccount
-    from rlm.tasks.reports.questions import Plan
+    from rlm.tasks.reports.asking import QuestionAccount
+    from rlm.tasks.reports.plan import Plan
     from rlm.tasks.reports.research import Research
 
 __all__ = ["print_research", "research"]
@@ -113,7 +113,7 @@ def print_research(
 
 def _read(file: Path, task: str) -> Plan:
     """Return the plan in `file`. Raises ConfigurationError or UsageError."""
-    from rlm.tasks.reports.questions import from_markdown
+    from rlm.tasks.reports.plan import from_markdown
 
     try:
         return from_markdown(file.read_text(encoding="utf-8"), task)

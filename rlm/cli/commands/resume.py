@@ -28,7 +28,7 @@ from rlm.runtime import RLM
 from rlm.settings import Settings
 from rlm.settings_table import CALL_OPTIONS, JOURNAL
 from rlm.tasks import resume_job
-from rlm.tasks.comparison.table import Comparison
+from rlm.tasks.comparison import Comparison
 from rlm.tasks.resuming import RESUMED_JOBS
 
 __all__ = ["replay", "resume"]

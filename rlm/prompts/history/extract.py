@@ -191,7 +191,7 @@ def _repeats(one: _Candidate, other: _Candidate, shared: int) -> bool:
 
 
 def _merge_neighbours(candidates: Iterator[_Candidate]) -> list[_Candidate]:
-    """Merge adjacent sentences into one line, under the heading of the higher score.
+    """Merge adjacent sentences into one line, under the heading of the first.
 
     Remaining work is never merged with finished work.
     """
@@ -200,10 +200,9 @@ def _merge_neighbours(candidates: Iterator[_Candidate]) -> list[_Candidate]:
         before = together[-1] if together else None
         beside = before and before.place == candidate.place and before.order == candidate.order - 1
         if before and beside and (before.heading == _LEFT) == (candidate.heading == _LEFT):
-            stronger = max(before, candidate, key=lambda one: one.score)
             code = _FENCED in before.text + candidate.text
             text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"
-            together[-1] = replace(stronger, order=candidate.order, text=text)
+            together[-1] = replace(before, order=candidate.order, text=text)
         else:
             together.append(candidate)
     return together

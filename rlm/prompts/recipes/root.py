@@ -14,7 +14,7 @@ from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.prompts.fitting import Part, Section, assemble
 from rlm.prompts.prompt import JOINER, AssembledPrompt
-from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_lines
+from rlm.prompts.recipes.notices import EarlierQuestion, earlier_lines
 from rlm.prompts.templates import fill, table, words
 from rlm.prompts.tokens.counters import get_counter
 

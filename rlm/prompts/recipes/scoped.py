@@ -29,8 +29,7 @@ from rlm.prompts.prompt import (
     make_report,
 )
 from rlm.prompts.recipes.scoped_layers import LayerSource, StaticLayers
-from rlm.prompts.segments.adapter import DbAdapter
-from rlm.prompts.segments.segment import DEPRECATED, LAYERS, SCOPES, Segment
+from rlm.prompts.segments.segment import DEPRECATED, LAYERS, SCOPES, DbAdapter, Segment
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [

@@ -9,9 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
-from rlm.prompts.segments.errors import AdapterFailed
-from rlm.prompts.segments.segment import Segment
+from rlm.prompts.segments.segment import AdapterFailed, BatchAdapter, DbAdapter, RevisedAdapter, Segment
 
 __all__ = ["LayerSource", "StaticLayers"]
 

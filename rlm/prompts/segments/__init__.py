@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlm.prompts.segments.adapter import *  # noqa: F403
-from rlm.prompts.segments.errors import *  # noqa: F403
 from rlm.prompts.segments.segment import *  # noqa: F403
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from rlm.database.store import Transaction
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.segments.errors import SegmentRefused
 from rlm.prompts.segments.segment import (
     DEPRECATED,
     SCOPES,
     Segment,
+    SegmentRefused,
     SegmentVersion,
     StoredSegment,
     faults_of_label,

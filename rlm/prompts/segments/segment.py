@@ -1,17 +1,21 @@
-"""Define scopes, stored segments, their versions, and the links between entries and rulesets."""
+"""Define scopes, stored segments, their versions, and the links between entries and rulesets.
+
+SegmentError is the base of all errors here: ScopeRefused, SegmentRefused, SegmentNotFound,
+SegmentConflict, StoreUnavailable and AdapterFailed.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rlm.lazy_dataclass import dataclass
-from rlm.prompts.segments.errors import ScopeRefused
+from rlm.prompts.errors import PromptError
 
 __all__ = [
     "DEPRECATED",
@@ -19,9 +23,20 @@ __all__ = [
     "LAYERS",
     "NO_METADATA",
     "SCOPES",
+    "AdapterFailed",
+    "BatchAdapter",
+    "DbAdapter",
     "EntryRuleset",
+    "MemoryAdapter",
+    "RevisedAdapter",
+    "ScopeRefused",
     "Segment",
+    "SegmentConflict",
+    "SegmentError",
+    "SegmentNotFound",
+    "SegmentRefused",
     "SegmentVersion",
+    "StoreUnavailable",
     "StoredSegment",
     "check_scope",
     "faults_of_label",
@@ -29,6 +44,56 @@ __all__ = [
     "faults_of_text",
     "kind_of",
 ]
+
+
+class SegmentError(PromptError):
+    """Base class of all errors of stored segments."""
+
+
+class ScopeRefused(SegmentError):
+    """The scope can't be stored."""
+
+
+class SegmentRefused(SegmentError):
+    """The data to write is invalid. `faults` lists every reason."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+class SegmentNotFound(SegmentError):
+    """There is no segment, version or label of that name."""
+
+
+class SegmentConflict(SegmentError):
+    """The segment was edited between reading and writing it. Nothing was written.
+
+    `expected` is the version the writer had read, `found` the current one.
+    """
+
+    def __init__(self, segment_id: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"segment {segment_id} is at version {found}, not {expected}: someone else edited it; "
+            "read it again and repeat your edit"
+        )
+        self.segment_id = segment_id
+        self.expected = expected
+        self.found = found
+
+
+class StoreUnavailable(SegmentError):
+    """The database can't be opened, read or written."""
+
+
+class AdapterFailed(SegmentError):
+    """A DbAdapter raised an error, which is chained. `scope` is the scope it was asked for."""
+
+    def __init__(self, scope: str, error: BaseException) -> None:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        super().__init__(f"the segments of scope {scope!r} could not be fetched: {reason}")
+        self.scope = scope
+
 
 SCOPES = ("core", "ruleset", "world", "entry", "entry_start", "npc")
 """The scopes of stored segments, in prompt order."""
@@ -189,3 +254,70 @@ def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[str]:
     if "\\u0000" in text:
         faults.append("its metadata holds U+0000, which is not text: remove it")
     return faults
+
+
+class DbAdapter(Protocol):
+    """Provides the static layers. Called from several threads at once, never for a dynamic layer.
+
+    The prompt does not depend on the order of the segments, nor on inactive ones among them. An exception
+    becomes AdapterFailed.
+    """
+
+    def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
+        """Return the active segments of that scope and entity. `ref_id` is None for core."""
+
+    def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
+        """Return the rulesets of an entry."""
+
+
+@runtime_checkable
+class BatchAdapter(DbAdapter, Protocol):
+    """An adapter that can fetch several entities with one query."""
+
+    def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
+        """Return the active segments of that scope for any of those entities."""
+
+
+@runtime_checkable
+class RevisedAdapter(DbAdapter, Protocol):
+    """An adapter that reports changes, so that static layers can be cached."""
+
+    def revision(self) -> object:
+        """Return a value that differs after every change of a segment, version, label or link."""
+
+
+class MemoryAdapter:
+    """A DbAdapter over segments given once. `rulesets` are by entry.
+
+    Raises ScopeRefused and SegmentRefused, like a store.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[Segment] = (),
+        rulesets: Mapping[str, Sequence[EntryRuleset]] | None = None,
+    ) -> None:
+        self._segments = tuple(segments)
+        self._rulesets = {entry: tuple(links) for entry, links in (rulesets or {}).items()}
+        faults = []
+        for segment in self._segments:
+            check_scope(segment.scope)
+            faults += [f"segment {segment.id}: {fault}" for fault in faults_of_segment(segment)]
+        if faults:
+            raise SegmentRefused(*faults)
+
+    def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
+        """Return the active segments of that scope and entity."""
+        return [s for s in self._segments if s.active and s.scope == scope and s.ref_id == ref_id]
+
+    def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
+        """Return the active segments of that scope for any of those entities."""
+        return [s for s in self._segments if s.active and s.scope == scope and s.ref_id in ref_ids]
+
+    def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
+        """Return the rulesets of an entry."""
+        return self._rulesets.get(entry_id, ())
+
+    def revision(self) -> object:
+        """Return a constant, because the segments never change."""
+        return 0

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from rlm.database.location import store_at
 from rlm.database.store import Row, RowConflict, Schema, Store, Transaction, one_of
-from rlm.prompts.segments.errors import SegmentConflict, SegmentNotFound, SegmentRefused, StoreUnavailable
 from rlm.prompts.segments.segment import (
     DEPRECATED,
     ENTITY_KINDS,
@@ -24,8 +23,12 @@ from rlm.prompts.segments.segment import (
     NO_METADATA,
     EntryRuleset,
     Segment,
+    SegmentConflict,
+    SegmentNotFound,
+    SegmentRefused,
     SegmentVersion,
     StoredSegment,
+    StoreUnavailable,
     check_scope,
     faults_of_label,
     faults_of_segment,

@@ -1,5 +1,6 @@
 """Ask the questions of a plan: independent ones at the same time, others after those whose answers they
-need."""
+need. Tell what each took.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +8,30 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
 from rlm.models.base import is_extractive
+from rlm.prompts import states_absence
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.settings import Limits
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.jobs.parts import Part, Parts
-from rlm.tasks.reports.evidence_table import is_sourced
+from rlm.tasks.reports.evidence import is_sourced
 from rlm.tasks.reports.look_up import look_up, may_look_up
-from rlm.tasks.reports.questions import Plan, Question
+from rlm.tasks.reports.plan import Plan, Question
 
-__all__ = ["Asked", "NotAsked", "Outcome", "ask_questions"]
+__all__ = [
+    "Asked",
+    "NotAsked",
+    "Outcome",
+    "QuestionAccount",
+    "account_of",
+    "ask_questions",
+    "describe_absence",
+]
 
 _AT_ONCE = 3
 _SHARE = 0.9
@@ -154,3 +165,72 @@ def _earlier(question: Question, result: RunResult) -> str:
     return words.format(
         number=question.number, question=json_text(question.text), answer=json_text(answer), sources=sources
     )
+
+
+_SHOWN_FILES = 8
+_STATEMENT_CHARS = 400
+
+Way = Literal["passages", "direct", "map-reduce", "rounds", "not asked", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAccount:
+    """What a question took. `how` it was answered: from its best passages, by one call over the whole text,
+    part by part (map-reduce), or in rounds. `calls` are all model calls, those of children included.
+    `cost_usd` is None if a price is unknown."""
+
+    number: str
+    text: str
+    how: Way
+    found: bool
+    calls: int = 0
+    rounds: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    seconds: float = 0.0
+
+
+def account_of(question: Question, outcome: Outcome, gaps: Sequence[tuple[Question, str]]) -> QuestionAccount:
+    """Return the account of a question. `gaps` are the questions without a verified answer."""
+    if isinstance(outcome, NotAsked):
+        return QuestionAccount(question.number, question.text, "not asked", False)
+    if isinstance(outcome, str):
+        return QuestionAccount(question.number, question.text, "failed", False)
+    costs = [one.cost_usd for one in outcome.usage]
+    how: Way = "direct" if outcome.coverage.complete else "passages"
+    if outcome.strategy == "map-reduce" or outcome.rounds:
+        how = "map-reduce" if outcome.strategy == "map-reduce" else "rounds"
+    return QuestionAccount(
+        question.number,
+        question.text,
+        how,
+        all(gap.number != question.number for gap, _ in gaps),
+        sum(one.calls for one in outcome.usage),
+        outcome.rounds,
+        sum(one.input_tokens + one.output_tokens for one in outcome.usage),
+        None if None in costs else sum(cost for cost in costs if cost is not None),
+        outcome.seconds,
+    )
+
+
+def describe_absence(result: RunResult, unread: Sequence[str], documents: int) -> str:
+    """Return why a question has no answer: what its run says of it, and what of the input it did not read.
+    `unread` are the documents of which it read nothing, of `documents` in all."""
+    said = " ".join(result.text.split())
+    if result.stop_reason == "nearest":
+        said = "no passage with these words was found"
+    elif not states_absence(said):
+        said = "not in the documents"
+    elif len(said) > _STATEMENT_CHARS:
+        said = said[:_STATEMENT_CHARS].rsplit(" ", 1)[0] + " …"
+    said = said[0].lower() + said[1:].rstrip(".")
+    if result.coverage.complete or not result.coverage.input_chars:
+        return said
+    if documents > 1 and len(unread) == documents:
+        return f"{said}; the text was searched, and none of its {documents:,} files was read"
+    if unread and documents > 1:
+        names = ", ".join(unread[:_SHOWN_FILES])
+        more = f" and {len(unread) - _SHOWN_FILES:,} more" if len(unread) > _SHOWN_FILES else ""
+        return f"{said}; {len(unread):,} of {documents:,} files were not read: {names}{more}"
+    read = 1 - result.coverage.uncovered_chars / result.coverage.input_chars
+    return f"{said}; {read:.0%} of the text was read"

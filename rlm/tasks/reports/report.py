@@ -8,9 +8,8 @@ from collections.abc import Collection, Sequence
 from rlm.citation_markers import marks_of
 from rlm.escaping import markdown_answer, markdown_line
 from rlm.results import NOT_SUPPORTED
-from rlm.tasks.reports.conflicts import Conflict
-from rlm.tasks.reports.evidence_table import EvidenceTable, Source
-from rlm.tasks.reports.questions import Plan, Question
+from rlm.tasks.reports.evidence import Conflict, EvidenceTable, Source
+from rlm.tasks.reports.plan import Plan, Question
 
 __all__ = ["findings_text", "marks", "report"]
 

@@ -19,14 +19,27 @@ from rlm.runs.opening import check_question
 from rlm.runtime import RLM
 from rlm.sandbox.text.body import Body
 from rlm.tasks.jobs.job import Job, open_job, open_stored_job
-from rlm.tasks.reports.account import QuestionAccount, account_of, describe_absence
-from rlm.tasks.reports.asking import Asked, NotAsked, ask_questions
-from rlm.tasks.reports.checking import check_findings, check_summary, join_support
-from rlm.tasks.reports.conflicts import Conflict, read_conflicts
-from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages, statement_of
-from rlm.tasks.reports.evidence_table import Source as Passage
-from rlm.tasks.reports.planning import make_plan
-from rlm.tasks.reports.questions import Plan, Question, from_task, is_the_task
+from rlm.tasks.reports.asking import (
+    Asked,
+    NotAsked,
+    QuestionAccount,
+    account_of,
+    ask_questions,
+    describe_absence,
+)
+from rlm.tasks.reports.evidence import (
+    Conflict,
+    EvidenceTable,
+    Finding,
+    check_findings,
+    check_summary,
+    join_support,
+    passages,
+    read_conflicts,
+    statement_of,
+)
+from rlm.tasks.reports.evidence import Source as Passage
+from rlm.tasks.reports.plan import Plan, Question, from_task, is_the_task, make_plan
 from rlm.tasks.reports.report import findings_text, report
 
 __all__ = ["Research", "estimate_research", "plan_research", "research", "resume_research"]

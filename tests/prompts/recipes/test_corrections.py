@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.prompts.errors import PromptError
-from rlm.prompts.recipes.corrections import (
+from rlm.prompts.recipes.notices import (
     advice_on,
     correction,
     last_round_notice,

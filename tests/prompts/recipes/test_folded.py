@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm.prompts.recipes.folded import folded_rounds
+from rlm.prompts.recipes.notices import folded_rounds
 
 
 def test_it_says_which_rounds_what_the_kernel_holds_and_what_was_noted() -> None:

@@ -15,7 +15,7 @@ MODULES = sorted(name for _, name, _ in pkgutil.walk_packages(segments.__path__,
 
 
 def test_everything_that_is_named_is_there() -> None:
-    for home in ("adapter", "errors", "segment", "store", "exchange"):
+    for home in ("segment", "store", "exchange"):
         module = importlib.import_module(f"rlm.prompts.segments.{home}")
         assert all(getattr(segments, name) is getattr(module, name) for name in module.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

@@ -8,7 +8,7 @@ import pytest
 
 from rlm.children.child_answers import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
-from rlm.prompts.recipes.corrections import advice_on
+from rlm.prompts.recipes.notices import advice_on
 from rlm.results import Coverage, Span
 from rlm.sandbox.types import CellReport, CellResult, VariableInfo
 

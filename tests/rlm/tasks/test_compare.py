@@ -18,8 +18,7 @@ from rlm.errors import ModelRejected, UsageError
 from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.info import ModelInfo
-from rlm.tasks.comparison.compare import compare
-from rlm.tasks.comparison.table import Comparison, MethodRow
+from rlm.tasks.comparison import Comparison, MethodRow, compare
 from rlm.testing import ScriptedModel
 
 FACT = "The supplier of the northern plant is Orlen & Sons."

@@ -20,10 +20,9 @@ from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
 from rlm.models.offline.extractive import EXTRACTS
 from rlm.results import Citation, Coverage, RunResult, Usage
-from rlm.tasks.comparison.compare import resume_comparison
-from rlm.tasks.reports.conflicts import Conflict
-from rlm.tasks.reports.evidence_table import EvidenceTable, Finding
-from rlm.tasks.reports.questions import Plan, Question, from_markdown
+from rlm.tasks.comparison import resume_comparison
+from rlm.tasks.reports.evidence import Conflict, EvidenceTable, Finding
+from rlm.tasks.reports.plan import Plan, Question, from_markdown
 from rlm.tasks.reports.report import report
 from rlm.tasks.reports.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel

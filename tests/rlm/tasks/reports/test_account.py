@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlm.results import Coverage, RunResult
-from rlm.tasks.reports.account import account_of
-from rlm.tasks.reports.questions import Question
+from rlm.tasks.reports.asking import account_of
+from rlm.tasks.reports.plan import Question
 
 
 @pytest.mark.parametrize(

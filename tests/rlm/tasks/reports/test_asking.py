@@ -10,7 +10,7 @@ from typing import Any
 
 from rlm.journal import Journal
 from rlm.models.base import Request
-from rlm.tasks.reports.questions import Plan, from_markdown
+from rlm.tasks.reports.plan import Plan, from_markdown
 from rlm.testing import ScriptedModel
 
 Run = Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlm.models.base import Request
 from rlm.results import NOT_SUPPORTED
-from rlm.tasks.reports.questions import from_markdown
+from rlm.tasks.reports.plan import from_markdown
 from rlm.testing import ScriptedModel
 from tests.rlm.answers.support.planted import claims_in, is_planted
 

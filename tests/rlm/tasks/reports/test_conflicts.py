@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm.tasks.reports.conflicts import read_conflicts
+from rlm.tasks.reports.evidence import read_conflicts
 
 
 def test_a_models_list_is_read_without_entries_of_fewer_than_two_sources() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.errors import UsageError
-from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task, is_the_task
+from rlm.tasks.reports.plan import Plan, Question, from_markdown, from_task, is_the_task
 
 PLAN = """\
 # Compare the offers

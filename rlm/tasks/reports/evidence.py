@@ -1,26 +1,41 @@
-"""The evidence of a research: claims with numbered sources. A passage has one number, however often cited."""
+"""The evidence of a research: claims with numbered sources, their check, and contradictions.
+
+A passage has one number, however often it is cited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Any
 
-from rlm.answers.support.claims import claims_of
+from rlm.answers.support.check import check_support
+from rlm.answers.support.claims import Claim, claims_of
+from rlm.answers.support.passages import passages_of
 from rlm.answers.support.passages import statement_of as whole_statement
 from rlm.citation_markers import marks_of
 from rlm.escaping import json_text
 from rlm.lazy_dataclass import dataclass
+from rlm.models.base import is_extractive
 from rlm.models.offline.extractive import is_extracts
-from rlm.results import Citation, RunResult
+from rlm.results import NOT_SUPPORTED, Citation, RunResult, Support
 from rlm.sandbox.text.body import Body
-from rlm.tasks.reports.questions import Question
+from rlm.tasks.jobs.job import Job
+from rlm.tasks.reports.plan import Question
 
 __all__ = [
+    "Conflict",
     "EvidenceTable",
     "Finding",
     "Source",
+    "check_findings",
+    "check_summary",
     "is_sourced",
+    "join_support",
     "passages",
+    "read_conflicts",
     "statement_of",
 ]
 
@@ -163,3 +178,92 @@ def passages(sources: Sequence[Source], statements: Mapping[int, str]) -> str:
         f"[{one.number}] {' '.join((one.citation.document or 'input').split())}: {statements[one.number]}"
         for one in sources
     )
+
+
+async def check_findings(job: Job, table: EvidenceTable, in_rounds: Collection[str] = ()) -> Support:
+    """Check the findings that have sources, and write the verdicts into `table`. With a model one call judges
+    those that are not word for word in their sources.
+
+    No passage states what code counted over all of them: of answers found `in_rounds` (the numbers of these
+    questions) only what contradicts the passages is marked.
+    """
+    places = [at for at, one in enumerate(table.findings) if one.sources]
+    claims = [
+        Claim(one.text, one.sources, is_computed=one.question.number in in_rounds)
+        for one in (table.findings[at] for at in places)
+    ]
+    support = await _check(job, claims, table)
+    for at, judged in zip(places, support.claims, strict=True):
+        supported = None if judged.status == "unchecked" else judged.status == "supported"
+        table.findings[at] = replace(table.findings[at], supported=supported)
+    return support
+
+
+async def check_summary(job: Job, summary: str, table: EvidenceTable) -> tuple[str, Support]:
+    """Return the summary with a remark behind each sentence that its sources do not support."""
+    support = await _check(job, claims_of(summary, range(1, len(table.sources) + 1)), table)
+    for one in sorted(support.claims, key=lambda one: one.end or 0, reverse=True):
+        if one.status == "unsupported" and one.end is not None:
+            summary = f"{summary[: one.end]} {NOT_SUPPORTED}{summary[one.end :]}"
+    return summary, support
+
+
+async def _check(job: Job, claims: Sequence[Claim], table: EvidenceTable) -> Support:
+    passages = passages_of([one.citation for one in table.sources], job.body)
+    model = job.config.summary_model
+    by_words = is_extractive(model) or job.config.settings.check_support is False
+    support = await check_support(claims, passages, None if by_words else job.support_model(model))
+    for note in [one for one in support.notes if one not in job.warnings]:
+        job.warn(note)
+    return support
+
+
+def join_support(findings: Support, summary: Support | None) -> Support:
+    """Return the support of all claims of a report. Their places in it are left out."""
+    claims = [*findings.claims, *(() if summary is None else summary.claims)]
+    return Support(
+        tuple(replace(one, start=None, end=None) for one in claims),
+        findings.model or (None if summary is None else summary.model),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The numbers of sources that contradict each other, what they disagree about, and the whole sentences of
+    each of these sources."""
+
+    sources: tuple[int, ...]
+    about: str
+    statements: tuple[str, ...] = ()
+
+
+def read_conflicts(reply: str, statements: Mapping[int, str]) -> list[Conflict]:
+    """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two
+    of the sources in `statements`. Raises ValueError if the reply has no such list."""
+    found = []
+    for entry in _entries(reply):
+        if not isinstance(entry.get("sources"), list):
+            continue
+        numbers = dict.fromkeys(n for n in entry["sources"] if isinstance(n, int) and n in statements)
+        about = " ".join(str(entry.get("about", "")).split())
+        if len(numbers) > 1 and about:
+            found.append(Conflict(tuple(numbers), about, tuple(statements[n] for n in numbers)))
+    return found
+
+
+def _entries(reply: str) -> list[dict[str, Any]]:
+    """Return the objects of the first list of objects in a reply, none if its only list is empty. Other
+    brackets may stand before it: `Passages [1] and [4] disagree: [{…}]`."""
+    is_empty = False
+    decoder = json.JSONDecoder()
+    for start in (match.start() for match in re.finditer(r"\[\s*(?=[\]{])", reply)):
+        try:
+            entries, _ = decoder.raw_decode(reply, start)
+        except (ValueError, RecursionError):
+            continue
+        if entries and all(isinstance(one, dict) for one in entries):
+            return list(entries)
+        is_empty = is_empty or not entries
+    if not is_empty:
+        raise ValueError("the reply has no JSON array")
+    return []
