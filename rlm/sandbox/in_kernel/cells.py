@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from . import wire
@@ -21,33 +22,33 @@ MAX_OUTPUTS = 64
 class Cells:
     """Call `before` and `after` around each cell.
 
-    In a shared kernel it asks the driver before each cell which part of the body the question covers.
+    `ours` are the helpers by their names. A name that was bound before is no user variable. In a shared
+    kernel it asks the driver before each cell which part of the body the question covers.
     """
 
-    def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any], *, shared: bool) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        handle: Handle,
+        namespace: dict[str, Any],
+        ours: Mapping[str, Any],
+        *,
+        shared: bool,
+    ) -> None:
         self.outputs: dict[int, str] = {}
         self._channel = channel
         self._handle = handle
         self._namespace = namespace
         self._code = ""
         self._round = 0
-        self._ours: dict[str, Any] = {}
-        self._watch = VariableWatch(namespace, {})
+        self._ours = ours
+        self.watch = VariableWatch(namespace, ours)
         self._stdout = BoundedStream()
         self._stderr = BoundedStream(STDERR_LIMIT)
         sys.stdout = self._stdout
         sys.stderr = self._stderr
         self._shared = shared
         self._question = 0
-
-    def watch(self, ours: dict[str, Any]) -> None:
-        """Treat the names in `ours` as helpers. Names bound so far are not user variables."""
-        self._ours = ours
-        self._watch = VariableWatch(self._namespace, ours)
-
-    def variables(self) -> dict[str, str]:
-        """Return the user's variables with their types."""
-        return self._watch.variables()
 
     def before(self, code: str, cell_id: object) -> None:
         """Restore the helpers and start to collect output. `cell_id` is the number of the round."""
@@ -83,14 +84,14 @@ class Cells:
             del self.outputs[next(iter(self.outputs))]
         self._restore_streams()
         read, scanned = self._handle.drain_access()
-        changed, changed_count = self._watch.changes(self._code)
+        changed, changed_count = self.watch.changes(self._code)
         report = wire.encode(
             {
                 "read": read,
                 "scanned": scanned,
                 "changed": [[sendable(word) for word in row] for row in changed],
                 "changed_count": changed_count,
-                "rebound": self._watch.rebound(),
+                "rebound": self.watch.rebound(),
                 "stdout_chars": self._stdout.written,
             },
             wire.MAX_CALL,

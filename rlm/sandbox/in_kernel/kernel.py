@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from IPython.core import debugger
 from IPython.core.profiledir import ProfileDir
@@ -153,16 +154,16 @@ def _furnish(shell: CellShell, channel: Channel, body: Body, tools: list[Helper]
         plan=lambda: channel.call("progress", {})[0]["plan"],
         chunk_chars=lambda: int(channel.call("chunk_chars", {})[0]),
     )
-    cells = Cells(channel, handle, namespace, shared=shared)
-    helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
-    names = {**helpers.namespace(), "helpers": helpers}
+    names: dict[str, Any] = {}
+    cells = Cells(channel, handle, namespace, names, shared=shared)
+    helpers = Helpers(handle, channel, namespace, cells.watch.variables, cells.outputs)
+    names |= {**helpers.namespace(), "helpers": helpers}
     for tool in tools:
         names[tool.name] = host_tool(tool, channel)
         setattr(helpers, tool.name, names[tool.name])
     if tools:
         names["ToolError"] = ToolError
     namespace.update(names)
-    cells.watch(names)
     shell.kernel.cells = cells
 
 

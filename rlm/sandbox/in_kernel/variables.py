@@ -93,7 +93,7 @@ class VariableWatch:
 
     def __init__(self, namespace: dict[str, Any], ours: Mapping[str, Any]) -> None:
         self._namespace = namespace
-        self._ours = dict(ours)
+        self._ours = ours
         self._seen: dict[str, tuple[int, str, str]] = {}
         self._hidden: frozenset[str] = frozenset(namespace)
 
