@@ -127,12 +127,12 @@ def _read_error(body: bytes) -> object:
 
 
 class HttpResponse:
-    """A response. `content_type` is without parameters: everything is read as UTF-8, because some decoders
-    take quadratic time. `accepted` is the type that the request asked for. Raises ReplyTooLarge for an
-    unknown encoding."""
+    """A response. `content_type` is in small letters and without parameters: everything is read as UTF-8,
+    because some decoders take quadratic time. `accepted` is the type that the request asked for. Raises
+    ReplyTooLarge for an unknown encoding."""
 
     def __init__(self, answer: aiohttp.ClientResponse, accepted: str) -> None:
-        self.content_type = answer.headers.get("content-type", "").partition(";")[0]
+        self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._answer = answer
         self._limit = max_body(answer.status, self.content_type, accepted)
         self._inflater = Inflater(answer.headers.get("content-encoding", ""))

@@ -52,10 +52,13 @@ async def collect_reply(
             if stream_type in response.content_type:
                 limit = stream_bytes(max_output_tokens)
                 failure = await _read_stream(response, decoder, accumulator, mapper, limit, progress)
-            elif "json" not in response.content_type or not accumulator.accept_json(
-                _parse_json(await response.read())
-            ):
-                failure = mapper.map_wrong_type(response.content_type)
+            else:
+                answer = _parse_json(await response.read()) if "json" in response.content_type else None
+                error = error_in(answer)
+                if error is not None:
+                    failure = mapper.map_stream_error(*read_error(error))
+                elif answer is None or not accumulator.accept_json(answer):
+                    failure = mapper.map_wrong_type(response.content_type)
     except Exception as error:  # the boundary to the provider: it may send anything
         failure = mapper.map_exception(error)
     except BaseException:
@@ -82,11 +85,12 @@ async def _read_stream(
                 raise ReplyTooLarge(f"a stream of more than {limit:,} bytes")
             events = decoder.feed(chunk)
             for data in events:
-                event = None if data == _END else parse_json(data)
+                is_end = data.strip() == _END
+                event = None if is_end else parse_json(data)
                 error = error_in(event)
                 if error is not None:
                     return mapper.map_stream_error(*read_error(error))
-                if data == _END or accumulator.add(event):
+                if is_end or accumulator.add(event):
                     await _drain(chunks)
                     return None
             progress.update(len(events))
@@ -109,6 +113,7 @@ def _parse_json(body: bytes) -> object:
         return None
 
 
+_BYTE_ORDER_MARK = "\ufeff".encode()
 _LINE_OVERHEAD = 40
 """Bytes that a line takes in memory besides its own."""
 
@@ -134,7 +139,7 @@ class EventDecoder:
         self._rest = bytearray() if rest.endswith(b"\n") else lines.pop()
         events = []
         for line in lines:
-            text = line.rstrip(b"\r\n")
+            text = line.rstrip(b"\r\n").removeprefix(_BYTE_ORDER_MARK)
             if text.startswith(b"data:"):
                 self._data.append(bytes(text[5:]).removeprefix(b" "))
                 self._size += _LINE_OVERHEAD + len(text)

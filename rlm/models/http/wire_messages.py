@@ -106,6 +106,9 @@ def list_in(record: object, *path: str) -> list[Any]:
 
 
 def count_in(record: object, *path: str) -> int:
-    """Return a count of tokens that a server's JSON holds, or 0 where it holds something else."""
+    """Return a count of tokens that a server's JSON holds, or 0 where it holds something else. Some servers
+    write whole numbers as 9.0."""
     value = field(record, *path)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return min(value, MAX_COUNT) if isinstance(value, int) and value > 0 else 0

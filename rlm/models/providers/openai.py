@@ -26,7 +26,12 @@ from rlm.models.structured import PortableSchema
 
 __all__ = ["OpenAIModel"]
 
-_FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
+_FINISH_REASONS: dict[str, FinishReason] = {
+    **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("length", "max_tokens"), "length"),
+    "content_filter": "refusal",
+}
+"""The protocol's ends, and what some servers call them."""
 _MAX_DETAILS = 1_000
 _JOINED = ("text", "summary", "data")
 """Fields of a detail that a stream sends in pieces."""
@@ -131,7 +136,7 @@ class _Accumulator(StreamAccumulator):
             self._add_delta(delta)
             self._add_calls(delta)
             finish = text_in(choice, "finish_reason")
-            self._finish = _FINISH_REASONS.get(finish, "other") if finish else self._finish
+            self._finish = _FINISH_REASONS.get(finish.lower(), "other") if finish else self._finish
         # The usage follows, and then the end mark, which is no event. A server that ignores the output limit
         # may never come to it.
         return self._is_full

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
 
 import pytest
 
-from rlm.errors import ModelProtocolError
+from rlm.errors import ModelProtocolError, ModelRejected
 from rlm.models.base import Image, Message, ModelWindow, ReplyListener, Request, TokenUsage, call_key
 from rlm.models.catalog.info import ModelInfo
 from rlm.models.http.endpoint import Endpoint
@@ -156,3 +157,36 @@ async def test_json_that_is_no_completion_is_no_reply(provider_server, providers
     with pytest.raises(ModelProtocolError, match="answers with 'application/json', not with a stream"):
         await model.generate(ask())
     await model.aclose()
+
+
+async def test_a_media_type_may_be_in_capitals(make_model, provider_server, providers):
+    events = providers.anthropic_events if make_model.protocol == "anthropic" else providers.openai_events
+    stream = b"".join(events(providers.Answer("forty-two")))
+    provider_server.always = providers.Raw(stream, "Text/Event-Stream; Charset=UTF-8")
+    assert (await make_model(provider_server.url).generate(ask())).text == "forty-two"
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("STOP", "stop"), ("eos", "stop"), ("end_turn", "stop"), ("max_tokens", "length"), ("new", "other")],
+)
+async def test_other_servers_words_and_numbers(provider_server, providers, finish, reason):
+    """They name the end in other words, send numbers as floats, a byte order mark before the stream, and
+    blanks around its end mark. Nothing of a reply that was paid for is lost."""
+    last = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": finish}]}
+    usage = {"choices": [], "usage": {"prompt_tokens": 9.0, "completion_tokens": 3.0}}
+    events = "".join(f"data: {json.dumps(event)}\n\n" for event in (last, usage))
+    stream = f"\ufeff{events}data:  [DONE] \n\n"
+    provider_server.always = providers.Raw(stream.encode())
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    reply = await model.generate(ask())
+    await model.aclose()
+    assert (reply.text, reply.finish_reason, reply.usage) == ("x", reason, TokenUsage(9, 3))
+
+
+async def test_an_error_with_a_status_of_success_is_told(make_model, provider_server, providers):
+    """Some gateways answer 200 and put the error into the body."""
+    error = {"message": "this model was retired", "code": 404, "type": "not_found_error"}
+    provider_server.always = providers.Raw(json.dumps({"error": error}).encode(), "application/json")
+    with pytest.raises(ModelRejected, match="this model was retired"):
+        await make_model(provider_server.url).generate(ask())
