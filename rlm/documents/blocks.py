@@ -6,19 +6,24 @@ import io
 import os
 import select
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from rlm.errors import DocumentError
 
-__all__ = ["BLOCK", "blocks", "file_blocks", "open_file", "unreadable"]
+__all__ = ["BLOCK", "TICK_SECONDS", "blocks", "file_blocks", "open_file", "unreadable", "wait_for"]
 
 BLOCK = 1 << 20
 """Bytes of a block."""
 
-_TICK_MILLISECONDS = 100
+_T = TypeVar("_T")
+
+TICK_SECONDS = 0.1
+_END_SECONDS = 1.0
 _WRITER_SECONDS = 30.0
 
 
@@ -110,7 +115,7 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
     def read(size: int) -> bytes:
         nonlocal awaits_writer
         while True:
-            while not waiting.poll(_TICK_MILLISECONDS):
+            while not waiting.poll(TICK_SECONDS * 1_000):
                 tick()
                 if not awaits_writer:
                     continue
@@ -130,6 +135,31 @@ def _reader(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Cal
                 return piece
 
     return read
+
+
+def wait_for(work: Callable[[], _T], tick: Callable[[], None], stopped: threading.Event) -> _T:
+    """Return what `work` returns, and raise what it raises. It runs on a thread that keeps no process from
+    ending. `tick` is called every 0.1 s. If it raises, `stopped` is set, and `work` should end soon."""
+    outcome: Future[_T] = Future()
+
+    def act() -> None:
+        # The boundary of the thread: the caller gets every exception.
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=act, name="rlm-fetch", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(TICK_SECONDS)
+            tick()
+    except BaseException:
+        stopped.set()
+        thread.join(_END_SECONDS)
+        raise
+    return outcome.result()
 
 
 def unreadable(path: str | Path, error: OSError) -> DocumentError:

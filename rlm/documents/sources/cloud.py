@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pathspec import GitIgnoreSpec
 
+from rlm.documents.blocks import wait_for
 from rlm.documents.formats.piece import NotRead, Problem
 from rlm.documents.sources.source import Check, Fetched
 from rlm.errors import DocumentError
@@ -24,7 +25,6 @@ _MOST_OBJECT = 2 << 30
 _MOST_OBJECTS = 100_000
 _BLOCK = 1 << 20
 _HEAD = 64 * 1024
-_TICK_SECONDS = 0.1
 _GLOB_MARKS = frozenset("*?[")
 _LONGEST_CAUSE = 200
 _WRAPPERS = frozenset(
@@ -127,35 +127,18 @@ def _copy_blocks(source: BinaryIO, file: BinaryIO, name: str, stopped: threading
 def _ask(
     name: str, work: Callable[[], _T], tick: Callable[[], None], stopped: threading.Event | None = None
 ) -> _T:
-    """Return what `work` returns, in a thread that keeps no process from ending. Raises DocumentError for
-    whatever a storage's library raises."""
-    results: list[_T] = []
-    errors: list[BaseException] = []
+    """Return what `work` returns. Raises DocumentError for whatever a storage's library raises."""
 
-    def act() -> None:
+    def act() -> _T:
         # The boundary of the libraries: each has exceptions of its own.
         try:
-            results.append(work())
+            return work()
+        except (NotRead, DocumentError):
+            raise
         except BaseException as error:
-            errors.append(error)
+            raise DocumentError(_explain(name, error)) from None
 
-    thread = threading.Thread(target=act, name="rlm-cloud", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(_TICK_SECONDS)
-            tick()
-    except BaseException:
-        if stopped is not None:
-            stopped.set()
-            thread.join(1.0)
-        raise
-    if not errors:
-        return results[0]
-    error = errors[0]
-    if isinstance(error, NotRead | DocumentError):
-        raise error
-    raise DocumentError(_explain(name, error)) from None
+    return wait_for(act, tick, stopped or threading.Event())
 
 
 def _explain(name: str, error: BaseException) -> str:

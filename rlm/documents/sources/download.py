@@ -9,7 +9,6 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +19,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from rlm.documents.blocks import TICK_SECONDS, wait_for
 from rlm.documents.encoding import codec_of
 from rlm.documents.sources.address_rules import AddressRules, is_public
 from rlm.documents.sources.source import Check, Fetched
@@ -36,7 +36,6 @@ _MOST_REDIRECTS = 5
 _CONNECT_SECONDS = 20.0
 _IDLE_SECONDS = 30.0
 _TOTAL_SECONDS = 900.0
-_TICK_SECONDS = 0.1
 _PIECE = 64 * 1024
 _LONGEST_CAUSE = 200
 _HEAD = 64 * 1024
@@ -75,7 +74,8 @@ def download(
     spooled = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
     try:
         task = _Download(url, rules, spooled, check, most_bytes)
-        task.run(tick)
+        stopped = threading.Event()
+        wait_for(lambda: asyncio.run(task.run(stopped)), tick, stopped)
         spooled.seek(0)
         return Fetched(public_name(url), task.kind_name, spooled)
     except BaseException:
@@ -84,7 +84,7 @@ def download(
 
 
 class _Download:
-    """One download. Its event loop has a thread of its own, so that the caller may stop it at any time."""
+    """One download, on an event loop of its own."""
 
     def __init__(
         self, url: str, rules: AddressRules, spooled: BinaryIO, check: Check, most_bytes: int
@@ -96,42 +96,14 @@ class _Download:
         self._check = check
         self._most_bytes = most_bytes
         self._name = public_name(url)
-        self._is_stopped = False
 
-    def run(self, tick: Callable[[], None]) -> None:
-        outcome: Future[None] = Future()
-        loop = asyncio.new_event_loop()
-        work: list[asyncio.Task[None]] = []
-
-        async def main() -> None:
-            task = asyncio.ensure_future(self._fetch())
-            work.append(task)
-            await task
-
-        def act() -> None:
-            # The boundary of the thread: the caller gets every exception.
-            try:
-                loop.run_until_complete(main())
-            except BaseException as error:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(None)
-            finally:
-                loop.close()
-
-        thread = threading.Thread(target=act, name="rlm-download", daemon=True)
-        thread.start()
-        try:
-            while thread.is_alive():
-                thread.join(_TICK_SECONDS)
-                tick()
-        except BaseException:
-            self._is_stopped = True
-            with suppress(RuntimeError):  # the loop has just ended
-                loop.call_soon_threadsafe(lambda: [task.cancel() for task in work])
-            thread.join(1.0)
-            raise
-        outcome.result()
+    async def run(self, stopped: threading.Event) -> None:
+        work = asyncio.ensure_future(self._fetch())
+        while not work.done():
+            await asyncio.wait([work], timeout=TICK_SECONDS)
+            if stopped.is_set():
+                work.cancel()
+        work.result()
 
     async def _fetch(self) -> None:
         try:
@@ -158,8 +130,6 @@ class _Download:
 
     async def _follow(self, url: str) -> None:
         for _ in range(_MOST_REDIRECTS + 1):
-            if self._is_stopped:
-                raise asyncio.CancelledError
             location = await self._get(url)
             if location is None:
                 return
@@ -195,7 +165,7 @@ class _Download:
             force_close=True,
             use_dns_cache=False,
             ssl=ssl.create_default_context(),
-            resolver=_Resolver(guard if proxy is None else None),
+            resolver=_Resolver(),
             socket_factory=guard.make_socket if proxy is None else None,
         )
         async with (
@@ -323,16 +293,9 @@ class _Guard:
 class _Resolver(AbstractResolver):
     """Resolves names in a daemon thread, which keeps no process from ending."""
 
-    def __init__(self, guard: _Guard | None) -> None:
-        self._guard = guard
-
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await _look_up(host, port, family)
-        for one in found:
-            if self._guard is not None:
-                self._guard.check(one[4][0])
         return [
             ResolveResult(
                 hostname=host,
@@ -342,7 +305,7 @@ class _Resolver(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST,
             )
-            for kind, _, protocol, _, address in found
+            for kind, _, protocol, _, address in await _look_up(host, port, family)
         ]
 
     async def close(self) -> None:
