@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import lzma
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import chain
 from types import SimpleNamespace
@@ -27,8 +27,7 @@ _INPUT = 128 * 1024
 
 def read_gzip(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield what a gzip file holds."""
-    stream = gzip.GzipFile(fileobj=file)
-    return _read(iter(lambda: stream.read1(_BLOCK), b""))
+    return _read(_unpacked(file, _GzipPart))
 
 
 def read_bzip2(file: BinaryIO, size: int) -> Iterator[Piece]:
@@ -58,6 +57,28 @@ def _read(blocks: Iterator[bytes]) -> Iterator[Piece]:
     except EOFError as error:
         raise Fault("damaged", "it ends early", "get it again") from error
     yield Ended()
+
+
+class _GzipPart:
+    """A decompressor of gzip with the methods of the others. GzipFile gives blocks of a few kilobytes."""
+
+    def __init__(self) -> None:
+        self._part = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self.needs_input = True
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        block = self._part.decompress(self._part.unconsumed_tail + data, most)
+        # After a full block there may be more, also without any input.
+        self.needs_input = len(block) < most and not self._part.unconsumed_tail
+        return block
+
+    @property
+    def eof(self) -> bool:
+        return self._part.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._part.unused_data
 
 
 def _unpacked(file: BinaryIO, new: Callable[[], Any]) -> Iterator[bytes]:
