@@ -24,7 +24,15 @@ from typing import Any, NoReturn
 
 from .body import Body, Span
 from .checkpoints import BLOCK, count_chars
-from .search_pattern import BATCH, SearchPattern, compile_batch, compile_pattern, compile_probe, spellings
+from .search_pattern import (
+    BATCH,
+    SearchPattern,
+    compile_batch,
+    compile_pattern,
+    compile_probe,
+    compile_words,
+    spellings,
+)
 
 __all__ = ["FAR", "Scanner", "compile_pattern"]
 
@@ -89,6 +97,8 @@ class Scanner:
         with self._limit(query):
             if query.exact and query.linear is not None:
                 return self._count(query)
+            if query.word and compile_words(query.word, BATCH) is not None:
+                return self._count_words(query)
             return sum(len(spans) for _, spans in self._looked_again(query, 0))
 
     def _spans(self, query: SearchPattern) -> Iterator[Span]:
@@ -148,6 +158,29 @@ class Scanner:
         """Count a text that cannot overlap itself."""
         body, more = self._body, len(text) - 1
         return sum(body.read(low, low + _PIECE + more).count(text) for low in range(0, body.bytes, _PIECE))
+
+    def _count_words(self, query: SearchPattern) -> int:
+        """Count whole words in a body with letters beyond ASCII, whose bounds RE2 does not know."""
+        body, found, at, stop = self._body, 0, 0, 0
+        last = body.line_bytes(max(0, body.bytes - 1))[0]
+        while stop < last:
+            stop = body.line_bytes(min(at + self._most_block, last - 1))[1]
+            place = next(self._matches(query, at, stop), None)
+            # A step begins at a line end, or at the character after a word: neither is a letter.
+            at = stop - 1 if place is None else max(at, body.line_bytes(place[0])[0] - 1)
+            if place is None:
+                body.passed(self._most_block)
+                continue
+            began, low = at, max(0, at - 4)
+            with memoryview(self._buffer) as whole, whole[low : stop + 1] as text:
+                for times in (BATCH, 1):
+                    words = compile_words(query.word, times)
+                    while (end := low + words.match(text, at - low).end()) <= stop:
+                        # The character after a word may be the one before the next.
+                        found, at = found + times, self._last_char(end)
+            body.passed(stop - began)
+            at = stop - 1
+        return found + sum(len(spans) for _, spans in self._backtracked(query, last, body.bytes, 0))
 
     def _found(self, query: SearchPattern, at: int) -> Iterator[tuple[int, int]]:
         """Yield the bytes of the matches of RE2 from byte `at` on."""
@@ -338,6 +371,11 @@ class Scanner:
         """Return the first byte at or after `at` where a character begins."""
         around = self._body.read(at, at + 3)
         return at + next((number for number, byte in enumerate(around) if byte & 0xC0 != 0x80), len(around))
+
+    def _last_char(self, end: int) -> int:
+        """Return where the character before `end` begins."""
+        before = self._body.read(max(0, end - 4), end)
+        return end - next(size for size in range(1, 5) if before[-size] & 0xC0 != 0x80)
 
     @contextmanager
     def _limit(self, query: SearchPattern) -> Iterator[None]:

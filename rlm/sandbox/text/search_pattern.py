@@ -24,6 +24,7 @@ __all__ = [
     "compile_batch",
     "compile_pattern",
     "compile_probe",
+    "compile_words",
     "spellings",
 ]
 
@@ -48,6 +49,7 @@ class SearchPattern:
     `linear` is an RE2 object or None. If `exact`, it finds what `compiled` finds, otherwise at least that.
     If `crosses`, a match, or what its assertions look at, may hold a line end. `plain` is the text of each
     match if there is one only, which does not overlap itself. `letters` stand in each match in any case.
+    `word` is the part between two `\\b` that RE2 finds, if it begins and ends in a letter or digit.
     """
 
     source: str
@@ -60,6 +62,7 @@ class SearchPattern:
     nullable: bool
     plain: bytes = b""
     letters: str = ""
+    word: str = ""
 
     @property
     def backtracks(self) -> bool:
@@ -107,6 +110,7 @@ def compile_pattern(pattern: str | re.Pattern[str], *, ascii_body: bool) -> Sear
         nullable=narrowest == 0,
         plain=_plain(tree),
         letters=_letters(tree),
+        word="" if exact else _word(tree),
     )
 
 
@@ -139,6 +143,62 @@ def compile_batch(query: SearchPattern) -> Any:
     # After an empty match the search continues after the next character.
     more = "(?s:.)" if query.nullable else ""
     return _linear(f"(?:\\C*?(?:{query.linear.pattern}){more}|\\C*\\z)" * BATCH)
+
+
+def _word(tree: Any) -> str:
+    """Return the spelling of what stands between two `\b`, if it begins and ends in a letter or digit."""
+    flags, (first, *middle, last) = tree.state.flags, [*tree] if len(tree) > 2 else [(None, None)] * 2
+    if any(str(place) != "AT_BOUNDARY" for _, place in (first, last)) or flags & re.ASCII:
+        return ""
+    spelling = _Spelling(False)
+    source, _ = spelling.sequence(middle, flags)
+    is_whole = _is_word(middle, 1) and _is_word(middle, -1)
+    return source if is_whole and spelling.exact and not spelling.crosses else ""
+
+
+def _is_word(items: Sequence[Any], step: int) -> bool:
+    """Return whether a sequence surely begins in a letter or digit, or ends in one if `step` is -1."""
+    for op, argument in items[::step]:
+        match str(op):
+            case "LITERAL":
+                return _is_letter(argument)
+            case "IN":
+                return all(map(_is_word_set, argument))
+            case "SUBPATTERN":
+                return _is_word(argument[3], step)
+            case "BRANCH":
+                return all(_is_word(branch, step) for branch in argument[1])
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                if not _is_word(argument[2], step):
+                    return False
+                if argument[0]:
+                    return True
+            case _:
+                return False
+    return False
+
+
+def _is_word_set(item: Any) -> bool:
+    op, argument = str(item[0]), item[1]
+    if op == "RANGE":
+        return argument[1] < 128 and all(map(_is_letter, range(argument[0], argument[1] + 1)))
+    if op == "CATEGORY":
+        return str(argument) in ("CATEGORY_WORD", "CATEGORY_DIGIT")
+    return op == "LITERAL" and _is_letter(argument)
+
+
+def _is_letter(code: int) -> bool:
+    return chr(code).isalnum() or code == ord("_")
+
+
+@lru_cache(maxsize=16)
+def compile_words(word: str, times: int) -> Any:
+    """Return the RE2 object that matches the next words, each between characters that are no letters, and the
+    one after them; or the rest of the text if there are fewer. A match before must end where it starts."""
+    other = _spell(_category("\\w", _UNICODE_LIMIT, 0), negated=True)
+    edge = f"(?:\\A|{other})"
+    part = f"(?:{edge}(?:\\C*?{other})??(?:{word})|(?:{edge}\\C*)?\\z)"
+    return _linear(part * times + f"(?:{other}|\\z)")
 
 
 def _plain(tree: Any) -> bytes:

@@ -88,12 +88,24 @@ PLAIN = st.text("aBé世1 ,\nkK\u212a", min_size=1, max_size=3).map(re.escape)
 
 
 @given(
-    st.sampled_from(["{0}(?={1})", "(?<={1}){0}", "(?<={1}){0}(?={2})", "\\b{1}\\b", "\\b{1}", "{1}\\b"]),
+    st.sampled_from(
+        [
+            "{0}(?={1})",
+            "(?<={1}){0}",
+            "(?<={1}){0}(?={2})",
+            "\\b{1}\\b",
+            "\\b{1}",
+            "{1}\\b",
+            "\\b(?:{1}|{2})s?\\b",
+            "\\b{1}\\w*\\b",
+            "\\b\\w+ {1}\\b",
+        ]
+    ),
     st.sampled_from(["", "(?i)", "(?ai)", "(?a)"]),
     patterns(),
     PLAIN,
     PLAIN,
-    st.lists(st.text("abBé世1 ,\nkK\u212a", max_size=12), min_size=1, max_size=4),
+    st.lists(st.text("abBé世1 ,\r\nkK\u212a", max_size=12), min_size=1, max_size=4),
     st.integers(1, 12),
 )
 @example("(?<={1}){0}", "", "1", "1", "a", ["111", "11"], 5)
@@ -107,6 +119,9 @@ PLAIN = st.text("aBé世1 ,\nkK\u212a", min_size=1, max_size=3).map(re.escape)
 @example("\\b{1}\\b", "(?a)", "", "ab", "", ["éab", "abé "], 5)
 @example("\\b{1}\\b", "", "", "a,a", "", ["a,a,a "], 5)
 @example("\\b{1}\\b", "", "", "a", "", ["aa a", "a é"], 5)
+@example("\\b{1}\\b", "", "", "a", "", ["a,a é\r\n", "a"], 12)
+@example("\\b(?:{1}|{2})s?\\b", "(?i)", "", "a", "ab", ["as AB,A é\n", "a"], 12)
+@example("\\b\\w+ {1}\\b", "", "", "a", "", ["a a a é a\n"], 12)
 @settings(max_examples=60, deadline=None)
 def test_assertions_at_the_ends_are_counted_as_re_counts_them(
     make_body, sizes, shape: str, flags: str, middle: str, one: str, other: str, parts: list[str], times: int
