@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -12,14 +11,12 @@ import anyio
 from mcp.server.mcpserver import Context
 
 from rlm import events
-from rlm.status import RunStatus, describe
+from rlm.status import RunStatus
 
 __all__ = ["Call", "Calls"]
 
 _T = TypeVar("_T")
 _BETWEEN_PROGRESS = 0.2
-_REPLACED = (events.Loading, events.ChildEnded)
-"""Figures: only the newest matters."""
 
 
 class Call:
@@ -27,36 +24,36 @@ class Call:
 
     def __init__(self) -> None:
         self.status = RunStatus()
-        self._lines: deque[tuple[type[object], str]] = deque()
-        self._has_lines = asyncio.Event()
-        self._sent = 0
+        self._has_changed = asyncio.Event()
+        self._is_named = False
+        self._last, self._sent = "", 0
 
     def on_event(self, event: events.Event) -> None:
         """Take an event of the run for the progress notifications."""
         self.status.on_event(event)
-        line = describe(event)
-        if line is not None:
-            self.say(line, type(event))
+        self._has_changed.set()
 
-    def say(self, line: str, kind: type[object] = str) -> None:
-        """Send a line as progress. It replaces a figure of the same kind that was not sent yet."""
-        if kind in _REPLACED and self._lines and self._lines[-1][0] is kind:
-            self._lines.pop()
-        self._lines.append((kind, line))
-        self._has_lines.set()
+    def say(self, line: str) -> None:
+        """Say what the call does before it has a run."""
+        self.status.doing = line
+        self._has_changed.set()
 
     async def report(self, context: Context[Any, Any]) -> None:
-        """Send lines as they come, until it is cancelled."""
+        """Send the name of the run and then its status whenever it changes, until it is cancelled."""
         while True:
-            await self._has_lines.wait()
-            self._has_lines.clear()
-            await self.report_rest(context)
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            await self.report_now(context)
             await asyncio.sleep(_BETWEEN_PROGRESS)
 
-    async def report_rest(self, context: Context[Any, Any]) -> None:
-        """Send the lines that were not sent yet."""
-        while self._lines:
-            _, line = self._lines.popleft()
+    async def report_now(self, context: Context[Any, Any]) -> None:
+        """Send what was not sent yet."""
+        lines = [self.status.line] if self.status.line != self._last else []
+        self._last = self.status.line
+        if self.status.run_id and not self._is_named:
+            self._is_named = True
+            lines.insert(0, f"run {self.status.run_id}")
+        for line in lines:
             self._sent += 1
             with suppress(Exception):  # a client that is gone must not end the run
                 await context.report_progress(self._sent, None, line)
@@ -95,7 +92,7 @@ class Calls:
             reporting.cancel()
             del self._running[call]
         # A short run ends before its lines are due.
-        await call.report_rest(context)
+        await call.report_now(context)
         return task.result()
 
     async def close(self) -> None:
@@ -104,8 +101,7 @@ class Calls:
 
     async def _in_turn(self, call: Call, work: Callable[[Call], Awaitable[_T]]) -> _T:
         if self._places.locked():
-            call.status.doing = f"waiting: {self._concurrency} calls are running"
-            call.say(call.status.doing)
+            call.say(f"waiting: {self._concurrency} calls are running")
         async with self._places:
             return await work(call)
 

@@ -132,7 +132,7 @@ async def _chunks(
             async for one in channel:
                 line = progress.line(one)
                 if line is not None:
-                    yield delta({"reasoning_content": line})
+                    yield delta({"reasoning_content": runs.redaction.blank(line)})
         try:
             result = await run.outcome()
             # The answer comes when it is final: what was sent can't be taken back.

@@ -28,6 +28,7 @@ from rlm.server.config import ServerConfig
 from rlm.server.contexts import ContextReader, Part
 from rlm.server.errors import ApiError, api_error, not_there, overloaded
 from rlm.server.files import FileStore
+from rlm.status import RunStatus, StatusReader
 from rlm.tasks import ask
 
 __all__ = ["Channel", "LiveRun", "RequestLimits", "Runs", "State"]
@@ -109,6 +110,7 @@ class LiveRun:
         self.end_as: State = "interrupted"
         """The state of the run if its work is cancelled."""
         self.created_at = time.time()
+        self.status = RunStatus(run_id)
         self.result: RunResult | None = None
         self.error: ApiError | None = None
         self.ended = asyncio.Event()
@@ -117,6 +119,7 @@ class LiveRun:
 
     def publish(self, event: Event) -> None:
         """Pass an event to those who watch. An observer."""
+        self.status.on_event(event)
         for channel in self._channels:
             channel.put(event)
 
@@ -158,12 +161,13 @@ class Runs:
         self.journal = journal
         self.config = config
         self.files = FileStore(config.files, config.files_mb << 20)
+        self.statuses = StatusReader(journal)
         self._rlm = rlm
         self._reader = ContextReader(config, self.files)
         self._kernels = kernels
         self._turns = asyncio.Semaphore(config.at_once)
-        self._redaction = Redaction()
-        self._redaction.add(secrets_of(os.environ))
+        self.redaction = Redaction()
+        self.redaction.add(secrets_of(os.environ))
         self._runs: dict[str, LiveRun] = {}
         """The runs that have not ended, and the newest ones that have."""
         self._open = 0
@@ -250,7 +254,7 @@ class Runs:
 
     def as_progress(self, event: Event) -> dict[str, Any]:
         """Return an event as `--trace` writes it, without the secrets of the environment."""
-        described: dict[str, Any] = self._redaction.blank({"event": type(event).__name__, **asdict(event)})
+        described: dict[str, Any] = self.redaction.blank({"event": type(event).__name__, **asdict(event)})
         return described
 
     def _check_open(self) -> None:

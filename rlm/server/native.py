@@ -67,6 +67,7 @@ class Run(BaseModel):
     status: Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"]
     task: str
     created_at: float
+    doing: str | None
     cost_usd: float | None
     result: dict[str, Any] | None
     error: dict[str, Any] | None
@@ -148,7 +149,8 @@ async def _describe(runs: Runs, run_id: str) -> dict[str, Any]:
         "status": state,
         "task": task[:_TASK_SHOWN],
         "created_at": created_at,
-        "cost_usd": summary.totals.cost_usd if summary is not None else 0.0,
+        "doing": runs.redaction.blank(live.status.line) if live is not None and state == "running" else None,
+        "cost_usd": (await runs.statuses.read(summary)).cost_usd if summary is not None else 0.0,
         "result": None if result is None else {**result.to_json(), "text": result.text},
         "error": None if live is None or live.error is None else live.error.body()["error"],
     }

@@ -8,11 +8,11 @@ from typing import Any
 
 from fastapi import Request
 
-from rlm.events import ChildEnded, Event, Loading
+from rlm.events import Event, Loading
 from rlm.results import RunResult
 from rlm.server.errors import ApiError, no_answer
 from rlm.server.live import LiveRun, Runs
-from rlm.status import describe
+from rlm.status import RunStatus
 
 __all__ = ["Progress", "annotations_of", "answer_of", "pieces", "usage_of", "wait_for"]
 
@@ -68,23 +68,22 @@ def pieces(text: str) -> list[str]:
 
 
 class Progress:
-    """Turns events into lines. Figures that change quickly come once a second."""
+    """The status of a run as lines of text, at most one a second, and one for each step."""
 
     def __init__(self) -> None:
-        self._figure_at = 0.0
-        self._last = ""
+        self._status = RunStatus()
+        self._shown = ("", 0.0)
 
     def line(self, event: Event) -> str | None:
-        """Return the line of an event with its line end, or None if it has none for a reader."""
-        line = describe(event)
-        if line is None or line == self._last:
+        """Return the line of an event with its line end, or None if there is nothing new for a reader."""
+        step = self._status.doing
+        self._status.on_event(event)
+        text, at = self._shown
+        is_new_step = self._status.doing != step and not isinstance(event, Loading)
+        if self._status.line == text or (not is_new_step and time.monotonic() < at + _FIGURE_SECONDS):
             return None
-        if isinstance(event, ChildEnded | Loading):
-            if time.monotonic() < self._figure_at:
-                return None
-            self._figure_at = time.monotonic() + _FIGURE_SECONDS
-        self._last = line
-        return f"{line}\n"
+        self._shown = (self._status.line, time.monotonic())
+        return f"{self._status.line}\n"
 
 
 async def wait_for(runs: Runs, run: LiveRun, request: Request) -> RunResult:
