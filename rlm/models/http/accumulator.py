@@ -12,7 +12,7 @@ from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Carry, FinishReason, Reply, TokenUsage, ToolCall
 from rlm.models.http.reply_limits import BoundedText
 from rlm.models.http.think_tags import ThinkSplitter, split_bare_close
-from rlm.models.http.wire_messages import text_in
+from rlm.models.http.wire_messages import field, text_in
 
 __all__ = ["StreamAccumulator", "ToolCallCollector"]
 
@@ -92,7 +92,8 @@ class StreamAccumulator(ABC):
         thought = count(thinking)
         if usage is not None:
             return replace(usage, reasoning_tokens=min(thought, usage.output_tokens))
-        sent = [message["content"] for message in body["messages"]] + [body.get("system")]
+        sent = [field(item, "content") for item in body.get("messages", body.get("input", ()))]
+        sent.append(body.get("system"))
         called = "".join(f"{call.name}{call.arguments}" for call in self._tools.calls)
         prompt = sum(count(_read_content(content)) for content in sent)
         return TokenUsage(prompt, count(f"{text}{called}") + thought, reasoning_tokens=thought)

@@ -71,7 +71,7 @@ def parse_json(data: bytes) -> Any:
     """Parse JSON. Raises ReplyTooLarge before its values take too much memory, and ValueError."""
     if len(data) > MAX_EVENT or weight(data) > MAX_WEIGHT:
         raise ReplyTooLarge(f"an event of {len(data):,} bytes")
-    return json.loads(data.decode())
+    return json.loads(data.decode("utf-8-sig"))
 
 
 class Inflater:

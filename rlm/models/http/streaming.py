@@ -94,6 +94,10 @@ async def _read_stream(
                     await _drain(chunks)
                     return None
             progress.update(len(events))
+    # A last event may lack its end. What the connection cut off is no JSON.
+    with suppress(ValueError, ReplyTooLarge):
+        for data in decoder.feed(b"\n\n"):
+            accumulator.add(parse_json(data))
     return None
 
 

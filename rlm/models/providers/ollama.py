@@ -80,7 +80,7 @@ class OllamaModel(HttpModel):
         return {"format": schema.schema}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body["options"]["num_predict"])
+        return _Accumulator(body["options"]["num_predict"], body)
 
 
 def _make_message(message: Message) -> dict[str, Any]:
@@ -100,6 +100,7 @@ class _Accumulator(StreamAccumulator):
     _wants_back = False
 
     def add(self, event: object) -> bool:
+        self._has_begun = True
         thought = text_in(event, "message", "thinking")
         self._add_tagged(text_in(event, "message", "content"))
         self._thinking.add(thought)

@@ -71,14 +71,14 @@ class OpenAIResponsesModel(OpenAIModel):
         return {"text": {"format": {"type": "json_schema", **made["response_format"]["json_schema"]}}}
 
     def accumulator(self, body: dict[str, Any]) -> StreamAccumulator:
-        return _Accumulator(body["max_output_tokens"])
+        return _Accumulator(body)
 
 
 class _Accumulator(StreamAccumulator):
     """Reads the events of the Responses API."""
 
-    def __init__(self, max_output_tokens: int) -> None:
-        super().__init__(max_output_tokens)
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__(body["max_output_tokens"], body)
         self._items: list[dict[str, Any]] = []
 
     def _carry(self) -> Carry:
@@ -103,9 +103,6 @@ class _Accumulator(StreamAccumulator):
             return False
         for item in list_in(answer, "output"):
             self._add_item(item)
-            for part in list_in(item, "content") if field(item, "type") == "message" else ():
-                self._refused = self._refused or field(part, "type") == "refusal"
-                self.text.add(text_in(part, "text") or text_in(part, "refusal"))
         self._add_response(answer, is_last=True)
         return True
 
@@ -122,7 +119,13 @@ class _Accumulator(StreamAccumulator):
             )
 
     def _add_response(self, response: object, *, is_last: bool) -> None:
+        self._has_begun = True
         self._read_names(response)
+        # A whole response holds its text only here, and some servers stream it so, too.
+        for item in list_in(response, "output") if is_last and not self.text.pieces else ():
+            for part in list_in(item, "content") if field(item, "type") == "message" else ():
+                self._refused = self._refused or field(part, "type") == "refusal"
+                self.text.add(text_in(part, "text") or text_in(part, "refusal"))
         usage = field(response, "usage")
         if usage is not None:
             output = count_in(usage, "output_tokens")

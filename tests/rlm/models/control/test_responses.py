@@ -112,6 +112,19 @@ async def test_a_response_that_is_not_complete(make, provider_server, providers,
     assert (reply.text, reply.finish_reason) == ("half", finish)
 
 
+async def test_a_server_that_sends_the_text_with_the_end_and_counts_nothing(
+    make, provider_server, providers
+) -> None:
+    """No word is lost, and the tokens are estimated."""
+    content = [{"type": "output_text", "text": "forty-two"}]
+    last = ended(output=[{"type": "message", "content": content}], usage=None)
+    provider_server.play(providers.Raw(stream(created(), last)))
+    reply = await make().generate(ask())
+    assert (reply.text, reply.finish_reason) == ("forty-two", "stop")
+    assert reply.usage.input_tokens > 0
+    assert reply.usage.output_tokens > 0
+
+
 async def test_thinking_that_the_server_does_not_take_back(make, provider_server, providers) -> None:
     message = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error", "param": "input"}})

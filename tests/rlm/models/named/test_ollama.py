@@ -135,6 +135,18 @@ async def test_a_model_that_does_not_think_is_not_told_to(ollama) -> None:
     assert "think" not in sent(ollama)
 
 
+async def test_a_last_line_without_its_end_is_read(ollama) -> None:
+    """So is one behind a byte order mark; what is not counted is estimated."""
+    body = b"\xef\xbb\xbf" + chat("fine", prompt_eval_count=0, eval_count=0).rstrip()
+    ollama.pages["/api/chat"] = lambda _: (200, "application/x-ndjson", body)
+    model = make(ollama)
+    reply = await model.generate(REQUEST)
+    await model.aclose()
+    assert (reply.text, reply.finish_reason) == ("fine", "stop")
+    assert reply.usage.input_tokens > 0
+    assert len([asked for asked in ollama.asked if asked.path == "/api/chat"]) == 1
+
+
 @pytest.mark.parametrize("url", ["{}", "{}/v1", "{}/v1/", "{}/"])
 async def test_a_url_may_be_written_with_or_without_v1(ollama, url: str) -> None:
     model = resolve(f"ollama:qwen3:8b@{url.format(ollama.url)}", {})
