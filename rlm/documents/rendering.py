@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 
 from rlm.documents.chat import form_of, render
 from rlm.documents.encoding import Decoder
-from rlm.documents.latex import LatexWriter
-from rlm.documents.markdown import MarkdownWriter
+from rlm.documents.headings import LatexWriter, MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
 
 __all__ = ["LINE_WRITERS", "MAY_TALK", "Blocks", "head_of", "write_text"]

@@ -1,4 +1,4 @@
-"""Streaming of Markdown into the body. The text is unchanged, and its headings are indexed."""
+"""Streaming of Markdown and LaTeX into the body. The text is unchanged, and its headings are indexed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from rlm.sandbox.context.writer import ContextFileWriter
 
-__all__ = ["MarkdownWriter"]
+__all__ = ["LatexWriter", "MarkdownWriter"]
 
 # Begins with the line end before it, so the engine skips a line of any length in one step.
 _CANDIDATE = re.compile(
@@ -17,6 +17,15 @@ _CANDIDATE = re.compile(
 _CLOSING = re.compile(rb"(?:^|[ \t]+)#+[ \t\r]*$")
 # An underlined line that is not a heading: a list, a quote, a table, or another heading.
 _NO_TITLE = re.compile(rb"[ \t]*(?:[-*+>#|]|\d+[.)])|[ ]{4}|\t")
+_LATEX = re.compile(
+    rb"\n[ \t]{0,40}\\(?P<word>part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|frametitle)\*?[ \t]{0,9}"
+    rb"(?:\[[^\]\n]{0,400}\])?[ \t]{0,9}"
+    rb"\{(?P<title>(?:[^{}\n]|\{(?:[^{}\n]|\{[^{}\n]{0,400}\}){0,400}\}){1,400}?)(?:\}|(?=\n|\Z))"
+)
+_LEVELS = {
+    b"part": 1, b"chapter": 1, b"section": 2, b"subsection": 3, b"subsubsection": 4, b"paragraph": 5,
+    b"subparagraph": 6, b"frametitle": 5,
+}  # fmt: skip
 _LONGEST = 64 * 1024
 _LONGEST_TITLE = 200
 
@@ -27,6 +36,8 @@ class MarkdownWriter:
     Lines within fenced code are not headings. The last line is buffered, because the next one may underline
     it; the line above it is kept to check that it is blank.
     """
+
+    candidate = _CANDIDATE
 
     def __init__(self, writer: ContextFileWriter) -> None:
         self._writer = writer
@@ -63,7 +74,7 @@ class MarkdownWriter:
     def _write(self, data: bytes, end: int, last: int) -> None:
         """Write `data` up to `end`, and index the headings of its complete lines, which end by `last`."""
         at = self._written
-        for found in _CANDIDATE.finditer(data, self._judged, last):
+        for found in self.candidate.finditer(data, self._judged, last):
             heading = self._heading(found, data)
             if heading is None:
                 continue
@@ -102,6 +113,18 @@ class MarkdownWriter:
             return None
         indent = len(title) - len(title.lstrip())
         return before + 1, 1 if found["line"][:1] == b"=" else 2, indent, _decode_title(title.strip())
+
+
+class LatexWriter(MarkdownWriter):
+    """The same for headings of LaTeX that begin a line (`\\section{…}`). What follows `%` is a comment."""
+
+    candidate = _LATEX
+
+    def _heading(self, found: re.Match[bytes], data: bytes) -> tuple[int, int, int, str] | None:
+        start, title = found.start() + 1, found["title"].rstrip()
+        if not title.strip():
+            return None
+        return start, _LEVELS[found["word"]], found.start("title") - start, _decode_title(title)
 
 
 def _decode_title(title: bytes) -> str:
