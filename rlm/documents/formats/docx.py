@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
-from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines
-from rlm.documents.formats.html import decode_markup, link_target, pieces_of_markup
+from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines, field_target, link_target
+from rlm.documents.formats.html import decode_markup, pieces_of_markup
 from rlm.documents.formats.numbering import SYMBOLS, Numbering, Styles
 from rlm.documents.formats.office_xml import (
     Archive,
@@ -35,7 +35,7 @@ _MARKUP = (".htm", ".html", ".xhtml")
 _MOST_SPANNED = 100
 _PROPERTIES = {
     *("pPr", "rPr", "sectPr", "tblPr", "tblGrid", "tcPr", "trPr", "sdtPr", "sdtEndPr", "docPr"),
-    *("instrText", "delText", "moveFrom"),
+    *("delText", "moveFrom"),
 }
 """What holds no words of the text."""
 _LETTERS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
@@ -69,6 +69,8 @@ class _Document:
         self._begun = ""
         """The text of a paragraph that goes on in the next one."""
         self._is_in_cell = False
+        self._field = ""
+        """What the open field is to show: a link."""
         self._tables = 0
         self._pictures: list[str] = []
         """The file of each picture and embedded object, "" if it has none."""
@@ -229,6 +231,11 @@ class _Document:
                     link = self._links.get(attribute(child, "id"))
                     target = link.target if link and link.is_outside else ""
                     words += [*inside, link_target(target, "".join(inside))]
+                case "instrText":
+                    self._field += child.text or ""
+                case "fldChar" if attribute(child, "fldCharType") in ("begin", "end"):
+                    words.append(field_target(self._field, "".join(words)))
+                    self._field = ""
                 case "ddList":
                     entries = [attribute(one, "val") for one in children(child, "listEntry")]
                     words += [f"{one} " for one in entries[number(find(child, "result")) or 0 :][:1]]

@@ -8,12 +8,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from rlm.documents.formats.csv_lines import LINE_END
 from rlm.documents.formats.piece import Heading, Piece, Text, text_of
 
-__all__ = ["LONGEST_CELL", "SEPARATOR", "Flow", "cell_of_lines", "row_line", "rows", "table_lines"]
+__all__ = [
+    "LONGEST_CELL",
+    "SEPARATOR",
+    "Flow",
+    "cell_of_lines",
+    "field_target",
+    "link_target",
+    "row_line",
+    "rows",
+    "table_lines",
+]
 
 SEPARATOR = " | "
 LONGEST_CELL = 1_000
 """Characters. A longer cell is a part of a page, not of a table."""
 _MAX_CELLS = 10_000
+_WEB_LINK = re.compile(r"(?:https?|ftp|mailto|tel):", re.I)
+_LONGEST_LINK = 2_000
+_FIELD = re.compile(r'\s*HYPERLINK\s+"([^"]{1,2000})"')
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -169,3 +182,18 @@ def table_lines(table: Sequence[list[str]], *, has_header: bool) -> Iterator[str
 
 def _bars(cells: list[str]) -> str:
     return f"| {SEPARATOR.join(cells)} |"
+
+
+def link_target(address: str, text: str) -> str:
+    """Return ` (address)` for a link that leads to another place than its text says; else ""."""
+    address = " ".join(address.split())
+    bare = re.sub(r"^(?:mailto:|tel:|https?://)|/$", "", address, flags=re.I)
+    if not _WEB_LINK.match(address) or len(address) > _LONGEST_LINK or bare in text:
+        return ""
+    return f" ({address.removeprefix('mailto:')})"
+
+
+def field_target(instruction: str, text: str) -> str:
+    """Return the same for a field of Word, of which the instruction is given."""
+    found = _FIELD.match(instruction)
+    return link_target(found[1], text) if found else ""

@@ -9,11 +9,11 @@ from typing import Any, BinaryIO
 from selectolax.lexbor import LexborHTMLParser
 
 from rlm.documents.encoding import decode_whole
-from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines, table_lines
+from rlm.documents.formats.flow import LONGEST_CELL, Flow, cell_of_lines, link_target, table_lines
 from rlm.documents.formats.numbering import FORMS, written
 from rlm.documents.formats.piece import Ended, Fault, Piece, text_of
 
-__all__ = ["decode_markup", "link_target", "pieces_of_markup", "read_html"]
+__all__ = ["decode_markup", "pieces_of_markup", "read_html"]
 
 _DEEPEST = 5_000
 _FLUSH = 1_000
@@ -44,8 +44,6 @@ _PARTS_OF_PAGES = "table table, table h1, table h2, table h3, table h4, table h5
 _BULLET = "- "
 _LABEL = re.compile(r"- |-?\w{1,20}\. ")
 _INTEGER = re.compile(r"\s*(-?\d{1,9})")
-_WEB_LINK = re.compile(r"(?:https?|ftp|mailto|tel):", re.I)
-_LONGEST_LINK = 2_000
 
 
 def _words(names: str) -> frozenset[str]:
@@ -97,15 +95,6 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     yield from page.walk(tree.body, _layout_tables(tree))
     page.flow.end()
     yield from page.flow.take()
-
-
-def link_target(address: str, text: str) -> str:
-    """Return ` (address)` for a link that leads to another place than its text says; else ""."""
-    address = " ".join(address.split())
-    bare = re.sub(r"^(?:mailto:|tel:|https?://)|/$", "", address, flags=re.I)
-    if not _WEB_LINK.match(address) or len(address) > _LONGEST_LINK or bare in text:
-        return ""
-    return f" ({address.removeprefix('mailto:')})"
 
 
 class _Page:

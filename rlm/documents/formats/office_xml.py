@@ -10,11 +10,12 @@ import io
 import posixpath
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from rlm.documents.formats.flow import rows
+from rlm.documents.formats.flow import link_target, rows
 from rlm.documents.formats.piece import Fault, Problem
 
 __all__ = [
@@ -206,15 +207,20 @@ def is_on(element: Element | None) -> bool:
     return element is not None and attribute(element, "val") not in ("0", "false", "off")
 
 
-def drawn_paragraphs(body: Element | None) -> str:
+def drawn_paragraphs(body: Element | None, links: Mapping[str, Link] = MappingProxyType({})) -> str:
     """Return the paragraphs of a text body, one a line, as deep as they are in a list."""
     lines = []
     for paragraph in children(body, "p"):
         words: list[str] = []
+        target = ""
         for part in paragraph.iter():
             match local_name(part):
+                case "hlinkClick":  # stands before the text of its run
+                    link = links.get(attribute(part, "id"))
+                    target = link.target if link and link.is_outside else ""
                 case "t":
-                    words.append(part.text or "")
+                    words += [part.text or "", link_target(target, part.text or "")]
+                    target = ""
                 case "br":
                     words.append("\n")
                 case "tab":

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from rlm.documents.formats.flow import Flow, rows
-from rlm.documents.formats.html import link_target
+from rlm.documents.formats.flow import Flow, link_target, rows
 from rlm.documents.formats.numbering import FORMS, written
 from rlm.documents.formats.office_xml import (
     Archive,

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pypdfium2
 from pypdfium2 import raw
 
+from rlm.documents.formats.flow import link_target
 from rlm.documents.formats.page_rows import page_text
 from rlm.documents.formats.piece import (
     LOOK_REMEDY,
@@ -35,7 +36,7 @@ _LONGEST_VALUE = 1 << 20
 _CHECKED = frozenset({raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON})
 _UNTYPED = frozenset({raw.FPDF_FORMFIELD_PUSHBUTTON, raw.FPDF_FORMFIELD_SIGNATURE})
 """Fields into which nobody writes."""
-_NO_COMMENTS = frozenset({raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET})
+_NO_COMMENTS = frozenset({raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_WIDGET})
 
 
 _PRINT = "get it again, or print it to a new PDF"
@@ -138,16 +139,18 @@ def text_of(document: object, number: int) -> tuple[str, str]:
             text = page_text(text_page)
         finally:
             text_page.close()
-        added = "\n".join(_annotations(page, document.formenv))  # type: ignore[attr-defined]
+        added = "\n".join(_annotations(document, page, text))
     finally:
         page.close()
     text = _LINE_END_HYPHEN.sub("", _LINE_END.sub("\n", text))
     return "\n".join(line.rstrip() for line in _CONTROLS.sub("", text).split("\n")).strip("\n"), added
 
 
-def _annotations(page: Any, forms: Any) -> list[str]:
-    """Return the filled fields and the comments of a page, one line each, below a line that names them."""
-    fields, comments = [], []
+def _annotations(document: Any, page: Any, text: str) -> list[str]:
+    """Return the filled fields and the comments of a page, and the links that its text does not show: a line
+    for each, below one that names them."""
+    fields, comments, links = [], [], []
+    forms = document.formenv
     for number in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         if not annotation:
@@ -156,6 +159,8 @@ def _annotations(page: Any, forms: Any) -> list[str]:
             kind = raw.FPDFAnnot_GetSubtype(annotation)
             if kind == raw.FPDF_ANNOT_WIDGET:
                 fields.append(_lone_field(annotation) if forms is None else _field(forms.raw, annotation))
+            elif kind == raw.FPDF_ANNOT_LINK:
+                links.append(link_target(_address(document, annotation), text).strip(" ()"))
             elif kind not in _NO_COMMENTS:
                 words = _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
                 author = _string(raw.FPDFAnnot_GetStringValue, annotation, b"T")
@@ -163,10 +168,21 @@ def _annotations(page: Any, forms: Any) -> list[str]:
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
     lines = []
-    for title, found in (("Form fields:", fields), ("Comments:", comments)):
-        if kept := list(filter(None, found)):
+    for title, found in (("Form fields:", fields), ("Comments:", comments), ("Links:", links)):
+        if kept := list(filter(None, dict.fromkeys(found) if found is links else found)):
             lines += [title, *kept]
     return lines
+
+
+def _address(document: Any, link: Any) -> str:
+    """Return the address of a link; "" for one within the document."""
+    action = raw.FPDFLink_GetAction(raw.FPDFAnnot_GetLink(link))
+    size = raw.FPDFAction_GetURIPath(document, action, None, 0) if action else 0
+    if not 1 < size <= _LONGEST_VALUE:
+        return ""
+    buffer = ctypes.create_string_buffer(size)
+    raw.FPDFAction_GetURIPath(document, action, buffer, size)
+    return buffer.value.decode("utf-8", "replace")
 
 
 def _field(forms: Any, annotation: Any) -> str:

@@ -123,7 +123,7 @@ class _Shapes:
         kind = place.get("type", "") if place is not None else ""
         if kind == "sldNum" or (self.is_master and place is not None):
             return
-        text = drawn_paragraphs(find(shape, "txBody"))
+        text = drawn_paragraphs(find(shape, "txBody"), self.links)
         if kind in ("title", "ctrTitle") and not self.slide.title:
             self.slide.title = text
         elif text.strip():
@@ -143,7 +143,7 @@ class _Shapes:
             match local_name(content):
                 case "tbl":
                     table = [
-                        [drawn_paragraphs(find(cell, "txBody")) for cell in children(row, "tc")]
+                        [drawn_paragraphs(find(cell, "txBody"), self.links) for cell in children(row, "tc")]
                         for row in children(content, "tr")
                     ]
                     self.slide.blocks.append(rows(table))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import BinaryIO
 
-from rlm.documents.formats.flow import Flow
+from rlm.documents.formats.flow import Flow, field_target
 from rlm.documents.formats.numbering import SYMBOLS
 from rlm.documents.formats.office_xml import unread_pictures
 from rlm.documents.formats.piece import Ended, Fault, Heading, Piece, Problem, Text
@@ -50,7 +50,7 @@ _BREAKS = frozenset(("par", "sect", "page", "column"))
 _SILENT = frozenset(
     (
         "colortbl", "info", "pict", "object", "filetbl", "listtable", "listoverridetable", "revtbl",
-        "rsidtbl", "fldinst", "nonshppict", "shprslt", "sp", "xe", "tc", "rxe", "bkmkstart", "bkmkend",
+        "rsidtbl", "nonshppict", "shprslt", "sp", "xe", "tc", "rxe", "bkmkstart", "bkmkend",
         "pntxta", "pntxtb", "ftnsep", "ftnsepc", "ftncn", "aftnsep", "aftnsepc", "aftncn", "private",
         "template", "datafield", "formfield", "themedata", "colorschememapping", "latentstyles", "atnid",
         "atnref", "atndate", "atnparent", "objdata", "objclass", "mmathPict",
@@ -58,7 +58,10 @@ _SILENT = frozenset(
 )  # fmt: skip
 """Groups without text of the document. `\\*` marks others."""
 # Groups that `\*` marks, but that hold text.
-_KNOWN = frozenset(["shpinst", "shptxt", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "footnote"])
+_KNOWN = frozenset(
+    ("shpinst", "shptxt", "annotation", "atnauthor", "ud", "moMath", "moMathPara", "footnote", "fldinst")
+)
+_COLLECTED = ("style", "font", "author", "instruction")
 _MARGINS = frozenset(["header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf"])
 _HEADING = re.compile(r"\s*(?:heading|überschrift|titre|título|titolo|заголовок)\s*(\d)", re.I)
 
@@ -88,7 +91,7 @@ class _State:
     """Characters after a Unicode escape that stand for it."""
     is_hidden: bool = False
     place: str = ""
-    """The table that the group is a part of: `fonts`, `font`, `styles`, `style`."""
+    """What the group is or is a part of: `fonts`, `font`, `styles`, `style`, `field`, `instruction`."""
     shape: Flow | None = None
     """Where the text of a shape goes. What describes the shape goes nowhere."""
 
@@ -114,6 +117,8 @@ class _Reader:
         self._notes = 0
         self._is_in_table = False
         self._author = ""
+        self._instruction = ""
+        """Of the field that is open."""
         self.pictures = 0
         self.replaced = 0
         self.is_complete = False
@@ -183,6 +188,9 @@ class _Reader:
         elif ended.place == "font" and (name := self._name.strip(" ;")) in SYMBOLS:
             self._fonts[self._font] = name
         sink, outer = ended.sink, self._state.sink
+        if ended.place == "field" != self._state.place and sink is not None:
+            sink.words.append(field_target(self._instruction, "".join(sink.words)))
+            self._instruction = ""
         shape = ended.shape
         if shape is not None and outer is not None and shape not in (outer, self._state.shape):
             shape.end()
@@ -269,6 +277,11 @@ class _Reader:
                 self._state = replace(state, sink=state.shape)
             case "shpinst":
                 self._state = replace(state, sink=None, shape=Flow() if sink is not None else None)
+            case "field":
+                self._state = replace(state, place="field")
+            case "fldinst":
+                self._state = replace(state, sink=None, place="instruction")
+                self._instruction = ""
             case "atnauthor":
                 self._state = replace(state, sink=None, place="author")
                 self._author = ""
@@ -344,7 +357,7 @@ class _Reader:
             skipped = min(self._to_skip, len(data))
             self._to_skip -= skipped
             data = data[skipped:]
-        if self._state.sink is not None or self._state.place in ("style", "font", "author"):
+        if self._state.sink is not None or self._state.place in _COLLECTED:
             self._bytes += data
 
     def _flush(self) -> None:
@@ -368,6 +381,8 @@ class _Reader:
                 self._name += text
             case "author":
                 self._author += text
+            case "instruction":
+                self._instruction += text
             case _:
                 if self._state.sink is not None and not self._state.is_hidden:
                     self._state.sink.words.append(text)

@@ -16,6 +16,7 @@ from rlm.documents.formats.office_xml import (
     KNOWN_TO_EXCEL,
     Archive,
     Element,
+    Link,
     attribute,
     chart_titles,
     children,
@@ -54,6 +55,9 @@ _ERROR = re.compile(
     rb'<c\b(?=[^>]{0,200}\bt="e")[^>]{0,200}>\s{0,200}'
     rb"(?:<f\b(?:[^>]{0,1000}/>|[^>]{0,1000}>[^<]{0,20000}</f>)\s{0,200})?<v>(#[\w/!?]{1,20})</v>"
 )
+_LINK = re.compile(rb"<(?:\w+:)?hyperlink\b[^>]{0,2000}>")
+_REFERENCE = re.compile(rb'\bref="([A-Z]{1,3})(\d{1,7})')
+_RELATION = re.compile(rb'\bid="([^"]{1,100})"')
 _CELL = re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"')
 _CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|\d+|[A-Za-z+-])')
 _MARGIN = re.compile(rb"<(?:\w+:)?\w+(Header|Footer)\b[^>]{0,200}>([^<]{1,2000})<")
@@ -72,13 +76,14 @@ Row = tuple[list[str], Mapping[int, int]]
 @dataclass(slots=True)
 class SheetParts:
     """What a sheet holds besides its values. `percents` holds the columns of cells that are shown as percent,
-    and `errors` those that show an error, by row; rows and columns count from 0. `lines` stand beside the
-    cells, each with its cell or its kind."""
+    `errors` and `links` what cells show and where they lead, by row; rows and columns count from 0. `lines`
+    stand beside the cells, each with its cell or its kind."""
 
     height: int = 0
     width: int = 0
     percents: dict[int, list[int]] = field(default_factory=dict)
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
+    links: dict[int, dict[int, str]] = field(default_factory=dict)
     uncomputed: int = 0
     first_uncomputed: str = ""
     is_stale: bool = False
@@ -138,7 +143,13 @@ class Excel:
         try:
             data = self._archive.read(part) if self._archive.size(part) <= _LARGEST_SCANNED else b""
             self._scan(found, data)
-            self._look_beside(found, part)
+            links = self._archive.links(part)
+            for link in _LINK.finditer(data, max(0, data.rfind(b"sheetData"))):
+                if (place := _REFERENCE.search(link[0])) and (key := _RELATION.search(link[0])):
+                    target = links.get(key[1].decode("utf-8", "replace"))
+                    columns = found.links.setdefault(int(place[2]) - 1, {})
+                    columns[_column(place[1])] = target.target if target else ""
+            self._look_beside(found, links)
             _add_margins(found, data)
         except Exception:  # whatever a library raises
             found.is_damaged = True
@@ -204,8 +215,8 @@ class Excel:
             found.uncomputed += 1
         found.is_stale = self._is_stale and _COMPUTED.search(data) is not None
 
-    def _look_beside(self, found: SheetParts, part: str) -> None:
-        links = self._archive.links(part).values()
+    def _look_beside(self, found: SheetParts, links_of_sheet: Mapping[str, Link]) -> None:
+        links = links_of_sheet.values()
         threaded = set[str]()
         for link in links:
             if link.kind == "threadedComment":

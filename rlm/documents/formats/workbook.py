@@ -10,6 +10,7 @@ import python_calamine as calamine
 from rlm.documents.formats import calc
 from rlm.documents.formats.cell_places import HIDDEN
 from rlm.documents.formats.csv_lines import shown, table_lines
+from rlm.documents.formats.flow import link_target
 from rlm.documents.formats.office_xml import Archive, refuse_compound
 from rlm.documents.formats.piece import Ended, Fault, Member, Piece, Problem, Text
 from rlm.documents.formats.sheet_parts import MOST_CELLS, Excel, Row, SheetParts, has_old_notes
@@ -184,4 +185,7 @@ def _rows(sheet: calamine.CalamineSheet, parts: SheetParts) -> Iterator[Row]:
         for column, error in parts.errors.get(number, {}).items():
             if column < len(row):
                 row[column] = error
+        for column, target in parts.links.get(number, {}).items():
+            if column < len(row):
+                row[column] += link_target(target, row[column])
         yield row, merged.get(number, {})

@@ -465,7 +465,9 @@ def test_the_form_fields_and_comments_of_a_pdf_are_read(tmp_path: Path, has_word
 
     canvas = Canvas(str(tmp_path / "form.pdf"))
     if has_words:
-        canvas.drawString(72, 720, "The lease of the yard")
+        canvas.drawString(72, 720, "The lease of the yard x.org")
+    for address in ("https://x.org/law", "https://x.org/law", "http://x.org", "") if has_words else ():
+        canvas.linkURL(address, (72, 720, 90, 730))
     form = canvas.acroForm
     form.textfield(name="tenant", tooltip="Tenant", x=200, y=700, value="Fish and Wildlife Service")
     form.textfield(name="note", x=200, y=660)
@@ -483,7 +485,9 @@ def test_the_form_fields_and_comments_of_a_pdf_are_read(tmp_path: Path, has_word
         "Form fields:\nTenant: Fish and Wildlife Service\nPaid: Yes\nyard: north\n"
         "Comments:\nAnn: Ask Mr Quimby\nComment: seventeen weeks\n\n"
     )
-    assert text_of(loaded) == ("The lease of the yard\n\n" if has_words else "") + added
+    if has_words:
+        added = f"The lease of the yard x.org\n\n{added[:-2]}\nLinks:\nhttps://x.org/law\n\n"
+    assert text_of(loaded) == added
     assert [note.partition(" pages")[0] for note in notes_of(loaded)] == (
         [] if has_words else ["form.pdf: 1 of 1"]
     )

@@ -57,6 +57,22 @@ def test_a_picture_on_several_slides_is_named_where_it_comes_first(tmp_path: Pat
     assert note.startswith("talk.pptx: the words in pictures and embedded objects were not read (slides: 1)")
 
 
+def test_the_target_of_a_link_on_a_slide_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(FILES / "talk.pptx") as archive:
+        slide = archive.read("ppt/slides/slide1.xml")
+        links = archive.read("ppt/slides/_rels/slide1.xml.rels")
+    link = b"<a:r><a:rPr><a:hlinkClick r:id='L'/></a:rPr><a:t>Spring 2026</a:t></a:r>"
+    target = b"<Relationship Id='L' Type='x/hyperlink' TargetMode='External' Target='https://x.org/bees'/></"
+    changed = rezipped(
+        FILES / "talk.pptx",
+        ppt__slides__slide1_dot_xml=slide.replace(b"<a:r><a:t>Spring 2026</a:t></a:r>", link),
+        ppt__slides___rels__slide1_dot_xml_dot_rels=links.replace(b"</", target, 1),
+    )
+    (tmp_path / "talk.pptx").write_bytes(changed)
+    text = text_of(read(tmp_path / "talk.pptx", tmp_path / "one"))
+    assert "Spring 2026 (https://x.org/bees)\n" in text
+
+
 def test_slides_of_another_program_are_read_too(tmp_path: Path) -> None:
     loaded = read(FILES / "talk.odp", tmp_path)
     assert text_of(loaded) == (

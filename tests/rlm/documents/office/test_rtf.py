@@ -61,7 +61,10 @@ def test_a_file_of_pandoc_is_read(tmp_path: Path) -> None:
         (rb"\pard\outlinelevel0 Wax\par\pard body\par", "# Wax\nbody\n"),
         (rb"x{\*\atnid AM}{\*\atnauthor Ann}\chatn{\*\annotation{\*\atnref 1} Why {\b so}?\par}y\par", None),
         (rb"a{\v hidden}{\deleted old}{\*\unknown gone}{\xe index}b\par", "ab\n"),
-        (rb'see {\field{\*\fldinst HYPERLINK "http://x.y"}{\fldrslt the site}}\par', "see the site\n"),
+        (
+            rb'see {\field{\*\fldinst HYPERLINK "http://x.y"}{\fldrslt the site}}\par',
+            "see the site (http://x.y)\n",
+        ),
         (
             rb"a{\shp{\*\shpinst{\sp{\sn k}{\sv 3}}{\shptxt In the box.\par}}{\shprslt In the box.}}b\par",
             None,

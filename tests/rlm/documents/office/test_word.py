@@ -229,6 +229,9 @@ def test_the_encoding_of_a_page_that_is_put_in_is_told(tmp_path: Path) -> None:
 def test_the_target_of_a_link_is_read(tmp_path: Path) -> None:
     body = p("Write to ") + (
         "<w:p><w:hyperlink xmlns:r='r' r:id='L'><w:r><w:t>the office</w:t></w:r></w:hyperlink></w:p>"
+        "<w:p><w:r><w:fldChar w:fldCharType='begin'/>"
+        '<w:instrText> HYPERLINK "https://x.org/law" </w:instrText>'
+        "<w:fldChar w:fldCharType='separate'/><w:t>the law</w:t><w:fldChar w:fldCharType='end'/></w:r></w:p>"
     )
     path = word(tmp_path / "a.docx", body)
     links = "<r><l Id='L' Type='x/hyperlink' TargetMode='External' Target='mailto:bob@example.org'/></r>"
@@ -237,7 +240,8 @@ def test_the_target_of_a_link_is_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in parts.items():
             archive.writestr(name, links if name == "word/_rels/document.xml.rels" else data)
-    assert "the office (bob@example.org)\n" in text_of(read(path, tmp_path))
+    text = text_of(read(path, tmp_path))
+    assert "the office (bob@example.org)\n\nthe law (https://x.org/law)\n" in text
 
 
 def test_a_damaged_part_is_named_and_the_text_is_read(tmp_path: Path) -> None:

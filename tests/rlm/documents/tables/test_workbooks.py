@@ -203,16 +203,18 @@ def test_an_ods_that_claims_too_many_cells_is_refused(tmp_path: Path) -> None:
         load([ods(tmp_path / "a.ods", cells)], tmp_path / "c")
 
 
-def test_errors_and_names_of_a_workbook_are_read(tmp_path: Path) -> None:
+def test_errors_links_and_names_of_a_workbook_are_read(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     assert book.active is not None
-    book.active.append(["#DIV/0!", 5])
+    book.active.append(["#DIV/0!", 5, "the law", "https://x.org"])
+    book.active["C1"].hyperlink = "https://x.org/law"
+    book.active["D1"].hyperlink = "https://x.org"
     book.defined_names["Discount"] = DefinedName("Discount", attr_text="Sheet!$B$1")
     book.defined_names["_xlnm.Secret"] = DefinedName("_xlnm.Secret", attr_text="Sheet!$B$1", hidden=True)
     book.save(tmp_path / "book.xlsx")
     loaded = load([tmp_path / "book.xlsx"], tmp_path / "c")
     assert names_of(loaded) == ["book.xlsx/Sheet", "book.xlsx/names"]
-    assert text_of(loaded) == "#DIV/0!,5\nDiscount: Sheet!$B$1\n"
+    assert text_of(loaded) == "#DIV/0!,5,the law (https://x.org/law),https://x.org\nDiscount: Sheet!$B$1\n"
 
 
 @pytest.mark.parametrize(
