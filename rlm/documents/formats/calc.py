@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from xml.etree import ElementTree
 
@@ -65,7 +65,7 @@ def _rows(events: _Events, table: Element, parts: SheetParts) -> Iterator[Row]:
             case "shapes", "end":
                 _add_shapes(parts, element)
             case "table-row", "end" if not inner:
-                times = min(_count(element, "number-rows-repeated"), _MOST_ROWS - at)
+                times = min(number(element, "number-rows-repeated") or 1, _MOST_ROWS - at)
                 cells, merged = _row(element, at + 1, parts)
                 table.clear()
                 at += times
@@ -90,17 +90,24 @@ def _row(row: Element, at: int, parts: SheetParts) -> Row:
     for cell in row:
         if not local_name(cell).endswith("table-cell"):
             continue
-        times = min(_count(cell, "number-columns-repeated"), _MOST_COLUMNS - column)
-        if len(cell) and times and (text := _text(cell, f"{column_letters(column)}{at}", parts)):
+        facts = {name.rpartition("}")[2]: value for name, value in cell.items()}
+        times = min(_count(facts, "number-columns-repeated"), _MOST_COLUMNS - column)
+        lines = _lines(cell, f"{column_letters(column)}{at}", parts) if len(cell) else []
+        if times and (text := _value(facts) or shown("\n".join(lines))):
             cells += [""] * (column - len(cells)) + [text] * times
-            if (spanned := _count(cell, "number-rows-spanned")) > 1:
+            if (spanned := _count(facts, "number-rows-spanned")) > 1:
                 merged[column] = spanned - 1
         column += times
     return cells, merged
 
 
-def _text(cell: Element, place: str, parts: SheetParts) -> str:
-    """Return the value of a cell as its program shows it."""
+def _count(facts: Mapping[str, str], name: str) -> int:
+    value = facts.get(name, "")[:9]
+    return int(value) if value.isdecimal() else 1
+
+
+def _lines(cell: Element, place: str, parts: SheetParts) -> list[str]:
+    """Return the lines that a cell shows. Note its comment and shapes."""
     lines: list[str] = []
     for part in cell:
         match local_name(part):
@@ -111,20 +118,24 @@ def _text(cell: Element, place: str, parts: SheetParts) -> str:
                 lines.append(_line(part))
             case _:
                 _add_shapes(parts, [part])
-    kind, value = attribute(cell, "value-type"), attribute(cell, "value")
-    with suppress(ValueError):  # then what is shown counts
-        match kind:
+    return [line for line in lines if line]
+
+
+def _value(facts: Mapping[str, str]) -> str:
+    """Return the value that a cell states, "" if what it shows counts."""
+    with suppress(ValueError):
+        match facts.get("value-type"):
             case "float" | "currency":
-                return shown(float(value))
+                return shown(float(facts.get("value", "")))
             case "percentage":
-                return f"{float(value) * 100:.12g}%"
+                return f"{float(facts.get('value', '')) * 100:.12g}%"
             case "boolean":
-                return attribute(cell, "boolean-value").upper()
+                return facts.get("boolean-value", "").upper()
             case "date":
-                return attribute(cell, "date-value").replace("T", " ").removesuffix(" 00:00:00")
-            case "time" if time := _TIME.fullmatch(attribute(cell, "time-value")):
+                return facts.get("date-value", "").replace("T", " ").removesuffix(" 00:00:00")
+            case "time" if time := _TIME.fullmatch(facts.get("time-value", "")):
                 return f"{int(time[1])}:{time[2]}:{time[3]}"
-    return shown("\n".join(filter(None, lines)))
+    return ""
 
 
 def _line(paragraph: Element) -> str:
@@ -140,8 +151,3 @@ def _add_shapes(parts: SheetParts, shapes: Element | list[Element]) -> None:
         paragraphs = ("".join(one.itertext()) for one in shape.iter() if local_name(one) == "p")
         parts.add("Text box", "\n".join(paragraphs))
         parts.pictures += sum(local_name(one) in _PICTURES for one in shape.iter())
-
-
-def _count(element: Element, name: str) -> int:
-    count = number(element, name)
-    return 1 if count is None else count

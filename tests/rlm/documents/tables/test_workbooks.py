@@ -174,7 +174,7 @@ def test_the_values_of_an_ods_are_those_that_it_shows(tmp_path: Path) -> None:
                 {spanned} {cell("9.50", "float", 'office:value="9.5"')}
                 {cell("7 %", "percentage", 'office:value="0.07"')}
                 {cell("1", "time", 'office:time-value="PT288H05M00S"')}
-                {cell("x", "date", 'office:date-value="2024-03-01"')}
+                <table:table-cell office:value-type="date" office:date-value="2024-03-01"/>
                 {cell("WAHR", "boolean", 'office:boolean-value="true"')} {row}
                 <table:covered-table-cell/> {cell("a<text:s/>b<text:line-break/>c", "unknown")}
                 <table:table-cell table:number-columns-repeated="16000"/> </table:table-row>
