@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ _CODECS = {
     20127: "ascii", 20866: "koi8_r", 21866: "koi8_u", 50220: "iso2022_jp", 51932: "euc_jp", 51949: "euc_kr",
     54936: "gb18030", **{28590 + part: f"iso-8859-{part}" for part in range(1, 17)},
 }  # fmt: skip
+_BANNER = re.compile(r"\AMicrosoft Mail Internet Headers[^\n]*\n")
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
 _MAX_LEVELS = 10
 _MAX_STREAM = 256 << 20
@@ -184,7 +186,7 @@ def _headers(head: _Properties, recipients: dict[str, str]) -> Iterator[tuple[st
         "Bcc": recipients["Bcc"] or _line(head.text(_BCC)),
         "Date": head.time(_SENT) or head.time(_RECEIVED),
     }
-    sent = HeaderParser().parsestr(head.text(_HEADERS))
+    sent = HeaderParser().parsestr(_BANNER.sub("", head.text(_HEADERS)))
     for name, value in known.items():
         if line := header_of(sent, name) or value:
             yield name, line

@@ -64,6 +64,7 @@ class NotRead(Exception):
 _AGAIN = "get it again, or open it in its program and save it again"
 _FAULTS = {
     "damaged": ("{} that is damaged or truncated", _AGAIN),
+    "strange": ("{} that its reader does not understand", "open it in its program and save it again"),
     "locked": ("{} protected by a password", "save a copy without one"),
     "large": ("{} that is too large to be read", "unpack or split it yourself if you trust it"),
     "slow": ("{} that is too complex for its size: it takes too long to read", _AGAIN + " as text"),

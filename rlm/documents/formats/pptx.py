@@ -40,8 +40,9 @@ def read_pptx(file: BinaryIO, size: int) -> Iterator[Piece]:
     authors = _authors(archive, links)
     order = find(archive.xml(main), "sldIdLst")
     targets = [links[key] for one in children(order, "sldId") if (key := _relation(one)) in links]
-    yield from slide_pieces(_slide(archive, link.target, authors) for link in targets)
-    yield from master_pieces(_masters(archive, [link.target for link in targets]))
+    margins: list[str] = []
+    yield from slide_pieces(_slide(archive, link.target, authors, margins) for link in targets)
+    yield from master_pieces([*_masters(archive, [link.target for link in targets]), *margins])
     yield Ended()
 
 
@@ -72,7 +73,8 @@ def _relation(element: Element, name: str = "id") -> str:
     return next((value for key, value in element.items() if key.endswith(end)), "")
 
 
-def _slide(archive: Archive, name: str, authors: Mapping[str, str]) -> Slide:
+def _slide(archive: Archive, name: str, authors: Mapping[str, str], margins: list[str]) -> Slide:
+    """Return a slide. Add the headers and footers of its notes to `margins`."""
     slide = Slide()
     # Whatever a library raises, the other slides are read.
     try:
@@ -85,7 +87,7 @@ def _slide(archive: Archive, name: str, authors: Mapping[str, str]) -> Slide:
         _Shapes(archive, links, slide).read(find(root, "cSld", "spTree"))
         for link in links.values():
             if link.kind == "notesSlide":
-                slide.notes = _notes(archive, link.target)
+                slide.notes = _notes(archive, link.target, margins)
             elif link.kind == "comments":
                 slide.comments += _comments(archive.xml(link.target), authors)
     except Exception:
@@ -163,13 +165,14 @@ class _Shapes:
             self.slide.pictures.append("")
 
 
-def _notes(archive: Archive, name: str) -> str:
+def _notes(archive: Archive, name: str, margins: list[str]) -> str:
     """Return the speaker notes: the text of the body, without the picture of the slide and its number."""
-    found = []
+    found: list[str] = []
     for shape in children(find(archive.xml(name), "cSld", "spTree"), "sp"):
         place = find(shape, "nvSpPr", "nvPr", "ph")
-        if place is None or place.get("type", "body") == "body":
-            found.append(drawn_paragraphs(find(shape, "txBody")))
+        kind = "body" if place is None else place.get("type", "body")
+        if kind in ("body", "hdr", "ftr"):
+            (found if kind == "body" else margins).append(drawn_paragraphs(find(shape, "txBody")))
     return "".join(found)
 
 

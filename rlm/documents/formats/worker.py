@@ -74,7 +74,7 @@ def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> N
         # A library in Rust raises a BaseException when it panics.
         if isinstance(error, SystemExit | KeyboardInterrupt):
             raise
-        sender.add(Fault("damaged", type(error).__name__))
+        sender.add(Fault("damaged" if isinstance(error, Exception) else "strange", type(error).__name__))
     sender.flush()
 
 

@@ -10,6 +10,8 @@ import pytest
 from document_tree import text_of
 
 from rlm.documents import load
+from rlm.documents.formats import outlook
+from rlm.documents.formats.piece import text_of as text_of_pieces
 from rlm.errors import DocumentError
 
 FILES = Path(__file__).parent / "files"
@@ -29,6 +31,19 @@ def test_a_message_is_read_with_its_attachment(tmp_path: Path) -> None:
     assert text.count("7,900\n") == 400
     with loaded.context.open() as body:
         assert body.heading_path(text.index("three weeks")) == ("Kündigung", "Part 1 (text/plain)")
+
+
+def test_the_headers_that_came_with_a_message_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exchange writes a line of its own above them."""
+    text = outlook._Properties.text
+    headers = "Microsoft Mail Internet Headers Version 2.0\r\nFrom: Ann <ann@example.org>\r\n"
+    monkeypatch.setattr(
+        outlook._Properties,
+        "text",
+        lambda self, number: headers if number == outlook._HEADERS else text(self, number),
+    )
+    with (FILES / "letter.msg").open("rb") as file:
+        assert "From: Ann <ann@example.org>\n" in text_of_pieces(outlook.read_msg(file, 0))
 
 
 def test_a_message_in_a_message_is_part_of_it(tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ def test_comments_headers_boxes_and_spans_of_a_text_are_read(tmp_path: Path) -> 
 
 def test_what_a_master_shows_on_every_slide_is_read_once(tmp_path: Path) -> None:
     with zipfile.ZipFile(FILES / "talk.pptx") as archive:
-        name = "ppt/slideMasters/slideMaster1.xml"
-        master = archive.read(name)
+        master = archive.read("ppt/slideMasters/slideMaster1.xml")
+        notes = archive.read("ppt/notesSlides/notesSlide1.xml")
     box = (
         b"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:p><a:r><a:t>For the board of Kestrel only</a:t>"
         b"</a:r></a:p></p:txBody></p:sp></p:spTree>"
@@ -259,10 +259,14 @@ def test_what_a_master_shows_on_every_slide_is_read_once(tmp_path: Path) -> None
     changed = rezipped(
         FILES / "talk.pptx",
         ppt__slideMasters__slideMaster1_dot_xml=master.replace(b"</p:spTree>", box),
+        ppt__notesSlides__notesSlide1_dot_xml=notes.replace(
+            b"</p:spTree>",
+            box.replace(b"<p:nvPr/>", b"<p:nvPr><p:ph type='ftr'/></p:nvPr>").replace(b"the board", b"notes"),
+        ),
     )
     (tmp_path / "a.pptx").write_bytes(changed)
     text = text_of(read(tmp_path / "a.pptx", tmp_path))
-    assert text.endswith("# On every slide\nFor the board of Kestrel only\n")
+    assert text.endswith("# On every slide\nFor the board of Kestrel only\nFor notes of Kestrel only\n")
     assert text.count("For the board") == 1
 
 
