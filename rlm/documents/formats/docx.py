@@ -233,9 +233,11 @@ class _Document:
                     words += [*inside, link_target(target, "".join(inside))]
                 case "instrText":
                     self._field += child.text or ""
-                case "fldChar" if attribute(child, "fldCharType") in ("begin", "end"):
-                    words.append(field_target(self._field, "".join(words)))
-                    self._field = ""
+                case "fldChar":
+                    if attribute(child, "fldCharType") != "separate":
+                        words.append(field_target(self._field, "".join(words)))
+                        self._field = ""
+                    self._inline(child, words)
                 case "ddList":
                     entries = [attribute(one, "val") for one in children(child, "listEntry")]
                     words += [f"{one} " for one in entries[number(find(child, "result")) or 0 :][:1]]
