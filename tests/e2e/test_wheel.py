@@ -155,7 +155,7 @@ def test_the_metadata_is_fit_for_an_index(wheel: Path) -> None:
             required.setdefault(extra, set()).add(Requirement(line).name)
     assert set(metadata.get_all("Provides-Extra", [])) == set(required)
     missing = {name for name, packages in required.items() if not packages <= required["all"]}
-    assert missing == {"bench", "dev", "docs", "inspect", "ray"}
+    assert missing == {"dev", "docs", "inspect", "ray"}
 
 
 def test_a_question_is_asked_from_python_next_to_modules_of_these_names(
