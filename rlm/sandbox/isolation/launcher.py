@@ -220,8 +220,9 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
         )
         return words
 
-    # Read now: a layer below may hide the file.
-    program = seccomp.program(confinement.role) if "seccomp" in layers else b""
+    # Read now: a layer before it may hide the file. A failure is reported where the filter is applied.
+    with suppress(OSError):
+        seccomp.program(confinement.role)
     mechanisms: dict[Layer, Callable[[], object]] = {
         "root": lambda: filesystem_root.change_root(
             mount_point=confinement.mount_point,
@@ -237,7 +238,7 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
             write=[confinement.scratch, *_DEVICES[:2], *shared],
         ),
-        "seccomp": lambda: seccomp.install(program),
+        "seccomp": lambda: seccomp.install(seccomp.program(confinement.role)),
     }
     if not private_root:
         os.chdir(confinement.scratch)
