@@ -40,8 +40,12 @@ def test_a_column_comes_back_as_it_was_before_it_was_written(make_views, kind: s
     out = io.StringIO()
     csv.writer(out).writerows([["key", "x", "y"], *(["k", text, "0"] for text in texts)])
     found = [row.x for row in make_views(("t.csv", "csv", out.getvalue())).sql("select x from t")]
-    is_date = kind.startswith("date")
-    assert found == [text or None for text in texts] if is_date else found == column
+    if kind.startswith("date"):
+        assert found == [text or None for text in texts]
+        return
+    # SQLite's own reading of a number may differ in the last bit.
+    for value, read in zip(column, found, strict=True):
+        assert read == value or math.isclose(read, value, rel_tol=1e-12)
 
 
 @given(st.lists(st.text(alphabet="0123456789.-+eE aNn/A:T\t_é٣", max_size=12), max_size=6))
