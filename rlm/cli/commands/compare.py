@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,9 @@ from rlm.errors import UsageError
 from rlm.escaping import json_bytes, terminal_text
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 from rlm.status import dollars, share
-from rlm.tasks.comparison import METHODS, Comparison, MethodRow, plan_comparison
-from rlm.tasks.comparison import compare as run_comparison
+
+if TYPE_CHECKING:
+    from rlm.tasks.comparison import Comparison, MethodRow
 
 __all__ = ["compare", "print_comparison"]
 
@@ -57,6 +58,9 @@ def compare(
     options: Options,
 ) -> None:
     """Answer one question in four ways, side by side. It shows whether you need an RLM."""
+    from rlm.tasks.comparison import METHODS, plan_comparison
+    from rlm.tasks.comparison import compare as run_comparison
+
     if not question.strip():
         raise UsageError("the question is empty: write one")
     for unknown in set(method or ()) - set(METHODS):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.accounting.run_plan import RunPlan
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible, run_with
 from rlm.cli.console.out import OutOption, write_output
@@ -17,13 +15,17 @@ from rlm.cli.console.outcome import print_account, print_plan, say_left
 from rlm.cli.console.render_result import account, answer_text, full_account
 from rlm.cli.options import Options, takes
 from rlm.cli.paths import PathsArgument
-from rlm.documents import Source
 from rlm.escaping import json_bytes, terminal_text
-from rlm.runtime import RLM
 from rlm.settings_table import INPUT, JOURNAL, LIMITS, MODELS, OUTPUT, RUN
 from rlm.status import plural
-from rlm.tasks.summaries.summarize import Summary
-from rlm.tasks.summaries.summarize import summarize as run_summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm.accounting.run_plan import RunPlan
+    from rlm.documents import Source
+    from rlm.runtime import RLM
+    from rlm.tasks.summaries.summarize import Summary
 
 __all__ = ["summarize"]
 
@@ -84,6 +86,8 @@ def summarize(
     options: Options,
 ) -> None:
     """Summarize a chat, a card, a log or documents. Every line names its source."""
+    from rlm.tasks.summaries.summarize import summarize as run_summarize
+
     with options.observe() as (progress, observers):
         rlm = options.rlm(observers, runs_code=False, text_observers=progress.text_observers)
         sources = options.sources(paths)

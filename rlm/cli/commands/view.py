@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -13,9 +13,10 @@ import typer
 from rlm.cli.console.out import check_out, open_output
 from rlm.cli.options import Options, takes
 from rlm.cli.store import with_journal
-from rlm.journal import Journal
 from rlm.settings_table import JOURNAL
-from rlm.viewer import LocalServer, RunViews, export_page
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
 
 __all__ = ["view"]
 
@@ -71,11 +72,15 @@ def view(
 
 
 async def _page(journal: Journal, run: str) -> bytes:
+    from rlm.viewer import RunViews, export_page
+
     async with RunViews(journal) as views:
         return await export_page(views, await journal.resolve(run))
 
 
 async def _serve(journal: Journal, run: str | None, port: int, open_browser: bool) -> None:
+    from rlm.viewer import LocalServer, RunViews
+
     fragment = "" if run is None else f"#/run/{quote(await journal.resolve(run), safe='')}"
     async with RunViews(journal) as views, LocalServer.start(views, port) as server:
         typer.echo(f"{server.url}{fragment}")

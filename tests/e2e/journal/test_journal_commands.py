@@ -80,6 +80,7 @@ def test_an_ended_run_is_resumed(rlm, rlm_process, provider, text, signum) -> No
     assert f"resuming {run_id}: 2 rounds and 1 other reply from the journal" in ran.stderr
     again = rlm("resume", run_id[:-1])
     assert (again.code, again.stdout) == (0, "xyzzy\n")
+    assert f"run {run_id}: rlm" in rlm("resume", run_id, "-v").stderr
 
 
 FACTS = """
