@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from rlm.prompts import (
     get_counter,
     is_complete,
 )
-from rlm.prompts.history import BREAK, SUMMARY_PROMPT
 from rlm.prompts.recipes.card import card_stage
 from rlm.prompts.recipes.card_settings import CONTEXT_KINDS
 
@@ -194,23 +192,6 @@ def test_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(over: in
     assert (parts(made)["history"] == whole) is not asked
 
 
-def test_the_summary_prompt_has_five_points_and_is_joined_to_the_history_by_a_rule() -> None:
-    """A constant, then a rule, then the messages."""
-    for point in ("was requested", "key decisions", "errors encountered", "current state", "still needs"):
-        assert point in SUMMARY_PROMPT
-    assert BREAK == "\n\n---\n\n"
-    prompts: list[str] = []
-
-    def summarize(prompt: str) -> str:
-        prompts.append(prompt)
-        return "## Task Summary\n- in short"
-
-    settings = CardSettings(CardBudget(9_000, 9_000, 1_000, 0, 99_999), counter=CHARS)
-    CardPrompt(settings, summarizer=summarize).assemble(CardInput(messages=talk(40)))
-    assert prompts[0].startswith(SUMMARY_PROMPT + BREAK)
-    assert "Message 0:" in prompts[0]
-
-
 def test_the_summary_has_five_headings_and_keeps_what_matters() -> None:
     """Uses the summary without a model. tests/prompts/history measures how much it keeps."""
     facts = [
@@ -236,25 +217,6 @@ def test_the_summary_has_five_headings_and_keeps_what_matters() -> None:
         assert fact in history
 
 
-@pytest.mark.parametrize("answer", ["", "   ", None, "far too long " * 2_000])
-def test_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | None) -> None:
-    """Also if it is empty or twice over budget. The messages stay in order, with a warning."""
-
-    def summarize(prompt: str) -> str:
-        if answer is None:
-            raise ConnectionError("no route")
-        return answer
-
-    settings = CardSettings(CardBudget(9_000, 9_000, 1_000, 0, 99_999), counter=CHARS)
-    made = CardPrompt(settings, summarizer=summarize).assemble(CardInput(messages=talk(60)))
-    history = parts(made)["history"]
-    numbers = [int(number) for number in re.findall(r"Message (\d+):", history)]
-    assert numbers == list(range(numbers[0], 60))
-    assert 3 < len(numbers) < 60
-    assert len(history) <= 1_000
-    assert any(warning.startswith("history: ") for warning in made.report.warnings)
-
-
 def test_a_card_may_have_a_threshold_of_its_own() -> None:
     card = {"messages": [{"role": "user", "content": f"Take port {n}, not {n + 1}."} for n in range(400)]}
     whole = CardPrompt(CardSettings(budget=CardBudget(chat_history=90_000, total=120_000))).assemble(card)
@@ -265,12 +227,6 @@ def test_a_card_may_have_a_threshold_of_its_own() -> None:
     assert maker.assemble({**card, "threshold_percentage": 50}).condensed
     with pytest.raises(InputError, match="threshold_percentage"):
         maker.assemble(CardInput(threshold_percentage=0))
-
-
-@pytest.mark.parametrize("field", ["id", "title", "state"])
-def test_a_card_of_wrong_types_is_refused(field: str) -> None:
-    with pytest.raises(InputError, match=rf"\$\.{field}"):
-        CardPrompt().assemble(CardInput(**{field: None}))
 
 
 @pytest.mark.parametrize(

@@ -334,11 +334,3 @@ def test_the_json_of_a_search_names_documents_and_their_characters() -> None:
             "span": [20, 40],
         }
     ]
-
-
-def test_values_of_wrong_types_are_refused() -> None:
-    with pytest.raises(InputError, match=r"\$\.question"):
-        CitedPrompt().assemble(CitedInput(None))  # type: ignore[arg-type]
-    for wrong in (Pack("p", "d", None), Pack(1, "d", "t"), Pack("p", "d", "t", "high"), "text"):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"\$\.packs\[1\]"):
-            CitedPrompt().assemble(CitedInput("q", (Pack("a", "d", "t"), wrong)))  # type: ignore[arg-type]

@@ -106,7 +106,3 @@ def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advi
 )
 def test_any_other_error_gets_no_advice(ename: str, evalue: str) -> None:
     assert advice_on(ename, evalue) == ""
-
-
-def test_the_advice_for_several_blocks_is_to_make_one() -> None:
-    assert "put the code of all of them into one" in correction("several_blocks", "2 blocks")

@@ -156,17 +156,6 @@ def test_the_warning_of_a_thin_domain_never_displaces_a_tile() -> None:
         assert ("nearly uncovered" in "".join(made.report.warnings)) == (made.stats.tiles_included == 1)
 
 
-def test_values_of_wrong_types_are_refused() -> None:
-    good = Tile("t", "q", "a", "d", 1.0, "P0")
-    for wrong in (good._replace(priority="P9"), good._replace(answer=None), good._replace(score="high")):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"\$\.tiles\[1\]"):
-            build(good, wrong)
-    with pytest.raises(InputError, match="format"):
-        build(good, format="xml")
-    with pytest.raises(InputError, match=r"\$\.query"):
-        TilePrompt().assemble(TileInput(None))  # type: ignore[arg-type]
-
-
 def test_without_p0_tiles_there_is_nothing_to_warn_of() -> None:
     made = build(Tile("t", "Q" * 400, "A", "d"), max_tokens=5)
     assert made.report.warnings == ()

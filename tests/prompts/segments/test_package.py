@@ -22,12 +22,6 @@ def test_everything_that_is_named_is_there() -> None:
         segments.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_module_exports_what_it_says(name: str) -> None:
-    module = importlib.import_module(name)
-    assert all(hasattr(module, exported) for exported in module.__all__)
-
-
 def test_a_database_is_loaded_by_nothing_but_the_store() -> None:
     code = (
         "import sys, rlm.prompts\nfrom rlm.prompts import ScopedPrompt, ScopedInput\n"
