@@ -63,7 +63,7 @@ async def answer_in_attempts(
         return {"attempts": attempts, "answer_schema": None if answer_type is None else answer_type.text}
 
     sources = () if context is None else sources_of(context)
-    async with open_job(rlm, "attempts", task, sources, facts=facts) as job:
+    async with open_job(rlm, "attempts", task, sources, facts=facts) as (job, _):
         return await _run_attempts(job, task, attempts, answer_type)
 
 

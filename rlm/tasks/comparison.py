@@ -257,7 +257,7 @@ async def compare(
     def facts(_: Body) -> Mapping[str, Any]:
         return {"methods": list(methods), "top_k": top_k}
 
-    async with open_job(rlm, "compare", task, sources_of(context), facts=facts) as job:
+    async with open_job(rlm, "compare", task, sources_of(context), facts=facts) as (job, _):
         return await _run_methods(job, task, methods, top_k)
 
 

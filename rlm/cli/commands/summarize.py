@@ -46,8 +46,8 @@ headings of work; other texts go by subject. --form names headings (work, meetin
 or a file with your own: `## Heading`, and what belongs there below. Each paragraph names its messages. A
 model compares each sentence with them, and marks it if they do not support it.
 
---since pays for no call of the earlier summary again: of a long history only the parts that changed are
-read. It also resumes a summary that was interrupted.
+--since reads only what is new, beside the earlier summary of the same input. It also resumes a summary that
+was interrupted.
 """
 
 
@@ -141,7 +141,8 @@ def _support(found: Summary) -> str:
 
 
 def _account(found: Summary, *, verbose: bool) -> str:
-    entries = plural(found.messages, "message" if found.kind == "history" else "paragraph")
+    new = f", {found.messages - found.known:,} of them new" if found.known else ""
+    entries = plural(found.messages, "message" if found.kind == "history" else "paragraph") + new
     if not verbose:
         return f"{entries} · {account(found.result)}"
     lines = [f"{entries} summarized", _support(found)]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
@@ -22,6 +22,7 @@ from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.journal import EventKind, Journal, ReadOnlyLog, RunLog
 from rlm.journal.checks import damage_reported
+from rlm.lazy_dataclass import dataclass
 from rlm.models.base import Message, Model, Request
 from rlm.playback.recording import RecordedReply, Recording, replies_by
 from rlm.results import Citation, Note, RunResult, StopReason, Support
@@ -33,7 +34,7 @@ from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 from rlm.telemetry import span
 
-__all__ = ["Job", "JobKind", "open_job", "open_stored_job"]
+__all__ = ["Job", "PreviousJob", "open_job", "open_stored_job", "previous_job"]
 
 JobKind = Literal["summarize", "plan", "research", "compare", "attempts"]
 
@@ -41,6 +42,17 @@ JobKind = Literal["summarize", "plan", "research", "compare", "attempts"]
 _ENDS = frozenset({"finished", "part_ended"})
 _RESUMABLE = ("research", "compare", "attempts")
 """The kinds of jobs that can be resumed. The journal stores their input if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousJob:
+    """An earlier run of the same job. `replies` holds, by call key, its replies and those of the runs that it
+    continued. `ended` is what was journalled at its end; None if it did not end."""
+
+    run_id: str
+    facts: Mapping[str, Any]
+    replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
+    ended: Mapping[str, Any] | None = None
 
 
 class Job:
@@ -211,11 +223,12 @@ class Job:
         *,
         parts: Sequence[RunResult] = (),
         support: Support | None = None,
+        details: Mapping[str, Any] | None = None,
         chosen: RunResult | None = None,
     ) -> RunResult:
         """Write the result to the journal and return it. Call it once, at the end. `parts` are the results of
         the job's parts, and `chosen` is the one whose answer is that of the job. `support` is that of the
-        answer's claims."""
+        answer's claims. `details` are journalled with the result, for a run that continues this one."""
         if self._left is not None and self._left.result is not None:
             return self._left.result
         result = RunResult(
@@ -238,7 +251,7 @@ class Job:
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         totals = self._metered.totals(result.rounds, result.sub_calls)
-        await self.log.append("finished", {**result.to_json(), **asdict(totals)})
+        await self.log.append("finished", {**result.to_json(), **asdict(totals), **(details or {})})
         return result
 
     async def write_interruption(self) -> None:
@@ -263,21 +276,20 @@ async def open_job(
     *,
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
-) -> AsyncIterator[Job]:
-    """Open a job over `sources`. Calls that the run `since`, an earlier job of its kind, has paid for are not
-    made again.
+) -> AsyncIterator[tuple[Job, PreviousJob | None]]:
+    """Open a job over `sources`, and read the run `since` that it continues.
 
     `facts` returns what is journalled with the job. It may raise, before anything is spent or written. Raises
     UsageError for the sources, and JournalError if the run is missing or is not a job of this kind.
     """
     async with rlm.open_job(sources) as opened:
-        since, replies = (None, {}) if since is None else await _replies_since(opened.journal, since, kind)
-        settings = {**facts(opened.body), "job": kind, "since": since}
+        past = None if since is None else await previous_job(opened.journal, since, kind)
+        settings = {**facts(opened.body), "job": kind, "since": past.run_id if past else None}
         async with opened.log(task, settings, keep=kind in _RESUMABLE) as log:
             opened.config.tell(RunStarted(log.run_id, "rlm", opened.config.model.name))
-            job = Job(opened, log, Recording(replies=replies))
+            job = Job(opened, log, Recording(replies=past.replies if past else {}))
             async with _recorded(job, kind, task):
-                yield job
+                yield job, past
 
 
 @asynccontextmanager
@@ -331,21 +343,22 @@ async def _recorded(job: Job, kind: JobKind, task: str) -> AsyncIterator[None]:
         note(job.stop_reason)
 
 
-async def _replies_since(
-    journal: Journal, run: str, kind: JobKind
-) -> tuple[str, Mapping[str, list[RecordedReply]]]:
-    """Return the name of the run whose name is or begins with `run`, and by call key the replies of it and of
-    the runs that it continued. Raises JournalError."""
+async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
+    """Read the run whose name is or begins with `run`, and the runs before it. Raises JournalError."""
     name = await journal.resolve(run)
-    if (await journal.get(name)).settings.get("job") != kind:
+    first = (await journal.get(name)).settings
+    if first.get("job") != kind:
         raise JournalError(f"run {name} is not a {kind} run: `rlm runs` lists all runs")
     replies: dict[str, list[RecordedReply]] = {}
     at: str | None = name
+    ended: Mapping[str, Any] | None = None
     seen: set[str] = set()
     stored: set[str] = set()
     while at is not None and at not in seen:
         seen.add(at)
         events = await journal.events(at)
+        if at == name:
+            ended = next((event.data for event in events if event.kind == "finished"), None)
         with damage_reported(at):
             recorded = replies_by("key", events)
         for key, found in recorded.items():
@@ -354,4 +367,4 @@ async def _replies_since(
         # An earlier run may have been removed meanwhile. Then its calls are made again.
         stored = stored or ({one.run_id for one in await journal.runs(None)} if before else set())
         at = before if before in stored else None
-    return name, replies
+    return PreviousJob(name, first, replies, ended)

@@ -91,7 +91,7 @@ class Research:
 async def plan_research(rlm: RLM, task: str, context: Context, *, most: int = _MAX_QUESTIONS) -> Plan:
     """Plan the questions for `task`, at most `most`. Calls the model once; without a model it splits the
     task. Raises UsageError and ModelError."""
-    async with open_job(rlm, "plan", task, sources_of(context), facts=_facts(task, None, most)) as job:
+    async with open_job(rlm, "plan", task, sources_of(context), facts=_facts(task, None, most)) as (job, _):
         plan = await make_plan(job, task, most)
         await job.finish(plan.markdown())
         return plan
@@ -127,7 +127,7 @@ async def research(
     UsageError and JournalError, and SandboxRefused before anything is spent on a question.
     """
     sources = sources_of(context)
-    async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as job:
+    async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
         return await _run_research(job, task, plan, most)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from rlm.runtime import RLM
 from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.text.body import Body
 from rlm.sandbox.types import Span
-from rlm.tasks.jobs.job import Job, open_job
+from rlm.tasks.jobs.job import Job, PreviousJob, open_job
 from rlm.tasks.summaries.board_summary import board_counts
 from rlm.tasks.summaries.checking import check_summary
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history, paragraphs_of
@@ -35,7 +36,6 @@ Kind = Literal["auto", "card", "chat", "document", "story"]
 
 _MIN_TOKENS = 100
 _MAX_TOKENS = 8_000
-_STEP = 500
 _TOKENS_A_ROOT = 10
 """A summary whose length nobody gave has so many tokens times the root of the tokens of its input: 1,000 for
 10,000, 3,000 for 100,000."""
@@ -50,14 +50,15 @@ class Summary:
     `result` is the job's result: its answer is `text`, and its citations are the entries that the sentences
     cite. `[m12]` is the 12th message of the input, `[p3]` the third paragraph of documents. `form` names the
     headings: those of work or a board, your own (`own`), `subjects` if there are none, or `extracts` for
-    sentences of the messages, which no model wrote. `messages` counts the entries. `supported` of the `lines`
-    (sentences) of the summary are supported by what they cite; the others say so in `text`. `result.support`
-    says so of each."""
+    sentences of the messages, which no model wrote. `messages` counts the entries. The first `known` of them
+    are unchanged since the run that `since` named. `supported` of the `lines` (sentences) of the summary are
+    supported by what they cite; the others say so in `text`. `result.support` says so of each."""
 
     kind: Literal["history", "document"]
     text: str
     result: RunResult
     messages: int = 0
+    known: int = 0
     lines: int = 0
     supported: int = 0
     form: str = ""
@@ -68,6 +69,7 @@ class Summary:
             "kind": self.kind,
             "summary": self.text,
             "messages": self.messages,
+            "known": self.known,
             "lines": self.lines,
             "supported": self.supported,
             "form": self.form,
@@ -94,9 +96,9 @@ async def summarize(
     of work, and other texts go by subject. A model compares each sentence with the entries that it cites,
     unless the setting `check_support` is False.
 
-    `since` is the run of an earlier summary of the same input, which may have grown since, or which was
-    interrupted. Calls that it has paid for are not made again: of a long text only the parts that changed are
-    read. Raises UsageError and JournalError before anything is spent."""
+    `since` is the run of an earlier summary of the same input, which may have grown: new entries are read
+    beside the earlier summary. Calls that it has paid for are not made again. Raises UsageError and
+    JournalError before anything is spent."""
     if tokens is not None and tokens < _MIN_TOKENS:
         raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
     wanted = None if form is None else read_form(form)
@@ -132,18 +134,23 @@ async def summarize(
             "summary_kind": "document" if is_document else "history",
             "summary_tokens": limit,
             "entries": len(entries),
+            "entries_sha256": _digest(entries),
         }
 
-    async with open_job(rlm, "summarize", _task(sources), sources, facts=describe, since=since) as job:
+    async with open_job(rlm, "summarize", _task(sources), sources, facts=describe, since=since) as (
+        job,
+        past,
+    ):
+        known = _count_known(job, past, entries)
         request = SummaryRequest(
-            limit,
+            limit if tokens or past is None else _tokens_of(past, limit),
             wanted,
             focus,
             is_card=wanted is not None and not is_own,
             is_document=is_document,
             computed=tuple(board_counts(entries, cards)),
         )
-        written = Written() if is_extractive(model) else await write_summary(job, model, entries, request)
+        written, request = await _write(job, past, entries, known, request)
         if written.text:
             checked = await check_summary(job, model, written.text, entries, cards)
             form_name = wanted.name if wanted else "subjects"
@@ -157,6 +164,7 @@ async def summarize(
             checked.text,
             _cite(job.body, checked.names, entries),
             support=checked.support,
+            details=_details(written, request),
         )
     claims = checked.support.claims
     return Summary(
@@ -164,10 +172,56 @@ async def summarize(
         checked.text,
         result,
         len(entries),
+        known,
         len(claims),
         sum(claim.status == "supported" for claim in claims),
         form_name,
     )
+
+
+async def _write(
+    job: Job, past: PreviousJob | None, entries: Sequence[Entry], known: int, request: SummaryRequest
+) -> tuple[Written, SummaryRequest]:
+    """Return what the model writes, and the request. What an earlier run wrote is reused where it can be."""
+    model = job.config.summary_model
+    if is_extractive(model):
+        return Written(), request
+    ended = (past.ended or {}) if past else {}
+    draft = ended.get("draft")
+    if known and isinstance(draft, Mapping) and isinstance(draft.get("text"), str):
+        is_whole = ended.get("stop_reason") == "finalized"
+        if draft.get("request") != _facts(request):
+            assert past is not None
+            job.warn(f"run {past.run_id} had another form, focus or length: everything is read again")
+        elif known == len(entries) and is_whole:
+            return Written(draft["text"]), request
+        elif is_whole:
+            later = replace(request, earlier=draft["text"], known=known)
+            return await write_summary(job, model, entries, later), later
+    return await write_summary(job, model, entries, request), request
+
+
+def _details(written: Written, request: SummaryRequest) -> dict[str, Any]:
+    """Return what is journalled for a run that continues this one."""
+    return {"draft": {"text": written.text, "request": _facts(request)}} if written.text else {}
+
+
+def _facts(request: SummaryRequest) -> dict[str, Any]:
+    headings = request.form.headings if request.form else ()
+    return {
+        "tokens": request.tokens,
+        "focus": request.focus,
+        "headings": [list(heading) for heading in headings],
+    }
+
+
+def _tokens_of(past: PreviousJob, usual: int) -> int:
+    """Return the length of the earlier summary, so that its prompts are those of this one."""
+    found = past.facts.get("summary_tokens")
+    draft = (past.ended or {}).get("draft")
+    if isinstance(draft, Mapping) and isinstance(draft.get("request"), Mapping):
+        found = draft["request"].get("tokens")
+    return found if isinstance(found, int) and found >= _MIN_TOKENS else usual
 
 
 def _note_coverage(job: Job, entries: Sequence[Entry], written: Written) -> None:
@@ -192,9 +246,31 @@ def _is_talk(kind: Kind, body: Body, entries: Sequence[Entry]) -> bool:
 def _usual_tokens(entries: Sequence[Entry]) -> int:
     """Return the length of a summary whose length nobody gave."""
     size = sum(_COUNTER.count_each([entry.message.content for entry in entries]))
-    usual = min(_MAX_TOKENS, size // 2, int(_TOKENS_A_ROOT * size**0.5))
-    # In steps, so that a history that grew a little has the prompts of its earlier summary.
-    return max(_MIN_TOKENS, usual - usual % (_STEP if usual > 2 * _STEP else _MIN_TOKENS))
+    return max(_MIN_TOKENS, min(_MAX_TOKENS, size // 2, int(_TOKENS_A_ROOT * size**0.5)))
+
+
+def _digest(entries: Sequence[Entry]) -> str:
+    """Return a hash of the entries, by which a later run recognizes them."""
+    hashed = sha256()
+    for entry in entries:
+        message = entry.message
+        hashed.update(repr((message.author, message.created_at, message.content)).encode("utf-8", "replace"))
+    return hashed.hexdigest()
+
+
+def _count_known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:
+    """Return how many of the entries the earlier run had. Warns if it had another input."""
+    if past is None:
+        return 0
+    count = past.facts.get("entries")
+    if not isinstance(count, int):
+        return 0
+    if count <= len(entries) and _digest(entries[:count]) == past.facts.get("entries_sha256"):
+        return count
+    job.warn(
+        f"the first {count:,} entries have changed since run {past.run_id}: changed parts are read again"
+    )
+    return 0
 
 
 def _cite(body: Body, names: Sequence[str], entries: Sequence[Entry]) -> tuple[Citation, ...]:

@@ -47,14 +47,17 @@ _CHOSEN = 0.9
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
     """A summary of at most `tokens` tokens, its marks not counted. With a `form` it has the headings of that,
-    else it is grouped by subject. `is_card`: it begins with the card's id, purpose and state. `computed`
-    are exact statements about all of it."""
+    else it is grouped by subject. `is_card`: it begins with the card's id, purpose and state. `earlier` is
+    the summary of the first `known` entries, which are not read again, "" for none. `computed` are exact
+    statements about all of it."""
 
     tokens: int
     form: Form | None = None
     focus: str = ""
     is_card: bool = False
     is_document: bool = False
+    earlier: str = ""
+    known: int = 0
     computed: tuple[str, ...] = ()
 
     @property
@@ -82,11 +85,12 @@ class Written:
 async def write_summary(job: Job, model: Model, entries: Sequence[Entry], request: SummaryRequest) -> Written:
     """Return the summary of these entries. Calls that fail are told in warnings and in the stop reason."""
     output = _output(model, request.tokens)
-    room = int(model.window.context * _WINDOW_SHARE) - output - _OVERHEAD
+    room = int(model.window.context * _WINDOW_SHARE) - output - _OVERHEAD - _COUNTER.count(request.earlier)
     if room <= 0:
         job.warn(f"{model.name} was not asked: its window has no room for the text and its summary")
         return Written()
-    parts = await run_in_daemon_thread(lambda: _parts(entries, min(room, _PART_TOKENS)), name="rlm-parts")
+    new = entries[request.known :]
+    parts = await run_in_daemon_thread(lambda: _parts(new, min(room, _PART_TOKENS)), name="rlm-parts")
     notes: list[str] = []
     unread = frozenset[str]()
     if sum(part.tokens for part in parts) <= room:
@@ -100,7 +104,7 @@ async def write_summary(job: Job, model: Model, entries: Sequence[Entry], reques
     reply = await _asked(job, model, _prompt(material, request), output, "the summary", is_answer=True)
     if reply is None:
         if not notes:
-            return Written(unread=frozenset(entry.name for entry in entries))
+            return Written(unread=frozenset(entry.name for entry in new))
         job.warn("these are the notes on the parts of the text, because their summary was not written")
         return Written(markdown_answer("\n\n".join(notes)), unread)
     if _size(reply) > request.tokens * _TOO_LONG:
@@ -315,6 +319,8 @@ def _prompt(material: str, request: SummaryRequest) -> str:
         reader=request.reader, begin=begin, order=order, words=request.words, **_units(request)
     )  # fmt: skip
     parts = [ask]
+    if request.earlier:
+        parts.append(words["earlier"].strip().format(summary=request.earlier))
     if request.computed:
         parts.append("\n".join([words["computed"].strip(), "", *request.computed]))
     return "\n\n".join([*parts, "---", material])

@@ -50,7 +50,8 @@ def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:
     )
     assert first.json["messages"] == 2
     ran = rlm("summarize", "-", "--since", first.json["run_id"], *model, stdin=GIT_LOG)
-    assert ran.json["messages"] == 3
+    assert (ran.json["messages"], ran.json["known"]) == (3, 2)
+    assert "1 of them new" in ran.stderr
     assert "[m1]" in ran.json["summary"]
 
 

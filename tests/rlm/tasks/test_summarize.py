@@ -98,6 +98,15 @@ async def test_if_the_model_fails_sentences_of_the_messages_are_used(summary: Su
     assert any("nothing listens" in warning for warning in found.result.warnings)
 
 
+async def test_a_changed_history_is_reported(summary: Summarize) -> None:
+    first = await summary([chat(30)], tokens=300)
+    other = await summary(
+        ["Anna: no\nBen: yes\nAnna: no\nBen: yes\n" * 3], tokens=300, since=first.result.run_id
+    )
+    assert other.known == 0
+    assert any("have changed since run" in warning for warning in other.result.warnings)
+
+
 async def test_a_history_that_is_too_long_is_refused_with_the_remedy(
     summary: Summarize, monkeypatch: pytest.MonkeyPatch
 ) -> None:

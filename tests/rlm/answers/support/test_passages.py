@@ -45,7 +45,7 @@ async def test_a_passage_is_shown_as_whole_sentences_or_a_whole_record(
 ) -> None:
     rlm: Any = RLM("extractive", settings=Settings(store=tmp_path / "rlm.db"))
     source = TextSource(name, text, name.rpartition(".")[2].replace("txt", "text"))
-    async with open_job(rlm, "plan", "?", [source], facts=lambda _: {}) as job:
+    async with open_job(rlm, "plan", "?", [source], facts=lambda _: {}) as (job, _):
         start = job.body.text(0, job.body.chars).index(quote)
         found = statement_of(job.body, start, start + len(quote))
     assert shown in found

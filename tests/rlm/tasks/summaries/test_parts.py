@@ -207,7 +207,7 @@ async def test_a_document_is_noted_by_its_paragraphs(summary: Any) -> None:
     assert [one.marker for one in found.result.citations] == ["[p1]", "[p100]"]
 
 
-async def test_of_a_history_that_grew_only_its_last_part_is_read_again(summary: Any, chat_of: Any) -> None:
+async def test_a_history_that_grew_costs_only_what_is_new(summary: Any, chat_of: Any) -> None:
     """With --since nothing is paid twice, over a chain of runs."""
     first = await summary([chat_of(*PLAN)], scripted(), tokens=300, check=False)
     model = scripted()
@@ -215,9 +215,10 @@ async def test_of_a_history_that_grew_only_its_last_part_is_read_again(summary: 
     assert (same.text, model.requests) == (first.text, [])
     grown = [*PLAN, ("Ben", "The hall is built.")]
     second = await summary([chat_of(*grown)], model, tokens=300, check=False, since=same.result.run_id)
-    part, last = model.requests
-    assert names_of(part)[-1] == "m101"
-    assert "- m1 is about the hall [m1]." in prompt_of(last)
+    (asked,) = model.requests
+    assert names_of(asked) == ["m101"]
+    assert first.text in prompt_of(asked)
+    assert (second.messages, second.known) == (101, 100)
     model = scripted()
     third = await summary([chat_of(*grown)], model, tokens=300, check=False, since=second.result.run_id)
     assert (third.text, model.requests) == (second.text, [])
@@ -245,9 +246,11 @@ async def test_an_interrupted_summary_pays_nothing_twice(summary: Any, chat_of: 
 async def test_another_focus_reads_everything_again(summary: Any, chat_of: Any) -> None:
     first = await summary([chat_of(*PLAN)], scripted(), tokens=300, check=False)
     model = scripted()
-    since = first.result.run_id
-    await summary([chat_of(*PLAN)], model, tokens=300, check=False, since=since, focus="the costs")
+    found = await summary(
+        [chat_of(*PLAN)], model, tokens=300, check=False, since=first.result.run_id, focus="the costs"
+    )
     assert len(model.requests) > 2
+    assert any("had another form, focus or length" in warning for warning in found.result.warnings)
 
 
 async def test_a_window_without_room_is_told(summary: Any, chat_of: Any) -> None:

@@ -141,17 +141,22 @@ async def test_a_focus_and_own_headings_are_followed(summary: Any, chat_of: Any,
     assert "`## Who Does What`" in prompt_of(model)
 
 
-async def test_the_same_history_costs_nothing_and_one_that_grew_is_read_again(
+async def test_of_a_history_that_grew_only_what_is_new_is_read_beside_its_earlier_summary(
     summary: Any, chat_of: Any, careful: Any
 ) -> None:
+    """The same history costs nothing."""
     model = ScriptedModel.of(summary=PROSE, check=careful)
     first = await summary([chat_of(*SAID)], model)
     paid = len(model.requests)
     again = await summary([chat_of(*SAID)], model, since=first.result.run_id)
-    assert (again.text, len(model.requests)) == (first.text, paid)
-    await summary([chat_of(*SAID, ("Ben", "I go."))], model, since=first.result.run_id)
+    assert (again.text, again.known, len(model.requests)) == (first.text, 4, paid)
+    grown = await summary([chat_of(*SAID, ("Ben", "I go."))], model, since=first.result.run_id)
+    assert grown.known == 4
     asked = model.requests[paid].messages[-1].content
-    assert all(text in asked for _, text in (*SAID, ("Ben", "I go.")))
+    assert "Keep from that summary what still holds" in asked
+    assert PROSE in asked
+    assert "I go." in asked
+    assert SAID[0][1] not in asked
 
 
 @pytest.mark.parametrize("reply", [ModelUnavailable("nothing listens"), " "])
