@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rlm.documents.cards import Card, card_of, day
-from rlm.documents.message import is_message, message_of, plain_text
+from rlm.documents.message import NO_NAMES, is_message, message_of, plain_text
 from rlm.documents.talk import lines_of, talk_form, write_talk
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.text.json_stream import BadJson, JsonStream
@@ -71,8 +71,11 @@ def _form_of_json(head: str, *, lines: bool) -> Form | None:
     return _form_of_object(stream) if is_likely else None
 
 
-def render(texts: Iterator[str], form: Form, writer: ContextFileWriter) -> str:
+def render(
+    texts: Iterator[str], form: Form, writer: ContextFileWriter, names: Mapping[str, str] = NO_NAMES
+) -> str:
     """Write a document of this form into the open document of `writer`. Return what was wrong with it.
+    `names` are those of users by their ids.
 
     From the first character that is not JSON, the text is written unchanged.
     """
@@ -80,7 +83,7 @@ def render(texts: Iterator[str], form: Form, writer: ContextFileWriter) -> str:
     if shape == "text":
         write_talk(texts, "commits" if kind == "commits" else "chat", writer)
         return ""
-    rendering = _Rendering(writer, kind)
+    rendering = _Rendering(writer, kind, names)
     if shape == "lines":
         return rendering.lines(texts)
     stream = JsonStream(texts)
@@ -216,8 +219,9 @@ class _Raw(str):
 class _Rendering:
     """Writes one document. `number` is that of its last message."""
 
-    def __init__(self, writer: ContextFileWriter, kind: str) -> None:
+    def __init__(self, writer: ContextFileWriter, kind: str, names: Mapping[str, str]) -> None:
         self.number = 0
+        self._names = names
         self._kind = kind
         self._conversations = 0
         self._writer = writer
@@ -344,7 +348,7 @@ class _Rendering:
                 self._paragraph(json.dumps(rest, ensure_ascii=False))
 
     def _message(self, value: Mapping[str, Any]) -> None:
-        message = message_of(value)
+        message = message_of(value, self._names)
         self._say(message.role, message.author, message.time, message.text)
 
     def _card(self, card: Card, *, is_talk: bool) -> None:

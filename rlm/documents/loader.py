@@ -6,7 +6,7 @@ import itertools
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from rlm.documents.formats.registry import format_of
 from rlm.documents.in_place import is_plain, open_plain
 from rlm.documents.kind import readable_kind, reader_faults
 from rlm.documents.loaded import Loaded, UniqueNames, count_reasons, shortest_names
+from rlm.documents.message import NO_NAMES, slack_names
 from rlm.documents.pictures import Originals
 from rlm.documents.rendering import Blocks, write_text
 from rlm.documents.sources.frame import FrameSource
@@ -45,6 +46,8 @@ from rlm.sandbox.errors import ContextFileError
 __all__ = ["Progress", "load"]
 
 _LISTING_GRACE_SECONDS = 1.0
+_MOST_USERS = 16 << 20
+"""Bytes of the list of users of a chat."""
 _TWICE = "given twice"
 _UNREAD_LOG = "changes that are only in its -wal file were not read"
 _CHECKPOINT = "run `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` where it is in use"
@@ -145,6 +148,16 @@ def _load(
         return Loaded(context, tuple(loading.problems), context.replaced + loading.replaced)
 
 
+def _names_in(path: Path) -> Mapping[str, str]:
+    """Return the names of the users of a Slack export, if the file is its list of them."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_USERS:
+            return NO_NAMES
+        return slack_names(path.read_bytes())
+    except OSError:
+        return NO_NAMES
+
+
 _Item = tuple[str, Callable[[], None] | Problem]
 """The name of a document, and a function that reads it and may raise NotRead; or why it cannot be read."""
 
@@ -176,6 +189,7 @@ class _Loading:
         self._names = UniqueNames()
         self._seen: set[tuple[int, int]] = set()
         self._bytes = self._documents = 0
+        self._user_names = NO_NAMES
         self._has_told_faults = False
         self._name = ""
         """Of the document that is read."""
@@ -267,6 +281,7 @@ class _Loading:
             raise unreadable(path, error) from error
         if stat.S_ISDIR(mode):
             prefix = f"{name.rstrip('/')}/" if self._has_several else ""
+            self._user_names = _names_in(path / "users.json")
             for found in files_of(path, source.exclude, self._list_tick):
                 inner = prefix + found.name
                 yield inner, found.problem or partial(self._add_file, found.path, inner)
@@ -376,7 +391,7 @@ class _Loading:
             return
         begin = partial(self._begin, place=place)
         try:
-            decoder, fault = write_text(kind, self._counted(given), self._writer, begin)
+            decoder, fault = write_text(kind, self._counted(given), self._writer, begin, self._user_names)
         except (TimeOver, NotRead) as stop:
             if not self._is_begun:
                 raise

@@ -7,11 +7,16 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from rlm.lazy_dataclass import dataclass
 
-__all__ = ["ChatMessage", "is_message", "message_of", "plain_text"]
+__all__ = ["NO_NAMES", "ChatMessage", "is_message", "message_of", "plain_text", "slack_names"]
+
+
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 def _words(names: str) -> frozenset[str]:
@@ -64,8 +69,24 @@ def is_message(value: Any) -> bool:
     return who != "user" or any(key in value for key in _TIME)
 
 
-def message_of(value: Mapping[str, Any]) -> ChatMessage:
-    """Parse `value`, for which `is_message` holds."""
+def slack_names(users: bytes) -> dict[str, str]:
+    """Return the names by the ids of users in the `users.json` of a Slack export; none if it is another
+    file."""
+    try:
+        values = json.loads(users)
+    except (ValueError, RecursionError):
+        return {}
+    names: dict[str, str] = {}
+    for value in values if isinstance(values, list) else ():
+        if isinstance(value, dict) and isinstance(value.get("id"), str):
+            parts = [one for one in (value, value.get("profile")) if isinstance(one, dict)]
+            found = (name for key in _PROFILE for one in parts if (name := _string(one.get(key))))
+            names[value["id"]] = next(found, value["id"])
+    return names
+
+
+def message_of(value: Mapping[str, Any], names: Mapping[str, str] = NO_NAMES) -> ChatMessage:
+    """Parse `value`, for which `is_message` holds. `names` are those of users by their ids."""
     role, author = "", ""
     if isinstance(profile := value.get("user_profile"), dict):
         # Slack names a user by an id, and tells beside it who that is.
@@ -79,7 +100,7 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
             said = next(
                 (said[name] for name in ("name", "display_name", "username", "email") if said.get(name)), ""
             )
-        said = _string(said)
+        said = names.get(_string(said), _string(said))
         if not role and (key == "role" or said.lower() in _ROLES):
             role = said
         elif said and not author and said != role:
@@ -90,7 +111,7 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
     best = best or (what[0] if what else None)
     text = plain_text(value[best]).strip("\n") if best else ""
     if value.get("type") == "message" and "ts" in value:
-        text = html.unescape(_SLACK_LINK.sub(_link, text))
+        text = html.unescape(_SLACK_LINK.sub(partial(_link, names), text))
     rest = {
         key: one
         for key, one in value.items()
@@ -140,11 +161,11 @@ def _compact(value: Any) -> str:
     return _DATA.sub(_placeholder, json.dumps(value, ensure_ascii=False))
 
 
-def _link(found: re.Match[str]) -> str:
+def _link(names: Mapping[str, str], found: re.Match[str]) -> str:
     """Return a link or a mention of Slack as a person reads it."""
     target, label = found[1], found[2] or ""
     if target[0] in "@#!":
-        return target[0] + (label or target[1:])
+        return target[0] + (label or names.get(target[1:], target[1:]))
     return f"{label} ({target})" if label and label != target else target
 
 

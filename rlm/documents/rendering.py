@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from rlm.documents.chat import form_of, render
 from rlm.documents.encoding import Decoder
@@ -27,16 +27,21 @@ Blocks = Iterator[bytes | str]
 
 
 def write_text(
-    kind: str, blocks: Blocks, writer: ContextFileWriter, begin: Callable[[str], None]
+    kind: str,
+    blocks: Blocks,
+    writer: ContextFileWriter,
+    begin: Callable[[str], None],
+    names: Mapping[str, str],
 ) -> tuple[Decoder, str]:
-    """Write a text. `begin` is called with its kind before. Messages in it are rendered. Return the decoder,
+    """Write a text. `begin` is called with its kind before. Messages in it are rendered, with
+    `names` for the ids of users. Return the decoder,
     which knows what was replaced, and the fault of a chat that is damaged."""
     decoder = Decoder()
     fed = _decoded(decoder, blocks)
     first = next(fed)
     if kind in MAY_TALK and (form := form_of(head_of(first), kind)) is not None:
         begin(form.partition(":")[0])
-        return decoder, render(_texts(decoder, itertools.chain((first,), fed)), form, writer)
+        return decoder, render(_texts(decoder, itertools.chain((first,), fed)), form, writer, names)
     begin(kind)
     marking = LINE_WRITERS[kind](writer) if kind in LINE_WRITERS else None
     for block in itertools.chain((first,), fed):

@@ -245,6 +245,26 @@ def test_json_that_is_no_chat_stays_as_it_is(tmp_path: Path, name: str, text: st
     assert loaded.context.documents[0].messages is None
 
 
+def test_the_users_of_a_slack_export_have_their_names(tmp_path: Path) -> None:
+    """They are in the file users.json beside the channels. Another file of that name is a document only."""
+    (tmp_path / "e" / "general").mkdir(parents=True)
+    said = [{"type": "message", "user": "U1", "text": "Ask <@U2>.", "ts": "1710324000.0001"}] * 2
+    (tmp_path / "e" / "general" / "2024-03-13.json").write_text(json.dumps(said))
+    for number, (users, author, text) in enumerate(
+        (
+            (
+                [{"id": "U1", "profile": {"real_name": "Anna"}}, {"id": "U2", "name": "ben"}],
+                "Anna",
+                "Ask @ben.",
+            ),
+            ({"id": 3}, "U1", "Ask @U2."),
+        )
+    ):
+        (tmp_path / "e" / "users.json").write_text(json.dumps(users))
+        first = messages_of(load([tmp_path / "e"], tmp_path / f"c{number}"))[0]
+        assert (first[2], first[4]) == (author, text)
+
+
 def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
     """No text of a damaged file is lost: what is not JSON is read as text, with a note."""
     text = json.dumps(SIMPLE * 30)[:-300]
