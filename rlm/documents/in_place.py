@@ -12,9 +12,8 @@ from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 
-from rlm.documents.blocks import BLOCK, file_blocks, open_file
+from rlm.documents.blocks import BLOCK, Deadline, TimeOver, file_blocks, open_file
 from rlm.documents.chat import form_of
-from rlm.documents.deadline import Deadline, TimeOver
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.piece import NotRead, Problem
 from rlm.documents.formats.registry import format_of

@@ -6,16 +6,15 @@ import itertools
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, file_blocks, open_file, unreadable
+from rlm.documents.blocks import BLOCK, Deadline, TimeOver, blocks, file_blocks, open_file, unreadable
 from rlm.documents.cache import ContextCache
-from rlm.documents.deadline import Deadline, TimeOver
 from rlm.documents.folder import files_of, patterns_of
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.members import Members, Nesting, safe_name
@@ -28,7 +27,6 @@ from rlm.documents.message import NO_NAMES, slack_names
 from rlm.documents.pictures import Originals
 from rlm.documents.rendering import Blocks, write_text
 from rlm.documents.sources.frame import FrameSource
-from rlm.documents.sources.remote import fetch
 from rlm.documents.sources.source import (
     CloudSource,
     Fetched,
@@ -37,6 +35,7 @@ from rlm.documents.sources.source import (
     Source,
     StreamSource,
     TextSource,
+    UrlSource,
     as_source,
 )
 from rlm.errors import DocumentError
@@ -261,13 +260,31 @@ class _Loading:
                     partial(self._write, name, "csv", lines, None, place="table"),
                 )
             case _:
-                check = partial(self._detect_kind)
-                for found in fetch(source, self._folder, self._tick, check):
+                for found in self._fetch(source):
                     if isinstance(found, Problem):
                         yield found.document, found
                     else:
                         with found.file:
                             yield found.name, partial(self._add_fetched, found)
+
+    def _fetch(self, source: UrlSource | CloudSource | GitSource) -> Iterator[Fetched | Problem]:
+        """Yield the files of a source elsewhere, or why one is left out. Each is spooled, to be read like a
+        local one. The libraries are imported here: they are large."""
+        match source:
+            case UrlSource(url, allow_hosts):
+                from rlm.documents.sources.address_rules import AddressRules
+                from rlm.documents.sources.download import download
+
+                rules = AddressRules.parse(allow_hosts)
+                yield download(url, rules, self._folder, self._tick, self._detect_kind)
+            case CloudSource(url, exclude):
+                from rlm.documents.sources.cloud import read_cloud
+
+                yield from read_cloud(url, exclude, self._folder, self._tick, self._detect_kind)
+            case GitSource(path, revision):
+                from rlm.documents.sources.git_repository import read_revision
+
+                yield from read_revision(path, revision, self._folder, self._tick)
 
     def _items_of_path(self, source: PathSource) -> Generator[_Item]:
         path = source.path

@@ -21,7 +21,6 @@ __all__ = [
     "Fetched",
     "GitSource",
     "PathSource",
-    "RemoteSource",
     "Source",
     "StreamSource",
     "TextSource",
@@ -129,8 +128,7 @@ class Fetched:
     file: BinaryIO
 
 
-RemoteSource = UrlSource | CloudSource | GitSource
-Source = PathSource | TextSource | StreamSource | FrameSource | RemoteSource
+Source = PathSource | TextSource | StreamSource | FrameSource | UrlSource | CloudSource | GitSource
 
 
 def describe(value: object) -> str:
