@@ -235,7 +235,7 @@ class _Document:
                     self._field += child.text or ""
                 case "fldChar":
                     if attribute(child, "fldCharType") != "separate":
-                        words.append(field_target(self._field, "".join(words)))
+                        words.append(field_target(self._field, words))
                         self._field = ""
                     self._inline(child, words)
                 case "ddList":

@@ -26,6 +26,8 @@ LONGEST_CELL = 1_000
 _MAX_CELLS = 10_000
 _WEB_LINK = re.compile(r"(?:https?|ftp|mailto|tel):", re.I)
 _LONGEST_LINK = 2_000
+_SHOWN_OF_FIELD = 50
+"""Words of a line that may be those of its last field."""
 _FIELD = re.compile(r'\s*HYPERLINK\s+"([^"]{1,2000})"')
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
@@ -193,7 +195,7 @@ def link_target(address: str, text: str) -> str:
     return f" ({address.removeprefix('mailto:')})"
 
 
-def field_target(instruction: str, text: str) -> str:
-    """Return the same for a field of Word, of which the instruction is given."""
+def field_target(instruction: str, words: Sequence[str]) -> str:
+    """Return the same for a field of Word, whose instruction is given, and the words up to its end."""
     found = _FIELD.match(instruction)
-    return link_target(found[1], text) if found else ""
+    return link_target(found[1], "".join(words[-_SHOWN_OF_FIELD:])) if found else ""

@@ -189,7 +189,7 @@ class _Reader:
             self._fonts[self._font] = name
         sink, outer = ended.sink, self._state.sink
         if ended.place == "field" != self._state.place and sink is not None:
-            sink.words.append(field_target(self._instruction, "".join(sink.words)))
+            sink.words.append(field_target(self._instruction, sink.words))
             self._instruction = ""
         shape = ended.shape
         if shape is not None and outer is not None and shape not in (outer, self._state.shape):
