@@ -307,5 +307,7 @@ SAMPLES: dict[str, Sample] = {
     ),
     "chat": _text("lease.json", json.dumps(_CHAT), "message 2"),
     "card": _text("lease.json", json.dumps(_CARD)),
+    "board": _text("board.json", json.dumps([{**_CARD, "id": number, "state": "open"} for number in (1, 2)])),
+    "commits": _text("log.txt", f"commit {'0a1b' * 10}\nAuthor: Ann <a@x.org>\n\n    {SENTENCE}\n"),
 }  # fmt: skip
 """By the kind of each row of the registry."""
