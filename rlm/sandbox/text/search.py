@@ -48,11 +48,11 @@ _APART = 1_024
 """Bytes between matches beyond which a batch is slower than single matches."""
 _STEP = 16 << 10
 """Bytes that are counted in batches before their pace is compared."""
+_PLAIN_STEP = 128 << 10
+"""The same for a plain text: where it is rare for a while, counting its bytes is still as fast."""
 _SLOW = 4
 """Steps of batches that may be slower than single matches: new states of RE2 are slow at first, and a pattern
 with a wide gap has too many of them for ever."""
-_PIECE = 28_000
-"""Bytes in one call of `bytes.count`. CPython has a faster way for short texts."""
 _SAMPLES = 16
 _SAMPLE = 4_096
 _RARE = 1_500
@@ -120,8 +120,6 @@ class Scanner:
 
     def _count(self, query: SearchPattern) -> int:
         """Count the matches of RE2."""
-        if query.plain:
-            return self._count_text(query.plain)
         body, found, at, slow = self._body, 0, 0, 0
         matches = self._found(query, 0)
         while True:
@@ -133,19 +131,25 @@ class Scanner:
             at = self._after(*lap[-1])
             pace = (time.thread_time() - clock) / (at - began)
             is_near = at - began <= _LAP * _APART
-            if not is_near or slow == _SLOW or at >= body.bytes or (batch := compile_batch(query)) is None:
+            if not is_near or slow == _SLOW or at >= body.bytes or compile_batch(query) is None:
                 continue
             while is_near and slow < _SLOW:
                 began, clock = at, time.thread_time()
-                counted, at = self._count_batches(query, batch, at)
+                counted, at = self._count_batches(query, at)
                 found += counted
                 body.passed(at - began)
-                slow += time.thread_time() - clock > 2 * pace * (at - began)
+                # A step without eight matches was read, too.
+                slow += time.thread_time() - clock > 2 * pace * (at - began or _STEP)
                 is_near = 2 * (at - began) > _STEP
             matches = self._found(query, at)
 
-    def _count_batches(self, query: SearchPattern, batch: Any, at: int) -> tuple[int, int]:
+    def _count_batches(self, query: SearchPattern, at: int) -> tuple[int, int]:
         """Count from byte `at` in batches, for one step. Return the count and where it stopped."""
+        if query.plain:
+            stop = min(self._body.bytes, at + _PLAIN_STEP)
+            found = self._body.read(at, stop + len(query.plain) - 1).count(query.plain)
+            return (found, stop) if found * _APART > _PLAIN_STEP else (0, at)
+        batch = compile_batch(query)
         core, stop = self._borders(query, at, _STEP)
         found, low, core = 0, max(0, at - 4), min(core, at + _STEP)
         # The end of the slice is the `\z` of the batch. Assertions look at the character before `at`.
@@ -153,11 +157,6 @@ class Scanner:
             while (end := low + batch.match(text, at - low).end()) < stop and end <= core:
                 found, at = found + BATCH, end
         return found, at
-
-    def _count_text(self, text: bytes) -> int:
-        """Count a text that cannot overlap itself."""
-        body, more = self._body, len(text) - 1
-        return sum(body.read(low, low + _PIECE + more).count(text) for low in range(0, body.bytes, _PIECE))
 
     def _count_words(self, query: SearchPattern) -> int:
         """Count whole words in a body with letters beyond ASCII, whose bounds RE2 does not know."""

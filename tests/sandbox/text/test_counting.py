@@ -25,8 +25,8 @@ FLAGS = st.sampled_from(["", "(?i)", "(?ai)"])
 
 @pytest.fixture(
     params=[
-        {"_LAP": 1, "_STEP": 40, "_SLOW": 1 << 30},
-        {"_LAP": 2, "_STEP": 12, "_APART": 20, "_MANY": 3},
+        {"_LAP": 1, "_STEP": 40, "_PLAIN_STEP": 40, "_SLOW": 1 << 30},
+        {"_LAP": 2, "_STEP": 12, "_PLAIN_STEP": 9, "_APART": 20, "_MANY": 3},
     ],
     ids=["dense", "sparse and dense in turn"],
     scope="class",
