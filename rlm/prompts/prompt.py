@@ -176,13 +176,11 @@ def make_report(
 
 def _actions(decisions: Iterable[Decision]) -> tuple[str, ...]:
     """Return one line for each section that was reduced."""
-    sizes: dict[str, list[int]] = {}
-    for section, _, _, _, before, after in decisions:
-        size = sizes.setdefault(section, [0, 0])
-        size[0] += before
-        size[1] += after
-    return tuple(
-        f"{section}: {before:,} to {after:,} tokens"
-        for section, (before, after) in sizes.items()
-        if after < before
-    )
+    decisions = list(decisions)
+    lines = []
+    for name in dict.fromkeys([section for section, _, _, _, before, after in decisions if after < before]):
+        own = [one for one in decisions if one[0] == name]
+        before, after = sum([one[4] for one in own]), sum([one[5] for one in own])
+        if after < before:
+            lines.append(f"{name}: {before:,} to {after:,} tokens")
+    return tuple(lines)

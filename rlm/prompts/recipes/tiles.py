@@ -121,6 +121,7 @@ def tile_prompt(given: TileInput) -> AssembledTiles:
     config, words = given.config, table("tiles.toml")
     ranked = sorted(given.tiles, key=lambda tile: (tile.priority, math.isnan(tile.score), -tile.score))
     texts = [_text(tile, config) for tile in ranked]
+    sizes = _COUNTER.sizes(texts)
     domains = {tile.domain for tile in ranked if tile.priority == "P0"} if config.inject_deadband else set()
     lines = {domain: _line("gap", domain) for domain in sorted(domains)}
     parts = {"system": config.system_prefix, "tiles": "", "deadband": ""}
@@ -132,7 +133,7 @@ def tile_prompt(given: TileInput) -> AssembledTiles:
         raise BudgetExceeded(needed, config.max_tokens, tuple(names), "shorten them or raise max_tokens")
     warned = _size(JOINER + words["deadband"] + "".join(lines.values())) if lines else 0
     most = room // 2 if warned > room else warned  # bytes of the warnings
-    reasons = _left_out(ranked, texts, lines, room, most, config)
+    reasons = _left_out(ranked, sizes, lines, room, most, config)
     chosen = [number for number in range(len(ranked)) if number not in reasons]
     opening, between, closing = _frame(config)
     if chosen:
@@ -162,7 +163,7 @@ def tile_prompt(given: TileInput) -> AssembledTiles:
         PromptSection(name, "user", text, _COUNTER.count(text), stable=name == "system")
         for name, text in parts.items()
     )
-    of_tiles = _decisions(ranked, texts, reasons)
+    of_tiles = _decisions(ranked, sizes, reasons)
     decisions = [
         one for section in sections for one in (of_tiles if section.name == "tiles" else included(section))
     ]
@@ -209,7 +210,7 @@ def _frame(config: TileConfig) -> tuple[str, str, str]:
 
 def _left_out(
     ranked: Sequence[Tile],
-    texts: Sequence[str],
+    sizes: Sequence[int],
     lines: Mapping[str, str],
     room: int,
     most: int,
@@ -218,7 +219,6 @@ def _left_out(
     """Return the numbers of the tiles that do not fit, and why. The warnings take at most `most` bytes."""
     opening, between, closing = _frame(config)
     separator, first = _size(between), _size(JOINER + opening + closing)
-    sizes = [_size(text) for text in texts]
     if first + sum(sizes) + separator * (len(sizes) - 1) <= room:
         return {}
     bare = {domain: _size(line) for domain, line in lines.items()}
@@ -234,8 +234,10 @@ def _left_out(
             left, warned, need_of_next, reason = left - need, warned - freed, separator, ""
             bare.pop(tile.domain, None)
         else:
-            tokens = _COUNTER.tokens(max(0, left - min(warned, most) - need_of_next))
-            reasons[number] = reason = reason or f"only {tokens:,} tokens were left"
+            if not reason:
+                tokens = _COUNTER.tokens(max(0, left - min(warned, most) - need_of_next))
+                reason = f"only {tokens:,} tokens were left"
+            reasons[number] = reason
     return reasons
 
 
@@ -265,14 +267,14 @@ def _joined(parts: Mapping[str, str]) -> str:
     return JOINER.join(filter(None, parts.values()))
 
 
-def _decisions(ranked: Sequence[Tile], texts: Sequence[str], reasons: Mapping[int, str]) -> list[Decision]:
+def _decisions(ranked: Sequence[Tile], sizes: Sequence[int], reasons: Mapping[int, str]) -> list[Decision]:
     """Return what happened to each tile."""
     names = [tile.id for tile in ranked]
     if len(set(names)) < len(names):
         names = [f"{name}#{number}" for number, name in enumerate(names)]
     return [
-        Decision("tiles", name, "dropped", reasons[number], size, 0)
+        Decision("tiles", name, "dropped", reasons[number], tokens, 0)
         if number in reasons
-        else Decision("tiles", name, "included", "fits", size, size)
-        for number, (name, size) in enumerate(zip(names, _COUNTER.count_each(texts), strict=True))
+        else Decision("tiles", name, "included", "fits", tokens, tokens)
+        for number, (name, tokens) in enumerate(zip(names, map(_COUNTER.tokens, sizes), strict=True))
     ]
