@@ -82,7 +82,7 @@ def hostile(request: pytest.FixtureRequest, tmp_path: Path, rlm_process):
             *("ask", "What?", "body.txt", "--strategy", "rlm", "--model", "scripted:model.jsonl"),
             *(*typed, *options, "-v"),
         )
-        assert any("round 1 of" in line for line in process.stderr)
+        assert any("round 1: " in line for line in process.stderr)
         return process
 
     return start
