@@ -55,20 +55,21 @@ _LEVEL_WORDS = "trace debug info notice warn warning error err fatal critical pa
 LEVELS = frozenset(_LEVEL_WORDS.split())
 """Names before a colon that are no authors, but the levels of a program's log."""
 
+# These are compiled where they are used: most inputs hold no talk, and compiling takes 20 ms.
 # Of WhatsApp, and of IRC and its like: time and name in one line, with a mark around or behind the time.
 _MARKED = rf"(?:\[(?P<time>{MOMENT})\]|(?P<moment>{DATE},?[ \u202f]{TIME})[ ][-–—])"
 _NICK = r"<[@+%&~! ]?(?P<nick>[^\s<>]{1,40})>"
 _PHONE = r"\+[\d \u00a0()-]{6,24}"
 _PERSON = rf"[\u200e\u200f]?(?P<name>(?:~[ \u202f]?)?(?:{NAME}|{_PHONE}|[^\x00-\x7f][^:\n]{{0,30}})):"
-_SAID = re.compile(rf"[\u200e\u200f]?{_MARKED}[ \t]+(?:{_NICK}|{_PERSON})(?:[ \t]+|$)")
-_SAID_BARE = re.compile(rf"(?P<time>{MOMENT})[ \t]+{_NICK}(?:[ \t]+|$)")
-_EVENT = re.compile(rf"[\u200e\u200f]?(?:{_MARKED}|(?P<when>{TIME})(?=[ \t]+[-*]))[ \t]+(?=\S)")
+_SAID = rf"[\u200e\u200f]?{_MARKED}[ \t]+(?:{_NICK}|{_PERSON})(?:[ \t]+|$)"
+_SAID_BARE = rf"(?P<time>{MOMENT})[ \t]+{_NICK}(?:[ \t]+|$)"
+_EVENT = rf"[\u200e\u200f]?(?:{_MARKED}|(?P<when>{TIME})(?=[ \t]+[-*]))[ \t]+(?=\S)"
 # Of Telegram, Discord, Slack and Teams: time and name have a line of their own.
-_HEADED = re.compile(
+_HEADED = (
     rf"(?:(?P<name>{NAME}),?[ \t]{{1,4}}(?:[—–-][ \t]|\[)(?P<time>{MOMENT})\]?"
     rf"|\[(?P<when>{MOMENT})\][ \t]+(?P<who>{NAME}(?:, {NAME})?))[ \t]*$"
 )
-_DAY_LINE = re.compile(rf"[ \t]*[-=*#_~—–]{{2,}}[^\n\d]{{0,40}}?(?P<day>{DATE})[^\n]{{0,40}}$")
+_DAY_LINE = rf"[ \t]*[-=*#_~—–]{{2,}}[^\n\d]{{0,40}}?(?P<day>{DATE})[^\n]{{0,40}}$"
 _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b")
 _SHORT_COMMIT = re.compile(r"[*|\\/ ]{0,20}[0-9a-f]{7,40} (?=\S)")
 _COMMIT_HEAD = re.compile(r"(Author|AuthorDate|CommitDate|Commit|Date|Merge|Refs):[ \t]*(.*)")
@@ -103,14 +104,16 @@ def talk_form(head: str) -> TalkForm | None:
     if any(not LEVELS.isdisjoint(re.split(r"[\W_]+", name)) for name in names):
         return None
     # Who joins and leaves a channel of IRC is no sign of another log.
-    events = sum(1 for line in lines if (found := _EVENT.match(line)) and not found["when"]) if said else 0
-    is_first = bool(_said(lines[0]) or _EVENT.match(lines[0]) or _DAY_LINE.match(lines[0]))
+    events = (
+        sum(1 for line in lines if (found := re.match(_EVENT, line)) and not found["when"]) if said else 0
+    )
+    is_first = bool(_said(lines[0]) or re.match(_EVENT, lines[0]) or re.match(_DAY_LINE, lines[0]))
     is_said = is_first and len(said) >= _SAID_OF_EVENTS * events
-    headed = [found for line in lines if (found := _HEADED.match(line)) and ":" in line]
+    headed = [found for line in lines if (found := re.match(_HEADED, line)) and ":" in line]
     speakers = {found["name"] or found["who"] for found in headed}
     for share, count, known, is_begun in (
         (_SAID_SHARE, len(said), set(names), is_said),
-        (_HEADED_SHARE, len(headed), speakers, bool(_HEADED.match(lines[0]))),
+        (_HEADED_SHARE, len(headed), speakers, bool(re.match(_HEADED, lines[0]))),
     ):
         if is_begun and count >= max(_MIN_MESSAGES, share * len(lines)) and len(known) >= _MIN_SPEAKERS:
             return "chat"
@@ -180,12 +183,12 @@ def _write_chat(texts: Iterator[str], talk: _Talk) -> None:
         bare = line.rstrip("\r\n")
         if found := _said(bare):
             talk.begin(_speaker(found), _join(_time(found), day), line[found.end() :])
-        elif (found := _HEADED.match(bare)) and ":" in bare:
+        elif (found := re.match(_HEADED, bare)) and ":" in bare:
             time = (found["time"] or found["when"]).strip()
             talk.begin((found["name"] or found["who"]).strip(), _join(time, day), "")
-        elif found := _EVENT.match(bare):
+        elif found := re.match(_EVENT, bare):
             talk.begin("", _join(_time(found), day), line[found.end() :])
-        elif found := _DAY_LINE.match(bare):
+        elif found := re.match(_DAY_LINE, bare):
             talk.end()
             talk.write(line)
             day = found["day"]
@@ -221,7 +224,7 @@ def _begin_commit(head: list[str], talk: _Talk) -> None:
 
 
 def _said(line: str) -> re.Match[str] | None:
-    return _SAID.match(line) or _SAID_BARE.match(line)
+    return re.match(_SAID, line) or re.match(_SAID_BARE, line)
 
 
 def _speaker(found: re.Match[str]) -> str:
