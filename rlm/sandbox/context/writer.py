@@ -433,14 +433,26 @@ class ContextFileWriter:
         descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         return os.fdopen(descriptor, "wb", buffering=_PIECE)
 
-    @contextlib.contextmanager
-    def _writing(self, action: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
+    def _writing(self, action: str) -> _Writing:
+        return _Writing(self._folder, action)
+
+
+class _Writing:
+    """Reports a failed write as ContextFileError. No generator: it is entered for each document and block."""
+
+    __slots__ = ("_action", "_folder")
+
+    def __init__(self, folder: Path, action: str) -> None:
+        self._folder, self._action = folder, action
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
             raise ContextFileError(
-                f"cannot {action} the context in {self._folder}: {reason}. Free space or use another folder."
+                f"cannot {self._action} the context in {self._folder}: {error.strerror or error}. "
+                "Free space or use another folder."
             ) from error
 
 
