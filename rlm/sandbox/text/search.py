@@ -184,9 +184,11 @@ class Scanner:
     def _found(self, query: SearchPattern, at: int) -> Iterator[tuple[int, int]]:
         """Yield the bytes of the matches of RE2 from byte `at` on."""
         body, size = self._body, self._body.bytes
+        # What the probes find in a window is found again where a search begins in the middle of it.
+        window = self._most_block if self._probes_for(query) else self._window
         while at <= size:
             began = at
-            core, stop = self._borders(query, at, self._window)
+            core, stop = self._borders(query, at, window)
             for low, high in self._pieces(query, at, stop):
                 for start, end in self._matches(query, max(at, low), high):
                     if start >= core and core < size:
@@ -274,14 +276,19 @@ class Scanner:
             yield from self._one_by_one(query)
             return
         at = block = 0
-        while at < size and (place := next(self._found(query, at), None)):
-            start, end = place
+        found = self._found(query, 0)
+        while at < size and (place := next(found, None)):
+            if place[1] <= at:
+                continue
+            start, end = max(place[0], at), place[1]
             self._body.passed(start - at)
             block = min(self._most_block, 2 * block + self._block)
             block = block if start - at <= block else 0
             high = min(size, max(end, start + block))
             high = self._boundary(high) if query.crosses else self._body.line_bytes(high)[1]
             at = yield from self._backtracked(query, start, high, lap)
+            if block:
+                found = self._found(query, at)  # leaps over what `re` has searched
 
     def _borders(self, query: SearchPattern, at: int, window: int) -> tuple[int, int]:
         """Return the borders of a window from `at`: matches start before the first and end by the second."""
