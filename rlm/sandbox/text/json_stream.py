@@ -6,12 +6,13 @@ The kernel reads rows with it, and the host reads chats.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 __all__ = ["BadJson", "JsonStream"]
 
-_SPACE = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]+")
 _LARGEST = 8_000_000
 """Characters of the largest value, unless the caller sets another limit."""
 _NUMBER_TAIL = 3
@@ -51,8 +52,8 @@ class JsonStream:
     def next_mark(self) -> str:
         """Skip white space and return the next character without taking it; "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
-                self._at += 1
+            if found := _SPACE.match(self._text, self._at):
+                self._at = found.end()
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():
