@@ -28,20 +28,23 @@ from .search_pattern import (
     BATCH,
     SearchPattern,
     compile_batch,
-    compile_pattern,
     compile_probe,
     compile_words,
     spellings,
 )
 
-__all__ = ["FAR", "Scanner", "compile_pattern"]
+__all__ = ["Scanner"]
 
-FAR = 1_000_000
+_FAR = 1_000_000
 """Characters that a match with line ends may span before its search stops."""
 _WINDOW = 16 << 20
+"""Bytes that RE2 searches at a time."""
 _LINE = 32 << 20
+"""Bytes of a line beyond which its text is not decoded as one."""
 _NEAR = 4_096
+"""Characters of a match with line ends beyond which `re` is only asked where RE2 finds that one may start."""
 _MANY = 4_096
+"""Matches of `re` that are held at a time."""
 _LAP = 64
 """Matches that are counted one by one before the next ones are counted in batches, if they are near."""
 _APART = 1_024
@@ -296,7 +299,7 @@ class Scanner:
         core = min(size, at + window)
         if core == size:
             return size, size
-        if query.reach <= FAR:
+        if query.reach <= _FAR:
             return core, min(size, core + 4 * query.reach + 4)
         if query.crosses:
             # Only the whole rest of the body tells where such a match ends.
@@ -318,7 +321,7 @@ class Scanner:
                 behind = start
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
-                text = self._body.read(known, self._boundary(min(size, core + 4 * FAR))).decode()
+                text = self._body.read(known, self._boundary(min(size, core + 4 * _FAR))).decode()
                 base, local = self._body.char_of(known), 0
             local += count_chars(self._body.read(known, start))
             known = start
@@ -371,7 +374,7 @@ class Scanner:
             if border <= core + _LINE:
                 return border, border
         core = self._boundary(core)
-        return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, FAR) + 4))
+        return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, _FAR) + 4))
 
     def _boundary(self, at: int) -> int:
         """Return the first byte at or after `at` where a character begins."""

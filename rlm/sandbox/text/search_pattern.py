@@ -18,7 +18,6 @@ import re2
 
 __all__ = [
     "BATCH",
-    "UNBOUNDED",
     "SearchPattern",
     "across_lines",
     "compile_batch",
@@ -28,7 +27,7 @@ __all__ = [
     "spellings",
 ]
 
-UNBOUNDED = 1 << 40
+_UNBOUNDED = 1 << 40
 """A width without limit."""
 _MAX_REPEAT = 1000  # RE2's own limit
 _MEMORY = 64 << 20
@@ -299,7 +298,7 @@ class _Spelling:
             source, taken = self._node(str(op), argument, flags)
             sources.append(source)
             width += taken
-        return "".join(sources), min(width, UNBOUNDED)
+        return "".join(sources), min(width, _UNBOUNDED)
 
     def _node(self, op: str, argument: Any, flags: int) -> tuple[str, int]:
         match op:
@@ -332,7 +331,7 @@ class _Spelling:
                 return "", width
             case "GROUPREF":
                 self.exact = False
-                return "[^\\n]*", self._groups.get(argument, UNBOUNDED)
+                return "[^\\n]*", self._groups.get(argument, _UNBOUNDED)
             case "GROUPREF_EXISTS":
                 self.exact = False
                 return self._either([branch for branch in argument[1:] if branch is not None] + [()], flags)
@@ -340,7 +339,7 @@ class _Spelling:
                 return _spell(()), 0
             case _:
                 self.exact, self.crosses = False, True
-                return "(?s:.*)", UNBOUNDED
+                return "(?s:.*)", _UNBOUNDED
 
     def _group(self, argument: Any, flags: int) -> tuple[str, int]:
         number, added, dropped, inner = argument
@@ -359,7 +358,7 @@ class _Spelling:
         least, most, inner = argument
         source, width = self.sequence(inner, flags)
         unlimited = str(most) == "MAXREPEAT"
-        total = (UNBOUNDED if width else 0) if unlimited else min(UNBOUNDED, width * most)
+        total = (_UNBOUNDED if width else 0) if unlimited else min(_UNBOUNDED, width * most)
         # The engines differ on a repeated piece that can be empty, and RE2 has no possessive repeat.
         self.exact &= op != "POSSESSIVE_REPEAT" and (most == 1 or inner.getwidth()[0] > 0)
         if least > _MAX_REPEAT or (not unlimited and most > _MAX_REPEAT):
