@@ -12,6 +12,7 @@ from rlm import events
 from rlm.errors import JournalError
 from rlm.escaping import terminal_line
 from rlm.lazy_dataclass import dataclass
+from rlm.results import EXTRACTIVE
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -95,7 +96,11 @@ class RunStatus:
         match event:
             case events.ContextLoaded(chars, documents):
                 self.chars, self.documents = chars, documents
-            case events.RunStarted(run_id) | events.Resumed(run_id):
+            case events.RunStarted(run_id, model=model):
+                self.run_id = self.run_id or run_id
+                self.doing = "searching" if model == EXTRACTIVE else "asking the model"
+                return
+            case events.Resumed(run_id):
                 self.run_id = self.run_id or run_id
             case events.RoundStarted(number):
                 self.round = number

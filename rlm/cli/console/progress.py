@@ -6,7 +6,6 @@ import time
 
 from rlm import events
 from rlm.cli.console.display import ProgressDisplay
-from rlm.models.base import EXTRACTIVE
 from rlm.status import RunStatus, describe
 
 __all__ = ["Progress"]
@@ -43,10 +42,8 @@ class Progress(ProgressDisplay):
         """Show an event. Never raises on text that came from a document or a model."""
         self.status.on_event(event)
         match event:
-            case events.RunStarted(run_id, strategy, model):
+            case events.RunStarted(run_id):
                 self.limit_at(time.monotonic() + self._seconds)
-                if strategy == "direct" and model != EXTRACTIVE:
-                    self.status.doing = "asking the model"
                 if not self._verbose and not self._is_named and not self.is_live:
                     self.note(f"run {run_id}")
                 self._is_named = True
