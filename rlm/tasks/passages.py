@@ -58,8 +58,7 @@ async def find_passages(
             finally:
                 await ranking.aclose()
             # Words that most passages hold weigh nothing: such a passage is no hit next to a better one.
-            best = max((pack.score for pack in packs), default=0.0)
-            packs = [pack for pack in packs if pack.score >= min(best, _LEAST_SCORE)]
+            packs = [pack for pack in packs if pack.score >= _LEAST_SCORE] or packs
             return {"packs": [_pack_json(pack, body) for pack in packs], **_account(loaded)}
 
 

@@ -47,6 +47,17 @@ def test_packs_as_json(rlm, folder) -> None:
     assert {"pack_id", "doc_id", "score", "order", "start", "end", "text", "page"} <= set(pack)
 
 
+def test_a_word_of_most_passages_is_found_in_all(rlm, tmp_path) -> None:
+    """Such a word weighs next to nothing in BM25, where it is not below better words."""
+    for name in ("north", "south", "east"):
+        text = f"The {name}ern yard has a crane." + " It lifts." * len(name)
+        (tmp_path / f"{name}.md").write_text(text)
+    ran = rlm("search", "crane", str(tmp_path), "--json")
+    assert {pack["document"] for pack in ran.json["packs"]} == {"north.md", "south.md", "east.md"}
+    ran = rlm("search", "southern crane", str(tmp_path), "--json")
+    assert [pack["document"] for pack in ran.json["packs"]] == ["south.md"]
+
+
 @pytest.mark.parametrize("expand", ["section", "neighbors"])
 def test_packs_can_be_made_wider(rlm, folder, expand) -> None:
     ran = rlm("search", "notice", str(folder), "--expand", expand)
