@@ -13,19 +13,19 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rlm.errors import BudgetExhausted
-from rlm.lazy_dataclass import dataclass
 from rlm.limits import Limits, limit_of_measure, measure_of_limit
+from rlm.playback.recording import Spent
 from rlm.results import LIMITS_OF, StopReason
 
 __all__ = ["STOP_REASONS", "Budget", "Reservation", "seconds_left"]
 
 _NANO = 1_000_000_000
 _LOW_FRACTION = 0.25
+T = TypeVar("T")
 
 _Kind = Literal["sub_calls", "tokens", "cost_usd"]
 _KINDS: tuple[_Kind, ...] = ("sub_calls", "tokens", "cost_usd")
@@ -40,114 +40,53 @@ STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
 """The stop reason of a run, by the name of the limit that ended it (`BudgetExhausted.limit`)."""
 
 
-@dataclass(frozen=True, slots=True)
+Amounts = Mapping[_Kind, int]
+"""Calls, tokens and nano-dollars."""
+
+
 class Reservation:
-    """An amount that the ledger reserves for one call. `cost_usd` is None if the price is unknown."""
+    """Amounts that the ledger reserves for one call."""
 
-    number: int
-    calls: int
-    tokens: int
-    cost_usd: float | None
+    def __init__(self, amounts: Amounts) -> None:
+        self.amounts = amounts
 
 
-@dataclass(slots=True)
+_NOTHING = Reservation(dict.fromkeys(_KINDS, 0))
+
+
 class _Ledger:
-    """Sums of one tree of runs, in calls, tokens and nano-dollars.
+    """Sums of one tree of runs, or of a share of it. `held` is reserved for last rounds."""
 
-    A share has its own ledger. Its spending also counts in the ledger `above`, and must fit both ledgers.
-    """
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self.limits: Amounts = {
+            "sub_calls": limits.max_calls,
+            "tokens": limits.max_total_tokens,
+            "cost_usd": _nano(limits.max_cost),
+        }
+        self.seconds, self.started, self.clock = limits.max_seconds, clock(), clock
+        self.used: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
+        self.overrun: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
+        self.open: set[Reservation] = set()
+        self.held: set[Reservation] = set()
+        self.cost_known = True
+        self.settled = asyncio.Event()
 
-    limits: Mapping[_Kind, int]
-    seconds: float
-    started: float
-    clock: Callable[[], float]
-    above: _Ledger | None = None
-    above_numbers: dict[int, int] = field(default_factory=dict)
-    used: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    open: dict[int, dict[_Kind, int]] = field(default_factory=dict)
-    reserved: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    held: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    overrun: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
-    numbers: int = 0
-    cost_known: bool = True
-    waiting: list[asyncio.Future[None]] = field(default_factory=list)
-
-    def left(self, kind: _Kind, *, margin: bool = False) -> int:
+    def left(self, kind: _Kind, *, margin: bool = False, in_flight: bool = True) -> int:
         """Return the amount still available.
 
         With `margin`, subtract for each call in flight the largest estimate error so far. Concurrent calls
-        then overspend a limit by at most one estimate error.
+        then overspend a limit by at most one estimate error. Without `in_flight`, calls in flight count as
+        if they used nothing.
         """
-        own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
-        own -= self.overrun[kind] * len(self.open) * margin
-        return own if self.above is None else min(own, self.above.left(kind, margin=margin))
+        reserved = [*self.held, *(self.open if in_flight else ())]
+        left = self.limits[kind] - self.used[kind] - sum(one.amounts[kind] for one in reserved)
+        return left - (self.overrun[kind] * len(self.open) if margin else 0)
 
-    def left_when_settled(self, kind: _Kind) -> int:
-        """Return the amount available if all calls in flight turned out to use nothing."""
-        own = self.limits[kind] - self.used[kind] - self.held[kind]
-        return own if self.above is None else min(own, self.above.left_when_settled(kind))
-
-    def has_open(self) -> bool:
-        """Return whether a call is in flight, here or in the tree above."""
-        return bool(self.open) or (self.above is not None and self.above.has_open())
-
-    async def next_settled(self) -> None:
-        """Wait until a call in flight is settled or released, anywhere in the tree."""
-        if self.above is not None:
-            return await self.above.next_settled()
-        turn = asyncio.get_running_loop().create_future()
-        self.waiting.append(turn)
-        try:
-            await turn
-        finally:
-            if turn in self.waiting:
-                self.waiting.remove(turn)
-
-    def seconds_left(self) -> float:
-        own = self.seconds - (self.clock() - self.started)
-        return own if self.above is None else min(own, self.above.seconds_left())
-
-    def open_reservation(self, amounts: dict[_Kind, int]) -> int:
-        self.numbers += 1
-        self.open[self.numbers] = amounts
-        for kind in _KINDS:
-            self.reserved[kind] += amounts[kind]
-        if self.above is not None:
-            self.above_numbers[self.numbers] = self.above.open_reservation(amounts)
-        return self.numbers
-
-    def close_reservation(self, number: int) -> dict[_Kind, int] | None:
-        amounts = self.open.pop(number, None)
-        if amounts is not None:
-            for kind in _KINDS:
-                self.reserved[kind] -= amounts[kind]
-            if self.above is not None:
-                self.above.close_reservation(self.above_numbers.pop(number))
-            else:
-                # All of them try again, in order. They run later, when the call is charged.
-                waiting, self.waiting = self.waiting, []
-                for turn in waiting:
-                    if not turn.done():
-                        turn.set_result(None)
-        return amounts
-
-    def charge(self, charged: dict[_Kind, int], reserved: dict[_Kind, int]) -> None:
+    def charge(self, charged: Amounts, reserved: Amounts) -> None:
         for kind in _KINDS:
             self.used[kind] += charged[kind]
             if reserved[kind] > 0:  # without an estimate there is no estimate error
                 self.overrun[kind] = max(self.overrun[kind], charged[kind] - reserved[kind])
-        if self.above is not None:
-            self.above.charge(charged, reserved)
-
-    def change_hold(self, kind: _Kind, amount: int) -> None:
-        self.held[kind] += amount
-        if self.above is not None:
-            self.above.change_hold(kind, amount)
-
-    def mark_price_unknown(self) -> None:
-        self.cost_known = False
-        if self.above is not None:
-            self.above.mark_price_unknown()
 
 
 class Budget:
@@ -160,22 +99,19 @@ class Budget:
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
-        shared: dict[_Kind, int] = {
-            "sub_calls": limits.max_calls,
-            "tokens": limits.max_total_tokens,
-            "cost_usd": _nano(limits.max_cost),
-        }
-        self._ledger = _Ledger(shared, limits.max_seconds, clock(), clock)
+        self._ledger = _Ledger(limits, clock)
+        # From this one to that of the whole tree: what is spent counts in each, and must fit in each.
+        self._ledgers = [self._ledger]
         self._rounds = 0
         self._is_last_round_taken = False
         self._is_branch = False
-        self._held_for_last_round: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
+        self._hold = _NOTHING
 
     def branch(self) -> Budget:
         """Return a budget for a sub-RLM. It has the same limits, but counts its own rounds and keeps its own
         last round in reserve. Close it at the end of the sub-RLM."""
         other = Budget(self.limits, clock=self._ledger.clock)
-        other._ledger = self._ledger
+        other._ledger, other._ledgers = self._ledger, self._ledgers
         other._is_branch = True
         return other
 
@@ -183,12 +119,12 @@ class Budget:
         """Return a part of this budget with `limits` of its own. Its spending also counts here. Its time
         starts now and ends no later than the parent's."""
         other = Budget(limits, clock=self._ledger.clock)
-        other._ledger.above = self._ledger
+        other._ledgers = [other._ledger, *self._ledgers]
         return other
 
     def close(self) -> None:
         """Release the hold for the last round. Safe to call twice."""
-        self._set_hold(dict.fromkeys(_KINDS, 0))
+        self._set_hold(_NOTHING)
 
     @property
     def cost_known(self) -> bool:
@@ -211,13 +147,12 @@ class Budget:
         self._rounds += 1
         return self._rounds
 
-    def restore(self, *, calls: int, tokens: int, cost_usd: float, cost_known: bool) -> None:
-        """Add what an earlier process spent on this run. In a share, the budget above is not changed. Raises
-        ValueError for negative amounts."""
-        ledger = self._ledger
-        for kind, amount in self._amounts(calls, tokens, cost_usd).items():
-            ledger.used[kind] += amount
-        ledger.cost_known = ledger.cost_known and cost_known
+    def restore(self, spent: Spent) -> None:
+        """Add what an earlier process spent on this run, without its seconds. In a share, the budget above is
+        not changed: it holds that already."""
+        for kind, amount in _amounts(spent.calls, spent.tokens, spent.cost_usd).items():
+            self._ledger.used[kind] += amount
+        self._ledger.cost_known = self._ledger.cost_known and spent.cost_known
 
     def restore_seconds(self, seconds: float) -> None:
         """Set the seconds that the run has used. No effect in a branch: the clock belongs to the tree."""
@@ -231,18 +166,22 @@ class Budget:
     def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
         """Replace the estimate of the last round. Raises BudgetExhausted if it does not fit. If it does not
         fit, the old hold stays and the caller must start the last round."""
-        amounts = self._amounts(0, tokens, cost_usd)
+        amounts = _amounts(0, tokens, cost_usd)
         for kind in _KINDS:
-            if amounts[kind] - self._held_for_last_round[kind] > self._ledger.left(kind):
-                raise self._exhausted(
-                    kind, amounts[kind], self._ledger.left(kind) + self._held_for_last_round[kind]
-                )
-        self._set_hold(amounts)
+            room = self._left(kind) + self._hold.amounts[kind]
+            if amounts[kind] > room:
+                raise self._exhausted(kind, amounts[kind], room)
+        self._set_hold(Reservation(amounts))
+
+    async def hold_last_round_when_settled(self, *, tokens: int, cost_usd: float | None) -> None:
+        """Hold like `hold_last_round`, but wait while only calls in flight are in the way."""
+        held, amounts = self._hold.amounts, _amounts(0, tokens, cost_usd)
+        more = {kind: amounts[kind] - held[kind] for kind in _KINDS}
+        await self._when_settled(more, lambda: self.hold_last_round(tokens=tokens, cost_usd=cost_usd))
 
     def last_round_room(self) -> tuple[int, float]:
         """Return the tokens and dollars that the last round may use: what is held for it and what is left."""
-        room = self._last_round_room()
-        return room["tokens"], room["cost_usd"] / _NANO
+        return self._last_round_room("tokens"), self._last_round_room("cost_usd") / _NANO
 
     def take_last_round(self, *, tokens: int, cost_usd: float | None) -> Reservation:
         """Turn the hold into a reservation and count the round, whichever limit was reached. Settle the
@@ -254,22 +193,18 @@ class Budget:
         """
         if self._is_last_round_taken:
             raise BudgetExhausted("rounds", "the last round was already taken. No further call is possible")
-        amounts = self._amounts(0, tokens, cost_usd)
-        if self._is_branch:
-            room = self._last_round_room()
-            for kind in _KINDS:
-                if amounts[kind] > room[kind] or (not self._rounds and amounts[kind]):
-                    raise self._exhausted(kind, amounts[kind], room[kind])
+        amounts = _amounts(0, tokens, cost_usd)
+        for kind in _KINDS if self._is_branch else ():
+            room = self._last_round_room(kind)
+            if amounts[kind] > room or (not self._rounds and amounts[kind]):
+                raise self._exhausted(kind, amounts[kind], room)
         self._is_last_round_taken = True
         self._rounds += 1
-        self._set_hold(dict.fromkeys(_KINDS, 0))
-        return Reservation(self._ledger.open_reservation(amounts), 0, tokens, cost_usd)
+        self._set_hold(_NOTHING)
+        return self._open(amounts)
 
-    def _last_round_room(self) -> dict[_Kind, int]:
-        ledger = self._ledger
-        return {
-            kind: self._held_for_last_round[kind] + max(0, ledger.left(kind, margin=True)) for kind in _KINDS
-        }
+    def _last_round_room(self, kind: _Kind) -> int:
+        return self._hold.amounts[kind] + max(0, self._left(kind, margin=True))
 
     def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
         """Reserve the largest amounts that a call may use. `tokens` counts input and output. `cost_usd` is
@@ -280,15 +215,14 @@ class Budget:
         amounts.
         """
         self._check_time()
-        amounts = self._amounts(calls, tokens, cost_usd)
-        ledger = self._ledger
+        amounts = _amounts(calls, tokens, cost_usd)
         for kind in _KINDS:
-            room = ledger.left(kind, margin=True)
+            room = self._left(kind, margin=True)
             if amounts[kind] > 0 and amounts[kind] > room:
                 raise self._exhausted(kind, amounts[kind], room)
         if cost_usd is None:
-            ledger.mark_price_unknown()
-        return Reservation(ledger.open_reservation(amounts), calls, tokens, cost_usd)
+            self._mark_price_unknown()
+        return self._open(amounts)
 
     async def reserve_when_settled(
         self, *, calls: int = 1, tokens: int, cost_usd: float | None
@@ -298,53 +232,48 @@ class Budget:
         Raises BudgetExhausted when the call would not fit even if they used nothing, or when none is in
         flight. The caller must hold no reservation itself.
         """
-        amounts = self._amounts(calls, tokens, cost_usd)
-        while True:
-            try:
-                return self.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
-            except BudgetExhausted:
-                if not self._may_fit_later(amounts):
-                    raise
-            await self._ledger.next_settled()
-
-    def _may_fit_later(self, amounts: Mapping[_Kind, int]) -> bool:
-        return (
-            self.seconds_left > 0
-            and self._ledger.has_open()
-            and all(
-                not amounts[kind] or amounts[kind] <= self._ledger.left_when_settled(kind) for kind in _KINDS
-            )
+        return await self._when_settled(
+            _amounts(calls, tokens, cost_usd),
+            lambda: self.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd),
         )
-
-    async def hold_last_round_when_settled(self, *, tokens: int, cost_usd: float | None) -> None:
-        """Hold like `hold_last_round`, but wait while only calls in flight are in the way."""
-        amounts = self._amounts(0, tokens, cost_usd)
-        while True:
-            try:
-                return self.hold_last_round(tokens=tokens, cost_usd=cost_usd)
-            except BudgetExhausted:
-                more = {kind: amounts[kind] - self._held_for_last_round[kind] for kind in _KINDS}
-                if not self._may_fit_later(more):
-                    raise
-            await self._ledger.next_settled()
 
     def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
         """Replace a reservation by the actual amounts. If `cost_usd` is None (price unknown), the reserved
         cost is charged. Raises ValueError if the reservation was settled or released before."""
-        ledger = self._ledger
-        charged = self._amounts(reservation.calls, tokens, cost_usd)
-        amounts = ledger.close_reservation(reservation.number)
-        if amounts is None:
-            raise ValueError(f"reservation {reservation.number} was settled or released before")
+        reserved = reservation.amounts
+        charged = _amounts(reserved["sub_calls"], tokens, cost_usd)
+        if reservation not in self._ledger.open:
+            raise ValueError("the reservation was settled or released before")
         if cost_usd is None:
-            ledger.mark_price_unknown()
-            charged["cost_usd"] = amounts["cost_usd"]
-        ledger.charge(charged, amounts)
+            self._mark_price_unknown()
+            charged["cost_usd"] = reserved["cost_usd"]
+        for ledger in self._ledgers:
+            ledger.charge(charged, reserved)
+        self.release(reservation)
 
     def release(self, reservation: Reservation) -> None:
         """Free the reservation of a call that was not made. No effect on a settled reservation, so a
         `finally` may always release."""
-        self._ledger.close_reservation(reservation.number)
+        if reservation in self._ledger.open:
+            for ledger in self._ledgers:
+                ledger.open.remove(reservation)
+            # All that wait for any call of the tree try again, in order.
+            whole = self._ledgers[-1]
+            whole.settled.set()
+            whole.settled = asyncio.Event()
+
+    async def _when_settled(self, amounts: Amounts, attempt: Callable[[], T]) -> T:
+        """Return what `attempt` returns, as soon as no call in flight is in the way of these amounts."""
+        while True:
+            try:
+                return attempt()
+            except BudgetExhausted:
+                may_fit = all(
+                    not amounts[kind] or amounts[kind] <= self._left(kind, in_flight=False) for kind in _KINDS
+                )
+                if not (may_fit and self.seconds_left > 0 and self._ledgers[-1].open):
+                    raise
+            await self._ledgers[-1].settled.wait()
 
     def used(self) -> dict[str, dict[str, float]]:
         """Return `used`, `limit`, `left` and `reserved` of every limit, by its name.
@@ -361,14 +290,15 @@ class Budget:
         }
         for kind in _KINDS:
             unit = _NANO if kind == "cost_usd" else 1
-            used, limit, left = ledger.used[kind], ledger.limits[kind], ledger.left(kind)
+            used, limit, left = ledger.used[kind], ledger.limits[kind], self._left(kind)
             report[kind] = _line(used / unit, limit / unit, left / unit)
         return report
 
     @property
     def seconds_left(self) -> float:
         """Return `remaining()["seconds"]`, but faster."""
-        return max(self._ledger.seconds_left(), 0.0)
+        ends = (ledger.started + ledger.seconds for ledger in self._ledgers)
+        return max(min(ends) - self._ledger.clock(), 0.0)
 
     def remaining(self) -> dict[str, float]:
         """Return what is left of each limit, by name."""
@@ -380,10 +310,24 @@ class Budget:
             name for name, line in self.used().items() if line["left"] < _LOW_FRACTION * line["limit"]
         )
 
-    def _set_hold(self, amounts: dict[_Kind, int]) -> None:
-        for kind in _KINDS:
-            self._ledger.change_hold(kind, amounts[kind] - self._held_for_last_round[kind])
-        self._held_for_last_round = amounts
+    def _left(self, kind: _Kind, *, margin: bool = False, in_flight: bool = True) -> int:
+        return min(ledger.left(kind, margin=margin, in_flight=in_flight) for ledger in self._ledgers)
+
+    def _open(self, amounts: Amounts) -> Reservation:
+        reservation = Reservation(amounts)
+        for ledger in self._ledgers:
+            ledger.open.add(reservation)
+        return reservation
+
+    def _set_hold(self, hold: Reservation) -> None:
+        for ledger in self._ledgers:
+            ledger.held.discard(self._hold)
+            ledger.held.add(hold)
+        self._hold = hold
+
+    def _mark_price_unknown(self) -> None:
+        for ledger in self._ledgers:
+            ledger.cost_known = False
 
     def _check_time(self) -> None:
         if self.seconds_left <= 0:
@@ -400,11 +344,11 @@ class Budget:
             kind, f"not enough {_NAMES[kind]} left ({amounts})", remedy_limit=limit_of_measure(kind)
         )
 
-    @staticmethod
-    def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
-        if calls < 0 or tokens < 0 or not 0 <= (cost_usd or 0.0) < math.inf:
-            raise ValueError(f"amounts cannot be negative: {calls} calls, {tokens} tokens, {cost_usd} USD")
-        return {"sub_calls": calls, "tokens": tokens, "cost_usd": _nano(cost_usd or 0.0)}
+
+def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
+    if calls < 0 or tokens < 0 or not 0 <= (cost_usd or 0.0) < math.inf:
+        raise ValueError(f"amounts cannot be negative: {calls} calls, {tokens} tokens, {cost_usd} USD")
+    return {"sub_calls": calls, "tokens": tokens, "cost_usd": _nano(cost_usd or 0.0)}
 
 
 def _nano(dollars: float) -> int:

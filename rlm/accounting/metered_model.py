@@ -119,9 +119,7 @@ class MeteredModel:
         self._sums = {one.model: one for one in spent.usage}
         self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
         self._slice_calibrations: dict[str, Calibration] = {}
-        budget.restore(
-            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
-        )
+        budget.restore(spent)
         budget.restore_seconds(spent.seconds)
 
     def branch(self, budget: Budget, log: RunLog, recording: Recording) -> MeteredModel:
@@ -139,9 +137,7 @@ class MeteredModel:
         other._sent = SentMessages(has_spans=True)
         spent = recording.spent
         other._branches[-1].update((one.model, one) for one in spent.usage)
-        budget.restore(
-            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
-        )
+        budget.restore(spent)
         return other
 
     @property

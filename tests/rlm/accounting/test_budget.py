@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rlm.accounting.budget import STOP_REASONS, Budget, Reservation
 from rlm.errors import BudgetExhausted, ConfigurationError
 from rlm.limits import Limits, limit_of_measure
+from rlm.playback.recording import Spent
 
 
 class Clock:
@@ -189,7 +190,7 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     clock.now += 61
     assert budget.last_round_room() == (300, 0.4)
     last = budget.take_last_round(tokens=300, cost_usd=0.4)
-    assert (last.calls, last.tokens, last.cost_usd) == (0, 300, 0.4)
+    assert last.amounts == {"sub_calls": 0, "tokens": 300, "cost_usd": 400_000_000}
     budget.settle(last, tokens=250, cost_usd=0.3)
     assert budget.used()["tokens"]["used"] == 950
 
@@ -205,7 +206,7 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
     assert caught.value.limit == "tokens"
     budget.settle(reservation, tokens=500, cost_usd=0.0)
     assert budget.last_round_room()[0] == 500
-    assert budget.take_last_round(tokens=500, cost_usd=0.0).tokens == 500
+    assert budget.take_last_round(tokens=500, cost_usd=0.0).amounts["tokens"] == 500
 
 
 def test_time_runs_out() -> None:
@@ -338,7 +339,7 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
             except BudgetExhausted:
                 pass
             else:
-                total = used_tokens + hold + sum(call.tokens for call in open_calls)
+                total = used_tokens + hold + sum(call.amounts["tokens"] for call in open_calls)
                 assert amount == 0 or total <= 200
         elif what == "hold" and not taken:
             try:
@@ -354,16 +355,16 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
         elif what in {"settle", "release"} and open_calls:
             call = open_calls.pop(choice % len(open_calls))
             if what == "settle":
-                took = max(0, call.tokens - 10 + error)
+                took = max(0, call.amounts["tokens"] - 10 + error)
                 budget.settle(call, tokens=took, cost_usd=took / 100)
                 used_tokens += took
-                used_calls += call.calls
-                overrun += max(0, took - call.tokens)
+                used_calls += call.amounts["sub_calls"]
+                overrun += max(0, took - call.amounts["tokens"])
             else:
                 budget.release(call)
-        reserved = sum(call.tokens for call in open_calls)
+        reserved = sum(call.amounts["tokens"] for call in open_calls)
         assert used_tokens + reserved + hold <= 200 + overrun
-        assert used_calls + sum(call.calls for call in open_calls) <= 20
+        assert used_calls + sum(call.amounts["sub_calls"] for call in open_calls) <= 20
         report = budget.used()
         assert report["tokens"]["used"] == used_tokens
         assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - hold)
@@ -402,9 +403,9 @@ def test_a_shares_time_ends_with_that_of_the_whole() -> None:
 def test_a_share_that_is_restored_is_not_charged_twice() -> None:
     """The whole's account already holds what an earlier process spent."""
     whole = Budget(Limits(max_total_tokens=1_000))
-    whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    whole.restore(Spent(calls=2, tokens=300))
     share = whole.share(Limits(max_total_tokens=400))
-    share.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    share.restore(Spent(calls=2, tokens=300))
     assert share.remaining()["tokens"] == 100
     assert whole.remaining()["tokens"] == 700
 
@@ -421,7 +422,7 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
         if open_ and data.draw(st.booleans()):
             budget, reservation = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
             if data.draw(st.booleans()):
-                took = data.draw(st.integers(0, reservation.tokens))
+                took = data.draw(st.integers(0, reservation.amounts["tokens"]))
                 budget.settle(reservation, tokens=took, cost_usd=0.0)
                 spent += took
             else:
@@ -434,5 +435,5 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
             assert budget.remaining()["tokens"] < 400 or budget.remaining()["sub_calls"] < 1
     assert whole.used()["tokens"]["used"] == spent <= 1_000
     assert all(share.used()["tokens"]["used"] <= 500 for share in shares)
-    in_flight = sum(reservation.tokens for _, reservation in open_)
+    in_flight = sum(reservation.amounts["tokens"] for _, reservation in open_)
     assert whole.remaining()["tokens"] == 1_000 - spent - in_flight

@@ -53,7 +53,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     await asyncio.sleep(0.01)
     waits[0].cancel()
     budget.release(first)
-    assert (await asyncio.wait_for(waits[1], 1)).tokens == 800
+    assert (await asyncio.wait_for(waits[1], 1)).amounts["tokens"] == 800
     assert budget.remaining()["tokens"] == 200
 
 
