@@ -78,7 +78,7 @@ class _Ledger:
         then overspend a limit by at most one estimate error. Without `in_flight`, calls in flight count as
         if they used nothing.
         """
-        reserved = [*self.held, *(self.open if in_flight else ())]
+        reserved = self.held | self.open if in_flight else self.held
         left = self.limits[kind] - self.used[kind] - sum(one.amounts[kind] for one in reserved)
         return left - (self.overrun[kind] * len(self.open) if margin else 0)
 

@@ -195,14 +195,23 @@ def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[Clai
     for one in cited.values():
         seen.update(_DIGITS.findall(f"{one.text} {one.shown} {one.label} {one.near}"))
     place = drawn % (len(texts) + 1)
-    for claim in (*texts[place:], *texts[:place]):
-        for number in _DIGITS.finditer(claim.text):
-            if any(number[0] in _DIGITS.findall(passages[one - 1].text) for one in claim.passages):
-                wrong = _other_number(int(number[0]), drawn, seen)
-                text = f"{claim.text[: number.start()]}{wrong}{claim.text[number.end() :]}"
-                return [*texts[:place], ClaimText(0, text, claim.passages), *texts[place:]]
-    sentence = planted_claim(_other_number(2, drawn, seen))
-    return [*texts[:place], ClaimText(0, sentence, texts[0].passages), *texts[place:]]
+    places = [
+        (claim, number)
+        for claim in (*texts[place:], *texts[:place])
+        for number in _DIGITS.finditer(claim.text)
+        if any(
+            number[0] in _DIGITS.findall(f"{cited[one].text} {cited[one].shown}") for one in claim.passages
+        )
+    ]
+    if not places:
+        planted = ClaimText(0, planted_claim(_other_number(2, drawn, seen)), texts[0].passages)
+    else:
+        # One figure may be the number of a thing. A longer number is what a claim states.
+        claim, number = next((one for one in places if len(one[1][0]) > 1), places[0])
+        wrong = _other_number(int(number[0]), drawn, seen)
+        text = f"{claim.text[: number.start()]}{wrong}{claim.text[number.end() :]}"
+        planted = ClaimText(0, text, claim.passages)
+    return [*texts[:place], planted, *texts[place:]]
 
 
 def _other_number(number: int, drawn: int, seen: Collection[str]) -> int:

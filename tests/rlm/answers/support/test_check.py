@@ -148,16 +148,24 @@ async def test_a_claim_without_a_number_or_a_name_is_unchecked() -> None:
     assert support.claims[0].reason == "it has no number or name to compare"
 
 
-async def test_the_planted_claim_is_a_claim_with_a_wrong_number(support_model: Make) -> None:
-    """A model that only looks for strange words misses it."""
-    claims = [Claim("The crane costs 40 euros an hour.", (1,)), Claim("It is red.", (2,))]
-    passages = [Passage("An hour of the crane is 40 euros."), Passage("The crane is red.")]
+@pytest.mark.parametrize(
+    "passage",
+    [
+        Passage("An hour of crane 2 is 40 euros."),
+        Passage("crane 2", shown="Ann: an hour of crane 2 is 40 euros."),
+    ],
+)
+async def test_the_planted_claim_is_a_claim_with_a_wrong_number(
+    support_model: Make, passage: Passage
+) -> None:
+    """A model that only looks for strange words misses it, and one that does not compare each number."""
+    claims = [Claim("It is red.", (2,)), Claim("Crane 2 costs 40 euros an hour.", (1,))]
     model = ScriptedModel.of(check=['{"unsupported": []}'])
-    await check_support(claims, passages, support_model(model))
-    shown = re.findall(r"The crane costs (\d+) euros an hour", model.requests[0].messages[-1].content)
-    assert len(shown) == 2
-    assert "40" in shown
-    assert len(set(shown)) == 2
+    await check_support(claims, [passage, Passage("The crane is red.")], support_model(model))
+    prompt = model.requests[0].messages[-1].content
+    true, planted = sorted(re.findall(r"Crane 2 costs (\d+) euros an hour", prompt))
+    assert true == "40"
+    assert prompt.count(planted) == 1
 
 
 async def test_of_a_computed_claim_only_a_contradiction_counts(support_model: Make) -> None:
