@@ -192,22 +192,21 @@ def _plant(texts: Sequence[ClaimText], passages: Sequence[Passage]) -> list[Clai
     drawn = int.from_bytes(digest.digest()[:8], "big")
     seen = {*map(str, range(max(len(passages), len(texts)) + 2))}
     seen.update(*(_DIGITS.findall(one.text) for one in texts))
-    for one in cited.values():
-        seen.update(_DIGITS.findall(f"{one.text} {one.shown} {one.label} {one.near}"))
+    figures = {number: set(_DIGITS.findall(f"{one.text} {one.shown}")) for number, one in cited.items()}
+    for source, one in cited.items():
+        seen.update(figures[source], _DIGITS.findall(f"{one.label} {one.near}"))
     place = drawn % (len(texts) + 1)
-    places = [
+    stated = [
         (claim, number)
         for claim in (*texts[place:], *texts[:place])
         for number in _DIGITS.finditer(claim.text)
-        if any(
-            number[0] in _DIGITS.findall(f"{cited[one].text} {cited[one].shown}") for one in claim.passages
-        )
+        if any(number[0] in figures[one] for one in claim.passages)
     ]
-    if not places:
+    if not stated:
         planted = ClaimText(0, planted_claim(_other_number(2, drawn, seen)), texts[0].passages)
     else:
         # One figure may be the number of a thing. A longer number is what a claim states.
-        claim, number = next((one for one in places if len(one[1][0]) > 1), places[0])
+        claim, number = next((one for one in stated if len(one[1][0]) > 1), stated[0])
         wrong = _other_number(int(number[0]), drawn, seen)
         text = f"{claim.text[: number.start()]}{wrong}{claim.text[number.end() :]}"
         planted = ClaimText(0, text, claim.passages)
